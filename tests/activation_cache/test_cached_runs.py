@@ -14,7 +14,7 @@ from gradgate.errors import UsageError
 from gradgate.files import read_json
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.training.run import train
 from support.cached_loop import collate, texts
@@ -65,7 +65,7 @@ def test_a_folder_that_cannot_be_is_refused_before_a_study_begins(settings: dict
     (tmp_path / "file").write_text("")
     base = config_of(settings, activation_cache=str(tmp_path / "file" / "cache"))
     with pytest.raises(UsageError, match="file/cache cannot be written"):
-        compare(Comparison(base, ["head"], [0]), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(base, ["head"], [0]), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 
@@ -112,7 +112,7 @@ def test_a_run_may_go_on_with_the_cache_switched(settings: dict[str, Any], tmp_p
 @pytest.mark.slow
 def test_methods_and_seeds_of_a_study_share_the_cache(settings: dict[str, Any], tmp_path: Path) -> None:
     base = config_of(settings, keep_model=False)
-    tally = compare(Comparison(base, ["freeze:layers=1", "head"], [0, 1]), tmp_path / "study", SilentStudy())
+    tally = compare(StudyRequest(base, ["freeze:layers=1", "head"], [0, 1]), tmp_path / "study", SilentStudy())
     assert tally == RunCounts(finished=4, failed=0)
     found = {path.parent.name + path.name: rows(path) for path in sorted((tmp_path / "study").glob("runs/*/seed-?"))}
     assert found == {

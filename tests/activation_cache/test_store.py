@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gradgate.activation_cache.store import HEADER, Store
+from gradgate.activation_cache.store import HEADER, ActivationStore
 
 WIDTH = 8
 NAME = bytes(range(16))
@@ -28,8 +28,8 @@ class Notes(list[str]):
 
 def opened(
     folder: Path, *, limit: int = 1 << 30, dtype: torch.dtype = torch.float32, notes: Notes | None = None
-) -> Store:
-    return Store(folder, NAME, WIDTH, dtype, limit, notes if notes is not None else Notes())
+) -> ActivationStore:
+    return ActivationStore(folder, NAME, WIDTH, dtype, limit, notes if notes is not None else Notes())
 
 
 def row(number: int) -> tuple[bytes, Tensor]:
@@ -45,7 +45,7 @@ def filled(folder: Path, rows: int = 12) -> Path:
     return store.path
 
 
-def read(store: Store, rows: int = 12) -> set[int]:
+def read(store: ActivationStore, rows: int = 12) -> set[int]:
     """The rows that the store has; fails if one of them is not what was put in."""
     found = set()
     for number in range(rows):
@@ -134,17 +134,17 @@ def test_a_file_that_shrinks_while_it_is_open_is_survived(place: Path) -> None:
 
 
 def test_another_fingerprint_reads_nothing(place: Path) -> None:
-    other = Store(place.parent, bytes(16), WIDTH, torch.float32, 1 << 30, Notes())
+    other = ActivationStore(place.parent, bytes(16), WIDTH, torch.float32, 1 << 30, Notes())
     assert read(other) == set()
     renamed = place.with_name(f"{bytes(range(1, 17)).hex()}.rows")
     place.rename(renamed)
-    moved = Store(place.parent, bytes(range(1, 17)), WIDTH, torch.float32, 1 << 30, Notes())
+    moved = ActivationStore(place.parent, bytes(range(1, 17)), WIDTH, torch.float32, 1 << 30, Notes())
     assert read(moved) == set()
 
 
 def test_another_width_or_type_reads_nothing(place: Path) -> None:
     assert len(opened(place.parent, dtype=torch.float16)) == 0
-    assert len(Store(place.parent, NAME, WIDTH + 1, torch.float32, 1 << 30, Notes())) == 0
+    assert len(ActivationStore(place.parent, NAME, WIDTH + 1, torch.float32, 1 << 30, Notes())) == 0
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
@@ -154,13 +154,13 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, code: int, monkeypatc
     store.add(map(row, range(4)))
     size = store.path.stat().st_size
 
-    def half(self: Store, block: bytes) -> None:
+    def half(self: ActivationStore, block: bytes) -> None:
         self._file.seek(self._end)
         self._file.write(block[: len(block) // 2])
         raise OSError(code, os.strerror(code))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "_write", half)
+        patch.setattr(ActivationStore, "_write", half)
         store.add(map(row, range(4, 12)))
     store.add(map(row, range(4, 12)))  # it does not try again
     assert store.path.stat().st_size == size
@@ -229,7 +229,7 @@ def test_one_process_writes_and_others_see_it(tmp_path: Path) -> None:
 def test_the_limit_counts_all_files_of_the_folder(tmp_path: Path) -> None:
     size = filled(tmp_path).stat().st_size
     notes = Notes()
-    store = Store(tmp_path, bytes(16), WIDTH, torch.float32, size + 600, notes)
+    store = ActivationStore(tmp_path, bytes(16), WIDTH, torch.float32, size + 600, notes)
     for number in range(12):
         store.add([row(number)])
     assert 0 < len(read(store)) < 12
@@ -241,7 +241,7 @@ def test_the_limit_counts_all_files_of_the_folder(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     notes = Notes()
-    store = Store(tmp_path / "file" / "cache", NAME, WIDTH, torch.float32, 1 << 30, notes)
+    store = ActivationStore(tmp_path / "file" / "cache", NAME, WIDTH, torch.float32, 1 << 30, notes)
     store.add([row(0)])
     assert read(store) == set()
     assert "cannot be used" in notes[0]

@@ -23,7 +23,7 @@ from gradgate.study.compare import RunCounts, compare
 from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.export import records
 from gradgate.study.grid import Grid
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import StudyRequest
 from gradgate.study.pooled import read_pooled
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
@@ -275,7 +275,7 @@ def base(settings: dict[str, Any]) -> RunConfig:
 @pytest.fixture(scope="module")
 def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies") / "done"
-    assert compare(Comparison(base, ["full", "head"], [0]), folder, SilentStudy()) == RunCounts(2, 0)
+    assert compare(StudyRequest(base, ["full", "head"], [0]), folder, SilentStudy()) == RunCounts(2, 0)
     return folder
 
 
@@ -289,7 +289,7 @@ def test_a_run_with_damaged_scores_is_trained_again_and_its_file_is_kept(
 ) -> None:
     run, progress = study / "runs/full/seed-0", Notes()
     (run / "scores.json").write_text("{}")
-    assert compare(Comparison(base, ["full", "head"], [0]), study, progress) == RunCounts(2, 0)
+    assert compare(StudyRequest(base, ["full", "head"], [0]), study, progress) == RunCounts(2, 0)
     assert f"{run / 'scores.json'} is damaged" in progress.texts[0]
     assert "the run is trained again" in progress.texts[0]
     assert [file.read_text() for file in run.glob("scores.json.damaged-*")] == ["{}"]
@@ -299,7 +299,7 @@ def test_a_run_with_damaged_scores_is_trained_again_and_its_file_is_kept(
 def test_a_score_that_is_no_number_fails_the_comparison(study: Path, base: RunConfig) -> None:
     file = study / "runs/full/seed-0/scores.json"
     edit(file, tests={"test": {"accuracy": float("nan")}})
-    assert compare(Comparison(base, ["full", "head"], [0]), study, SilentStudy()) == RunCounts(finished=1, failed=1)
+    assert compare(StudyRequest(base, ["full", "head"], [0]), study, SilentStudy()) == RunCounts(finished=1, failed=1)
 
 
 # study.db
@@ -335,7 +335,7 @@ def test_flipped_bytes_in_the_database_are_told(place: str, tmp_path: Path) -> N
 def test_flipped_bytes_are_mended_by_compare(place: str, study: Path, base: RunConfig) -> None:
     progress = Notes()
     flip(study / "study.db", *FLIPPED[place])
-    assert compare(Comparison(base, ["full", "head"], [0]), study, progress) == RunCounts(2, 0)
+    assert compare(StudyRequest(base, ["full", "head"], [0]), study, progress) == RunCounts(2, 0)
     assert "study.db is damaged" in progress.texts[0]
     assert "is built anew from the run folders" in progress.texts[0]
     assert [run.state for run in read_status(study).runs] == ["finished", "finished"]
@@ -380,7 +380,7 @@ class KillsTheForkServer(SilentStudy):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork server")
 def test_a_study_outlives_its_fork_server(base: RunConfig, done: Path, tmp_path: Path) -> None:
     progress = KillsTheForkServer()
-    assert compare(Comparison(base, ["full", "head"], [0]), tmp_path / "study", progress) == RunCounts(2, 0)
+    assert compare(StudyRequest(base, ["full", "head"], [0]), tmp_path / "study", progress) == RunCounts(2, 0)
     assert progress.killed
     assert [run.state for run in read_status(tmp_path / "study").runs] == ["finished", "finished"]
     assert_same_run(tmp_path / "study/runs/full/seed-0", done / "runs/full/seed-0")
@@ -393,7 +393,7 @@ def test_a_run_that_cannot_be_started_has_failed_and_says_so(
         raise EOFError
 
     monkeypatch.setattr("multiprocessing.context.ForkServerProcess.start", killed)
-    assert compare(Comparison(base, ["full"], [0]), tmp_path, SilentStudy()) == RunCounts(0, 1)
+    assert compare(StudyRequest(base, ["full"], [0]), tmp_path, SilentStudy()) == RunCounts(0, 1)
     (run,) = read_status(tmp_path).runs
     assert run.state == "failed"
     assert "could not be started: the server that starts processes was killed" in (run.error or "")

@@ -24,7 +24,7 @@ from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records
 from gradgate.study.forecast import forecast
 from gradgate.study.grid import Grid
-from gradgate.study.planning import Comparison, Execution
+from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from support.arms import adapters as read
@@ -100,9 +100,9 @@ def base(settings: dict[str, Any]) -> RunConfig:
 @pytest.fixture(scope="module")
 def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adapted") / "study"
-    compare(Comparison(base, ["full"], [0]), folder, SilentStudy())
+    compare(StudyRequest(base, ["full"], [0]), folder, SilentStudy())
     before = files(folder / "runs")
-    assert compare(Comparison(base, ["full"], [0], adapters=[SMALL]), folder, SilentStudy()) == RunCounts(
+    assert compare(StudyRequest(base, ["full"], [0], adapters=[SMALL]), folder, SilentStudy()) == RunCounts(
         finished=2, failed=0
     )
     after = files(folder / "runs")
@@ -156,7 +156,7 @@ def test_an_adapter_that_cannot_work_is_refused_before_anything_is_written(
     base: RunConfig, adapter: str, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises((AdapterError, UsageError), match=message):
-        compare(Comparison(base, ["full"], [0], adapters=[adapter]), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(base, ["full"], [0], adapters=[adapter]), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 
@@ -219,7 +219,7 @@ def english(settings: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
 
 
 def test_arms_with_an_adapter_are_trained_on_a_language_adapter(english: dict[str, Any], tmp_path: Path) -> None:
-    comparison = Comparison(make_config(**english), ["full"], [0], adapters=["none", "pfeiffer"])
+    comparison = StudyRequest(make_config(**english), ["full"], [0], adapters=["none", "pfeiffer"])
     assert compare(comparison, tmp_path / "study", SilentStudy()) == RunCounts(2, 0)
     own = {
         path.parts[-3]: json.loads(path.read_text())["config"]["language_adapters"]
@@ -241,7 +241,7 @@ def test_arms_with_an_adapter_are_trained_on_a_language_adapter(english: dict[st
 
 
 def test_a_study_does_not_go_on_with_other_language_adapters(english: dict[str, Any], tmp_path: Path) -> None:
-    comparison = Comparison(make_config(**english), ["full"], [0], adapters=["pfeiffer"])
+    comparison = StudyRequest(make_config(**english), ["full"], [0], adapters=["pfeiffer"])
     assert compare(comparison, tmp_path / "study", SilentStudy()) == RunCounts(1, 0)
     (run_file,) = (tmp_path / "study").glob("runs/*/*/run.json")
     study = json.loads((tmp_path / "study/study.json").read_text())
@@ -267,7 +267,7 @@ def test_a_study_does_not_go_on_with_other_language_adapters(english: dict[str, 
 def test_a_comparison_without_a_stack_is_refused_before_its_runs(
     english: dict[str, Any], given: list[str | None], changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    comparison = Comparison(make_config(**english | changes), ["full"], [0], adapters=given)
+    comparison = StudyRequest(make_config(**english | changes), ["full"], [0], adapters=given)
     with pytest.raises(UsageError, match=message):
         compare(comparison, tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()

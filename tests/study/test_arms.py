@@ -18,7 +18,7 @@ from gradgate.settings.run import make_config
 from gradgate.specs import Syntax
 from gradgate.study.arms import cross
 from gradgate.study.grid import Grid
-from gradgate.study.planning import Comparison, Execution, plan
+from gradgate.study.planning import Execution, StudyRequest, plan
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from support.arms import adapters, arms, names
@@ -48,7 +48,7 @@ def test_texts_are_parsed_once(settings: dict[str, Any], tmp_path: Path, parsed:
     subjects = {"model": [settings["model"]], "task": [settings["task"]]}
     methods = ["full", "gradual:every=5", "pfeiffer:size=9"]
     asked = CompareSettings(**own, **subjects, method=methods, adapter=["none", "houlsby:size=4"])
-    comparison = Comparison.of(asked, tmp_path / "study")
+    comparison = StudyRequest.of(asked, tmp_path / "study")
     layout = plan(comparison, tmp_path / "study", SilentStudy(), Execution())
     assert len(layout.planned[0].grid.runs()) == 5 * 3
     assert max(parsed[text] for text in methods[1:]) <= 2  # the text of a kind of adapter is read by its own parser

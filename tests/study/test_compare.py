@@ -22,7 +22,7 @@ from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.runs.progress import RunProgress, Silent
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.training.run import train
 from support.run_folders import assert_same_run, files
@@ -62,7 +62,7 @@ def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished study of two methods with one seed. Copy it before it is changed."""
     folder = tmp_path_factory.mktemp("studies") / "done"
     heard = Heard()
-    assert compare(Comparison(base, ["full", "head"], [0]), folder, heard) == RunCounts(finished=2, failed=0)
+    assert compare(StudyRequest(base, ["full", "head"], [0]), folder, heard) == RunCounts(finished=2, failed=0)
     assert heard.total == (2, 0)
     assert [(label, failed) for label, _, failed in heard.ended] == [("full seed 0", False), ("head seed 0", False)]
     return folder
@@ -90,7 +90,7 @@ def test_the_study_file_says_what_was_compared(done: Path, base: RunConfig) -> N
 
 def test_methods_and_seeds_are_added_and_nothing_is_done_twice(study: Path, base: RunConfig) -> None:
     before, heard = files(study / "runs"), Heard()
-    assert compare(Comparison(base, ["graddrop"], [0]), study, heard) == RunCounts(finished=3, failed=0)
+    assert compare(StudyRequest(base, ["graddrop"], [0]), study, heard) == RunCounts(finished=3, failed=0)
     assert heard.total == (3, 2)
     assert [label for label, _, _ in heard.ended] == ["graddrop seed 0"]
     after = files(study / "runs")
@@ -120,32 +120,32 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
         if torch.cuda.is_available():
             pytest.skip("there is a CUDA device")
     with pytest.raises(error, match=message):
-        compare(Comparison(base.model_copy(update=change), methods, [0]), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(base.model_copy(update=change), methods, [0]), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 
 def test_other_settings_are_refused_and_change_nothing(study: Path, base: RunConfig) -> None:
     before = files(study)
     with pytest.raises(RunError, match=r"other settings \(lr: 0\.001 there, 0\.5 here\)"):
-        compare(Comparison(base.model_copy(update={"lr": 0.5}), ["full"], [0]), study, SilentStudy())
+        compare(StudyRequest(base.model_copy(update={"lr": 0.5}), ["full"], [0]), study, SilentStudy())
     assert files(study) == before
 
 
 def test_a_failed_run_is_counted_and_only_it_is_tried_again(base: RunConfig, tmp_path: Path) -> None:
     hindrance = tmp_path / "study/runs/full/seed-0/notes.txt"
     study = tmp_path / "study"
-    compare(Comparison(base, ["head"], [0]), study, SilentStudy())
+    compare(StudyRequest(base, ["head"], [0]), study, SilentStudy())
     hindrance.parent.mkdir(parents=True)
     hindrance.write_text("not a run")
     heard = Heard()
-    assert compare(Comparison(base, ["head", "full"], [0]), study, heard) == RunCounts(finished=1, failed=1)
+    assert compare(StudyRequest(base, ["head", "full"], [0]), study, heard) == RunCounts(finished=1, failed=1)
     assert heard.ended == [
         ("full seed 0", f"{hindrance.parent} is not empty and holds no run. Give another out=.", True)
     ]
     assert json.loads((hindrance.parent / "error.json").read_text())["type"] == "RunError"
     finished = files(study / "runs/head")
     hindrance.unlink()
-    assert compare(Comparison(base, ["head", "full"], [0]), study, SilentStudy()) == RunCounts(finished=2, failed=0)
+    assert compare(StudyRequest(base, ["head", "full"], [0]), study, SilentStudy()) == RunCounts(finished=2, failed=0)
     assert not (hindrance.parent / "error.json").exists()
     assert files(study / "runs/head") == finished
 
@@ -153,7 +153,7 @@ def test_a_failed_run_is_counted_and_only_it_is_tried_again(base: RunConfig, tmp
 def test_a_loss_that_is_no_number_fails_its_run_and_the_study_goes_on(base: RunConfig, tmp_path: Path) -> None:
     heard = Heard()
     wild = base.model_copy(update={"lr": 1e30})
-    assert compare(Comparison(wild, ["full", "head"], [0]), tmp_path / "study", heard) == RunCounts(
+    assert compare(StudyRequest(wild, ["full", "head"], [0]), tmp_path / "study", heard) == RunCounts(
         finished=0, failed=2
     )
     assert [failed for _, _, failed in heard.ended] == [True, True]
@@ -174,13 +174,13 @@ def test_a_killed_process_is_a_failed_run_and_resumes_when_tried_again(
             os.kill(worker.pid, signal.SIGKILL)
 
     heard = Heard(kill)
-    assert compare(Comparison(base, ["full"], [0]), tmp_path / "study", heard) == RunCounts(finished=0, failed=1)
+    assert compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", heard) == RunCounts(finished=0, failed=1)
     ((_, reason, failed),) = heard.ended
     assert failed
     assert "ended by signal 9 (SIGKILL)" in reason
     assert "run out of memory: try a smaller batch_size=" in reason
     assert json.loads((tmp_path / "study/runs/full/seed-0/error.json").read_text())["type"] == "ProcessDied"
-    assert compare(Comparison(base, ["full"], [0]), tmp_path / "study", SilentStudy()) == RunCounts(
+    assert compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", SilentStudy()) == RunCounts(
         finished=1, failed=0
     )
     assert_same_run(tmp_path / "study/runs/full/seed-0", done / "runs/full/seed-0")
@@ -195,11 +195,11 @@ def test_ctrl_c_saves_the_run_and_the_study_goes_on_from_there(base: RunConfig, 
 
     heard = Heard(interrupt)
     with pytest.raises(InterruptedRunError, match="Run the same command again to resume") as stopped:
-        compare(Comparison(base, ["full", "head"], [0]), tmp_path / "study", heard)
+        compare(StudyRequest(base, ["full", "head"], [0]), tmp_path / "study", heard)
     assert stopped.value.exit_code == 130
     assert heard.ended == []
     assert not list((tmp_path / "study").rglob("error.json"))
-    assert compare(Comparison(base, ["full", "head"], [0]), tmp_path / "study", SilentStudy()) == RunCounts(
+    assert compare(StudyRequest(base, ["full", "head"], [0]), tmp_path / "study", SilentStudy()) == RunCounts(
         finished=2, failed=0
     )
     for method in ("full", "head"):

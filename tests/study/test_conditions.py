@@ -15,7 +15,7 @@ from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.conditions import Conditions, TaskChoice, condition_folders, condition_names, read_conditions
 from gradgate.study.export import records
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import StudyRequest
 from gradgate.study.pooled import read_pooled
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
@@ -51,7 +51,7 @@ def done(base: RunConfig, weather: str, gpt2: str, tmp_path_factory: pytest.Temp
     """Two tasks with two models, two methods and one seed, finished. Copy it before it is changed."""
     folder = tmp_path_factory.mktemp("studies") / "done"
     parts = Conditions.of(base, [base.task, weather], [base.model, gpt2])
-    assert compare(Comparison(base, ["full", "head"], [0], conditions=parts), folder, SilentStudy()) == RunCounts(
+    assert compare(StudyRequest(base, ["full", "head"], [0], conditions=parts), folder, SilentStudy()) == RunCounts(
         finished=8, failed=0
     )
     return folder
@@ -86,11 +86,11 @@ def test_a_task_and_a_model_are_added_with_the_methods_and_seeds_that_are_there(
 ) -> None:
     study = tmp_path / "study"
     compare(
-        Comparison(base, ["head"], [0, 3], conditions=Conditions.of(base, [base.task, weather])), study, SilentStudy()
+        StudyRequest(base, ["head"], [0, 3], conditions=Conditions.of(base, [base.task, weather])), study, SilentStudy()
     )
     before = files(study / "parts")
     more = Conditions.of(base.model_copy(update={"model": gpt2}))
-    assert compare(Comparison(base, ["full"], [3], conditions=more), study, SilentStudy()) == RunCounts(
+    assert compare(StudyRequest(base, ["full"], [3], conditions=more), study, SilentStudy()) == RunCounts(
         finished=16, failed=0
     )
     told = [(cell["method"], cell["seed"]) for cell in records(study)]
@@ -119,7 +119,9 @@ def test_a_worker_takes_the_runs_of_every_part(done: Path, tmp_path: Path) -> No
 def test_each_part_chooses_its_own_setting_of_a_search(base: RunConfig, weather: str, tmp_path: Path) -> None:
     parts = Conditions.of(base, [base.task, weather])
     space = read_space(["lr=1e-5,1e-2"])
-    tally = compare(Comparison(base, ["full"], [0], conditions=parts, search=space), tmp_path / "study", SilentStudy())
+    tally = compare(
+        StudyRequest(base, ["full"], [0], conditions=parts, search=space), tmp_path / "study", SilentStudy()
+    )
     assert tally == RunCounts(finished=2, failed=0)
     for part in condition_folders(tmp_path / "study"):
         search = json.loads((part / "study.json").read_text())["search"]
@@ -128,7 +130,7 @@ def test_each_part_chooses_its_own_setting_of_a_search(base: RunConfig, weather:
         assert search["chosen"]["full"] == best["setting"]
     more = Path(shutil.copytree(base.task, tmp_path / "more"))
     later = Conditions.of(base.model_copy(update={"task": str(more)}))
-    assert compare(Comparison(base, ["full"], [0], conditions=later), tmp_path / "study", SilentStudy()) == RunCounts(
+    assert compare(StudyRequest(base, ["full"], [0], conditions=later), tmp_path / "study", SilentStudy()) == RunCounts(
         finished=3, failed=0
     )
     third = json.loads((condition_folders(tmp_path / "study")[2] / "study.json").read_text())
@@ -184,7 +186,7 @@ def test_parts_that_were_given_other_methods_are_brought_together(done: Path, ba
     second = condition_folders(study)[1] / "study.json"
     record = json.loads(second.read_text())
     second.write_text(json.dumps({**record, "methods": ["head", "bitfit", "full"]}))
-    assert compare(Comparison(base, ["full"], [0]), study, SilentStudy()) == RunCounts(finished=12, failed=0)
+    assert compare(StudyRequest(base, ["full"], [0]), study, SilentStudy()) == RunCounts(finished=12, failed=0)
     assert {read_study(part).study.methods for part in condition_folders(study)} == {
         ("full", "head", "bitfit"),
         ("head", "bitfit", "full"),
@@ -195,7 +197,7 @@ def test_a_part_is_not_trained_by_itself(done: Path, base: RunConfig) -> None:
     part = condition_folders(done)[0]
     before = files(done)
     for attempt in (
-        lambda: compare(Comparison(base, ["full"], [0]), part, SilentStudy()),
+        lambda: compare(StudyRequest(base, ["full"], [0]), part, SilentStudy()),
         lambda: join(part, None, SilentStudy()),
     ):
         with pytest.raises(RunError, match=r"is a part of the study .*done, which has its queue"):
@@ -208,21 +210,21 @@ def test_data_that_has_changed_is_told_before_anything_is_written(
 ) -> None:
     mine, study = Path(shutil.copytree(weather, tmp_path / "mine")), tmp_path / "study"
     compare(
-        Comparison(base, ["head"], [0], conditions=Conditions.of(base, [base.task, str(mine)])), study, SilentStudy()
+        StudyRequest(base, ["head"], [0], conditions=Conditions.of(base, [base.task, str(mine)])), study, SilentStudy()
     )
     before = files(study)
     (mine / "dev.tsv").write_text("text\tlabel\na good day\tgood\na bad day\tbad\n")
     with pytest.raises(RunError, match="was begun on other data"):
-        compare(Comparison(base, ["full"], [0], conditions=Conditions.of(base, [weather])), study, SilentStudy())
+        compare(StudyRequest(base, ["full"], [0], conditions=Conditions.of(base, [weather])), study, SilentStudy())
     assert files(study) == before
 
 
 def test_a_study_of_one_task_is_not_made_one_of_several(base: RunConfig, weather: str, tmp_path: Path) -> None:
-    compare(Comparison(base, ["head"], [0]), tmp_path / "study", SilentStudy())
+    compare(StudyRequest(base, ["head"], [0]), tmp_path / "study", SilentStudy())
     before = files(tmp_path / "study")
     with pytest.raises(RunError, match="holds a study of one task and model"):
         compare(
-            Comparison(base, ["head"], [0], conditions=Conditions.of(base, [base.task, weather])),
+            StudyRequest(base, ["head"], [0], conditions=Conditions.of(base, [base.task, weather])),
             tmp_path / "study",
             SilentStudy(),
         )
@@ -232,7 +234,7 @@ def test_a_study_of_one_task_is_not_made_one_of_several(base: RunConfig, weather
 def test_other_settings_are_refused_and_change_nothing(done: Path, base: RunConfig) -> None:
     before = files(done)
     with pytest.raises(RunError, match=r"other settings \(lr: 0\.001 there, 0\.5 here\)"):
-        compare(Comparison(base.model_copy(update={"lr": 0.5}), ["full"], [0]), done, SilentStudy())
+        compare(StudyRequest(base.model_copy(update={"lr": 0.5}), ["full"], [0]), done, SilentStudy())
     assert files(done) == before
 
 
@@ -247,7 +249,7 @@ def test_metrics_that_rise_and_fall_do_not_share_a_study(base: RunConfig, tmp_pa
     )
     parts = Conditions.of(base, [base.task, str(pairs)])
     with pytest.raises(UsageError, match=r"accuracy of .* where it is higher and mse of degrees where it is lower"):
-        compare(Comparison(base, ["full"], [0], conditions=parts), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(base, ["full"], [0], conditions=parts), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 
@@ -259,7 +261,7 @@ def test_a_sweep_must_mean_the_same_methods_for_each_model(base: RunConfig, tmp_
     BertModel(config).save_pretrained(deep)
     parts = Conditions.of(base, models=[base.model, str(deep)])
     with pytest.raises(UsageError, match="another number of layers"):
-        compare(Comparison(base, [], [0], sweep="freeze", conditions=parts), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(base, [], [0], sweep="freeze", conditions=parts), tmp_path / "study", SilentStudy())
 
 
 def test_a_damaged_list_of_parts_is_told(done: Path, tmp_path: Path) -> None:
@@ -272,7 +274,9 @@ def test_a_damaged_list_of_parts_is_told(done: Path, tmp_path: Path) -> None:
 def test_training_sizes_are_an_axis_of_a_study(base: RunConfig, tmp_path: Path) -> None:
     study, sizes = tmp_path / "study", (8, None)
     short = base.model_copy(update={"steps": 2})
-    compare(Comparison(short, ["head"], [0], conditions=Conditions.of(short, train_sizes=sizes)), study, SilentStudy())
+    compare(
+        StudyRequest(short, ["head"], [0], conditions=Conditions.of(short, train_sizes=sizes)), study, SilentStudy()
+    )
     parts = [read_study(part) for part in condition_folders(study)]
     assert [part.study.train_size for part in parts] == list(sizes)
     assert [part.study.part for part in parts] == ["8 rows", "all rows"]
@@ -282,7 +286,7 @@ def test_training_sizes_are_an_axis_of_a_study(base: RunConfig, tmp_path: Path) 
     assert_same_run(condition_folders(study)[0] / "runs/head/seed-0", tmp_path / "run")
 
     before = [files(part / "runs") for part in condition_folders(study)]
-    assert compare(Comparison(short, ["head"], [0]), study, SilentStudy()) == RunCounts(finished=2, failed=0)
+    assert compare(StudyRequest(short, ["head"], [0]), study, SilentStudy()) == RunCounts(finished=2, failed=0)
     assert [files(part / "runs") for part in condition_folders(study)] == before
     more = Conditions.of(short, train_sizes=[16]).merge_existing(study)
     assert more.train_sizes == (8, None, 16)
@@ -301,5 +305,5 @@ def test_one_training_size_is_a_setting_and_stays_one(base: RunConfig, weather: 
 def test_a_size_that_the_task_does_not_have_is_refused_before_anything_runs(base: RunConfig, tmp_path: Path) -> None:
     parts = Conditions.of(base, train_sizes=[8, 1000])
     with pytest.raises(UsageError, match="train_size=1000 is not possible"):
-        compare(Comparison(base, ["head"], [0], conditions=parts), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(base, ["head"], [0], conditions=parts), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()

@@ -12,7 +12,7 @@ from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import compare
 from gradgate.study.forecast import ArmForecast, Forecast, forecast
-from gradgate.study.planning import Comparison, Execution
+from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import read_space
 from gradgate.training.first_steps import time_first_steps
@@ -27,7 +27,7 @@ def base(settings: dict[str, Any]) -> RunConfig:
 
 
 def told(base: RunConfig, out: Path, budget: Budget | None = None, **more: Any) -> Forecast:
-    asked = Comparison(base, ["full", "head"], [0, 1], budget=budget, **more)
+    asked = StudyRequest(base, ["full", "head"], [0, 1], budget=budget, **more)
     return forecast(asked, out, SilentStudy(), Execution())
 
 
@@ -40,7 +40,7 @@ def test_every_arm_has_its_runs_and_steps_and_nothing_is_written(base: RunConfig
 
 
 def test_finished_runs_do_not_count(base: RunConfig, tmp_path: Path) -> None:
-    compare(Comparison(base, ["full"], [0]), tmp_path / "study", SilentStudy())
+    compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", SilentStudy())
     found = told(base, tmp_path / "study")
     assert [(arm.label, arm.runs) for arm in found.arms] == [("full", 1), ("head", 2)]
     assert (found.finished, found.runs) == (1, 3)

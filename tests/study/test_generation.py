@@ -11,7 +11,7 @@ import pytest
 from gradgate.report import write_report
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.study_file import read_study_file
 from support.generators import save_generator, save_prompts
@@ -38,7 +38,7 @@ def settings(folder: Path, **changes: Any) -> RunConfig:
 def test_rates_are_searched_for_each_method_where_none_is_given(tmp_path: Path, draw_only: Callable[..., None]) -> None:
     draw_only()
     notes, base = Notes(), settings(tmp_path)
-    assert compare(Comparison(base, ["full", "head"], [0]), tmp_path / "study", notes) == RunCounts(2, 0)
+    assert compare(StudyRequest(base, ["full", "head"], [0]), tmp_path / "study", notes) == RunCounts(2, 0)
     search = read_study_file(tmp_path / "study").search
     assert search is not None
     assert [setting["lr"] for setting in search.settings] == [2e-5, 1e-4, 5e-4, 2e-3, 1e-2]
@@ -50,13 +50,14 @@ def test_rates_are_searched_for_each_method_where_none_is_given(tmp_path: Path, 
     )
     assert "lr=2e-5,1e-4,5e-4,2e-3,1e-2" in page
     again = Notes()
-    assert compare(Comparison(base, ["full"], [0]), tmp_path / "study", again) == RunCounts(2, 0)
+    assert compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", again) == RunCounts(2, 0)
     assert not any("No lr" in note for note in again.said)
 
 
 @pytest.mark.parametrize(("changes", "methods"), [({"lr": 5e-5}, ["full"]), ({}, ["full", "lora:r=2,lr=1e-3"])])
 def test_a_rate_that_is_given_is_taken(changes: dict[str, Any], methods: list[str], tmp_path: Path) -> None:
     assert (
-        compare(Comparison(settings(tmp_path, **changes), methods, [0]), tmp_path / "study", SilentStudy()).failed == 0
+        compare(StudyRequest(settings(tmp_path, **changes), methods, [0]), tmp_path / "study", SilentStudy()).failed
+        == 0
     )
     assert read_study_file(tmp_path / "study").search is None

@@ -19,7 +19,7 @@ from gradgate.settings.recorded import recorded_adapter
 from gradgate.settings.run import make_config
 from gradgate.study.arms import cross
 from gradgate.study.compare import RunCounts, compare
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
@@ -44,7 +44,7 @@ def done(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> 
     folder, progress = tmp_path_factory.mktemp("beside") / "study", Noting()
     config = make_config(**settings | {"steps": 2})
     counts = compare(
-        Comparison(config, ["full", "freeze:layers=1"], [0], adapters=["none", "lora:r=1"]), folder, progress
+        StudyRequest(config, ["full", "freeze:layers=1"], [0], adapters=["none", "lora:r=1"]), folder, progress
     )
     assert counts == RunCounts(finished=4, failed=0)
     return folder, progress.notes
@@ -94,5 +94,5 @@ def test_it_is_said_where_rates_are_shared_and_nowhere_else(
 def test_a_wrong_option_is_refused_before_the_data_are_read(tmp_path: Path) -> None:
     config = make_config(model=str(tmp_path / "absent"), task="sst2", data=tmp_path / "absent")
     with pytest.raises(UsageError, match=r"'lora:rank=8' has no option 'rank'\. Did you mean 'rank_pattern'"):
-        compare(Comparison(config, ["full"], [0], adapters=["lora:rank=8"]), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(config, ["full"], [0], adapters=["lora:rank=8"]), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()

@@ -13,7 +13,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.report import write_report
 from gradgate.settings.run import make_config
 from gradgate.study.compare import RunCounts, compare
-from gradgate.study.planning import Comparison, Execution
+from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import read_space
 from gradgate.study.status import read_status
@@ -69,7 +69,7 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
     base = make_config(**settings | {"steps": 20})
     study, space = tmp_path / "study", read_space(["lr=1e-9,5e-3"])
     assert compare(
-        Comparison(base, ["full"], [0, 1], search=space), study, SilentStudy(), execution=Execution(workers=2)
+        StudyRequest(base, ["full"], [0, 1], search=space), study, SilentStudy(), execution=Execution(workers=2)
     ) == RunCounts(2, 0)
     record = json.loads((study / "study.json").read_text())
     results = record["search"]["results"]["full"]
@@ -89,8 +89,8 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
     assert "Searched before the comparison: lr=1e-9,5e-3." in page
     assert "no test split was scored in the search" in page
     with pytest.raises(RunError, match="was begun with another search"):
-        compare(Comparison(base, ["full"], [0], search=read_space(["lr=1e-9"])), study, SilentStudy())
-    assert compare(Comparison(base, ["full", "head"], [0]), study, SilentStudy()) == RunCounts(4, 0)
+        compare(StudyRequest(base, ["full"], [0], search=read_space(["lr=1e-9"])), study, SilentStudy())
+    assert compare(StudyRequest(base, ["full", "head"], [0]), study, SilentStudy()) == RunCounts(4, 0)
     again = json.loads((study / "study.json").read_text())["search"]
     assert again["results"]["full"] == results
     assert len(again["results"]["head"]) == 2
@@ -99,9 +99,9 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
 def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[str, Any], tmp_path: Path) -> None:
     base = make_config(**settings | {"steps": 4})
     study = tmp_path / "study"
-    assert compare(Comparison(base, ["full"], [0], search=read_space(["lr=1e30"])), study, SilentStudy()) == RunCounts(
-        0, 1
-    )
+    assert compare(
+        StudyRequest(base, ["full"], [0], search=read_space(["lr=1e30"])), study, SilentStudy()
+    ) == RunCounts(0, 1)
     error = json.loads((study / "runs/full/seed-0/error.json").read_text())
     assert "No setting of its search has finished" in error["message"]
 
@@ -113,7 +113,7 @@ def test_a_search_may_end_poor_runs_early_and_still_chooses(
     draw_only()
     base = make_config(**settings | {"steps": 12, "eval_every": 4})
     study, space = tmp_path / "study", read_space(["lr=2e-3,1e-3,1e-9,1e-10"], prune=True)
-    assert compare(Comparison(base, ["full"], [0], search=space), study, SilentStudy()) == RunCounts(1, 0)
+    assert compare(StudyRequest(base, ["full"], [0], search=space), study, SilentStudy()) == RunCounts(1, 0)
     states = {run.label: run.state for run in read_status(study).runs}
     assert len(states) == 5
     assert set(states.values()) <= {"finished", "pruned"}

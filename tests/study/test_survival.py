@@ -18,7 +18,7 @@ from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.conditions import Conditions
 from gradgate.study.export import records
-from gradgate.study.planning import Comparison, Execution
+from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.status import read_status
 from gradgate.study.workers.ray import RayCluster
@@ -46,7 +46,7 @@ def undisturbed(base: RunConfig, tasks: list[str], tmp_path_factory: pytest.Temp
     folder = tmp_path_factory.mktemp("studies") / "undisturbed"
     parts = Conditions.of(base, tasks)
     tally = compare(
-        Comparison(base, METHODS, SEEDS, conditions=parts), folder, SilentStudy(), execution=Execution(workers=2)
+        StudyRequest(base, METHODS, SEEDS, conditions=parts), folder, SilentStudy(), execution=Execution(workers=2)
     )
     assert tally == RunCounts(finished=CELLS, failed=0)
     return folder
@@ -116,7 +116,7 @@ def test_ray_trains_the_same(base: RunConfig, tasks: list[str], undisturbed: Pat
     study = tmp_path / "study"
     ray, parts = RayCluster("local"), Conditions.of(base, tasks)
     tally = compare(
-        Comparison(base, METHODS, SEEDS, conditions=parts), study, SilentStudy(), execution=Execution(ray=ray)
+        StudyRequest(base, METHODS, SEEDS, conditions=parts), study, SilentStudy(), execution=Execution(ray=ray)
     )
     assert tally == RunCounts(finished=CELLS, failed=0)
     assert finished_once(study)

@@ -15,7 +15,7 @@ from gradgate.layers import Group, LayerMap
 from gradgate.methods import method
 from gradgate.settings.run import make_config
 from gradgate.study.compare import RunCounts, compare
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.results import read_study
 from gradgate.study.sweep import FreezeSweep, read_sweep
@@ -85,7 +85,7 @@ def test_a_sweep_that_cannot_work_is_refused_before_anything_is_written(
     settings: dict[str, Any], sweep: str, methods: list[str], error: type[Exception], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=message):
-        compare(Comparison(make_config(**settings), methods, [0], sweep=sweep), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(make_config(**settings), methods, [0], sweep=sweep), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 
@@ -97,7 +97,7 @@ def test_the_model_is_loaded_once_and_not_for_what_is_wrong_without_it(
     real: Callable[..., Any] = preview_module.preview
     monkeypatch.setattr(preview_module, "preview", lambda *given: (seen.append(given), real(*given))[1])
     with pytest.raises(UsageError):
-        compare(Comparison(make_config(**settings), [], [0], sweep=sweep), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(make_config(**settings), [], [0], sweep=sweep), tmp_path / "study", SilentStudy())
     assert len(seen) == loads
 
 
@@ -136,9 +136,9 @@ def test_a_sweep_on_the_command_line_gives_the_curve_and_goes_on(
 def test_other_settings_are_refused_for_a_sweep_too(settings: dict[str, Any], tmp_path: Path) -> None:
     base = make_config(**settings | {"steps": 1})
     study = tmp_path / "study"
-    assert compare(Comparison(base, ["head"], [0], sweep="freeze:step=2"), study, SilentStudy()) == RunCounts(
+    assert compare(StudyRequest(base, ["head"], [0], sweep="freeze:step=2"), study, SilentStudy()) == RunCounts(
         finished=2, failed=0
     )
     assert json.loads((study / "study.json").read_text())["methods"] == ["full", "head"]
     with pytest.raises(RunError, match="other settings"):
-        compare(Comparison(base.model_copy(update={"lr": 0.5}), [], [0], sweep="freeze"), study, SilentStudy())
+        compare(StudyRequest(base.model_copy(update={"lr": 0.5}), [], [0], sweep="freeze"), study, SilentStudy())

@@ -15,7 +15,7 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.pauses import read_progress
 from gradgate.settings.run import make_config
 from gradgate.study.compare import compare
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.training.run import train
 from support.generators import save_generator, save_prompts
@@ -190,5 +190,5 @@ def test_launches_that_would_mean_something_else_are_refused(
                 train(make_config(**settings), tmp_path / "run")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UsageError, match="each run in one process, and 2 were launched"):
-        compare(Comparison(make_config(**settings), ["full"], [0]), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(make_config(**settings), ["full"], [0]), tmp_path / "study", SilentStudy())
     assert not any(tmp_path.iterdir())

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from gradgate.activation_cache.frozen_prefix import PrefixModules, layer_modules
-from gradgate.activation_cache.replay import Precision, Replay
+from gradgate.activation_cache.replay import Precision, PrefixReplay
 from gradgate.activation_cache.rows import Batch, NotReusableError, fingerprint, read_batch
-from gradgate.activation_cache.store import Store
+from gradgate.activation_cache.store import ActivationStore
 from gradgate.activation_cache.verify import agree, tolerance
 from gradgate.errors import UsageError
 from gradgate.layers import LayerMap, named_parameters
@@ -92,10 +92,10 @@ class RowCounts:
 class _Session:
     """A prefix with its store; a change of the prefix or its weights starts a new session."""
 
-    replay: Replay
+    replay: PrefixReplay
     precision: Precision
     device: torch.device
-    store: Store
+    store: ActivationStore
     state: tuple[Any, ...]
     proved: set[bool] = field(default_factory=set)  # True: a padded batch was compared; False: one without padding
 
@@ -186,13 +186,13 @@ class CachedForward:
         if self._session is not None:
             self._session.store.close()
             self._session = None
-        replay = Replay(self._stack, self._depth)
+        replay = PrefixReplay(self._stack, self._depth)
         states, precision = self._run(replay, batch.alone(0))
         stored = torch.bfloat16 if self._cache.dtype == "bfloat16" else precision.dtype
         settings = [str(precision), str(stored), states.device.type]
         identity = fingerprint(self._model, self._layers, self._closed, self._parts, settings)
         limit = int(self._cache.size * 2**30)
-        store = Store(self._cache.folder, identity, precision.width, stored, limit, self._cache.note)
+        store = ActivationStore(self._cache.folder, identity, precision.width, stored, limit, self._cache.note)
         self._session = _Session(replay, precision, states.device, store, state)
         return self._session
 
@@ -228,7 +228,7 @@ class CachedForward:
         rows = [batch.rows[index] for index in missing.values()]
         return {row.key: states[place, row.start : row.end] for place, row in enumerate(rows)}
 
-    def _run(self, replay: Replay, inputs: Inputs) -> tuple[Tensor, Precision]:
+    def _run(self, replay: PrefixReplay, inputs: Inputs) -> tuple[Tensor, Precision]:
         with preserved_state(self._model, writers=self._parts.around):
             return replay.states(lambda: self._model(**inputs))
 

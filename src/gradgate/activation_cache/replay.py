@@ -37,7 +37,7 @@ class _Reached(Exception):  # noqa: N818 - not an error: it ends a forward pass 
         self.states = states
 
 
-class Replay:
+class PrefixReplay:
     """A replacement of the ``forward`` of the lowest ``depth`` layers of a stack, for one forward pass at a time.
 
     The boundary is the input of the layer above them, or the output of the top layer if there is none above: code
@@ -87,7 +87,7 @@ class Replay:
             raise NotReusableError("something learns below its closed layers")
         return states, Precision(seen[0], states.dtype, states.shape[-1])
 
-    def take_forms(self, other: Replay) -> None:
+    def take_forms(self, other: PrefixReplay) -> None:
         """Copy the forms in which layers return states from ``other``, whose layers have the same classes."""
         self._nones = {mine: other._nones[theirs] for mine, theirs in zip(self._below, other._below, strict=True)}
 

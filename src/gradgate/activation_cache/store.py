@@ -38,7 +38,7 @@ HEADER = _RECORD.size + _SUM.size
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
 
-class Store:
+class ActivationStore:
     """The rows of one prefix on disk. One process at a time appends to a file; others read it.
 
     Args:

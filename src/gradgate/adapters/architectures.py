@@ -19,7 +19,7 @@ INVERTIBLE = "invertible_adapters"
 ATTENTION, OUTPUT = "attention", "output"
 
 
-class Setup:
+class ActiveAdapters:
     """The active adapters of one model; its sites read them in every forward.
 
     Attributes:
@@ -48,7 +48,7 @@ class Setup:
 class Site(nn.ModuleDict):
     """The adapters at one place of one layer, by name."""
 
-    def __init__(self, setup: Setup, layer: int) -> None:
+    def __init__(self, setup: ActiveAdapters, layer: int) -> None:
         super().__init__()
         self.setup, self.layer = setup, layer
 
@@ -87,7 +87,7 @@ class Site(nn.ModuleDict):
 class InvertibleSite(nn.ModuleDict):
     """The invertible adapters of one model, by name; that of the lowest active adapter runs."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: ActiveAdapters) -> None:
         super().__init__()
         self.setup = setup
 
@@ -109,7 +109,7 @@ class InvertibleSite(nn.ModuleDict):
 class TunedNorms(nn.ModuleDict):
     """Copies of one layer norm of the model, by the adapter that tunes it; the topmost active one runs."""
 
-    def __init__(self, setup: Setup, layer: int | None) -> None:
+    def __init__(self, setup: ActiveAdapters, layer: int | None) -> None:
         super().__init__()
         self.setup, self.layer = setup, layer
 

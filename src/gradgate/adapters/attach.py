@@ -11,15 +11,15 @@ from torch.nn import Parameter
 
 from gradgate.adapters.architectures import (
     INVERTIBLE,
+    ActiveAdapters,
     Architecture,
     InvertibleSite,
-    Setup,
     Site,
     TunedNorms,
     architecture_of,
     tuned_norm,
 )
-from gradgate.adapters.build import Blocks, embedding_width
+from gradgate.adapters.build import AdapterModules, embedding_width
 from gradgate.adapters.config import AdapterConfig, check_spelling, unfit_name
 from gradgate.errors import AdapterError
 from gradgate.layers.names import unwrap
@@ -40,7 +40,7 @@ class Attached:
     def __init__(self, model: Any) -> None:
         self.architecture: Architecture = architecture_of(model)
         self.base: Any = model.base_model
-        self.setup = Setup()
+        self.setup = ActiveAdapters()
         self.configs: dict[str, AdapterConfig] = {}
         self.invertible: InvertibleSite | None = None
         self.overwritten: list[tuple[Parameter, Tensor]] = []
@@ -49,9 +49,9 @@ class Attached:
         self._hooks: list[Any] = []
         self._put_sites()
 
-    def blocks(self, name: str) -> Blocks:
+    def blocks(self, name: str) -> AdapterModules:
         """Return the modules of one adapter, as they are in the model."""
-        found = Blocks()
+        found = AdapterModules()
         for path, module in self.base.named_modules():
             if isinstance(module, Site) and name in module:
                 found.modules[path] = module[name]
@@ -61,7 +61,7 @@ class Attached:
             found.modules[INVERTIBLE] = self.invertible[name]
         return found
 
-    def put(self, model: Any, name: str, config: AdapterConfig, blocks: Blocks) -> None:
+    def put(self, model: Any, name: str, config: AdapterConfig, blocks: AdapterModules) -> None:
         """Put the modules of one adapter into the model, inactive."""
         for place, module in blocks.modules.items():
             site = self._invertible_site(model) if place == INVERTIBLE else self.base.get_submodule(place)
@@ -199,7 +199,7 @@ def check_name(name: str) -> None:
         AdapterError: if the name is invalid.
     """
     check_spelling(name)
-    setup = Setup()
+    setup = ActiveAdapters()
     if any(hasattr(site, name) for site in (Site(setup, 0), InvertibleSite(setup), TunedNorms(setup, 0))):
         raise unfit_name(name)
 

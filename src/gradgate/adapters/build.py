@@ -17,7 +17,7 @@ from gradgate.errors import AdapterError
 
 
 @dataclass
-class Blocks:
+class AdapterModules:
     """The modules of one adapter.
 
     Attributes:
@@ -34,7 +34,7 @@ class Blocks:
             yield from module.parameters()
 
 
-def build(base: Any, architecture: Architecture, config: AdapterConfig, seed: int) -> Blocks:
+def build(base: Any, architecture: Architecture, config: AdapterConfig, seed: int) -> AdapterModules:
     """Build the modules of an adapter with fresh weights, in the dtype and on the device of the base model.
 
     Args:
@@ -47,7 +47,7 @@ def build(base: Any, architecture: Architecture, config: AdapterConfig, seed: in
     layers = base.get_submodule(architecture.layers)
     _check(base, architecture, config, len(layers))
     hidden = base.config.hidden_size
-    blocks = Blocks()
+    blocks = AdapterModules()
     with torch.device("meta"):  # nothing is drawn there
         for number in range(len(layers)):
             for where, wanted in ((ATTENTION, config.mh_adapter), (OUTPUT, config.output_adapter)):
@@ -98,7 +98,7 @@ def _check(base: Any, architecture: Architecture, config: AdapterConfig, layers:
         )
 
 
-def _initialize(blocks: Blocks, base: Any, seed: int) -> None:
+def _initialize(blocks: AdapterModules, base: Any, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     like = next(p for p in base.parameters() if p.is_floating_point())
     for module in blocks.modules.values():

@@ -157,9 +157,9 @@ def compare_in(asked: CompareSettings, folder: Path, *, quiet: bool = False) -> 
     """Compare with checked settings; see :func:`compare`."""
     _check(asked, folder)
 
-    from gradgate.study.planning import Comparison, Execution  # with the study's queue
+    from gradgate.study.planning import Execution, StudyRequest  # with the study's queue
 
-    comparison, execution = Comparison.of(asked, folder), Execution.of(asked)
+    comparison, execution = StudyRequest.of(asked, folder), Execution.of(asked)
 
     from gradgate.report import write_report  # torch loads after the request is checked
     from gradgate.study.compare import compare as compare_runs
@@ -175,10 +175,10 @@ def forecast_of(asked: CompareSettings, folder: Path, *, quiet: bool = False) ->
     _check(asked, folder)
 
     from gradgate.study.forecast import forecast
-    from gradgate.study.planning import Comparison, Execution
+    from gradgate.study.planning import Execution, StudyRequest
 
     with study_progress(quiet) as progress:
-        return forecast(Comparison.of(asked, folder), folder, progress, Execution.of(asked))
+        return forecast(StudyRequest.of(asked, folder), folder, progress, Execution.of(asked))
 
 
 def _check(asked: CompareSettings, folder: Path) -> None:

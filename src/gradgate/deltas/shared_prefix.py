@@ -15,7 +15,7 @@ import transformers
 from torch import Tensor, nn
 
 from gradgate.activation_cache.frozen_prefix import layer_modules, parameter_ids
-from gradgate.activation_cache.replay import Replay
+from gradgate.activation_cache.replay import PrefixReplay
 from gradgate.deltas.application import apply
 from gradgate.deltas.bits import flat_bits
 from gradgate.deltas.delta import Delta
@@ -103,7 +103,7 @@ class SharedPrefix:
         for other in self.models[1:]:
             _make_one(self.models[0], other)
         stacks, self.depth = _shared_layers(self.models)
-        self._replays = [Replay(stack, self.depth) for stack in stacks] if self.depth else []
+        self._replays = [PrefixReplay(stack, self.depth) for stack in stacks] if self.depth else []
 
 
 def _model_of(base: str | os.PathLike[str] | None, delta: str | os.PathLike[str] | Delta) -> nn.Module:

@@ -35,7 +35,7 @@ Pair = tuple[Call, Tensor]
 """A call, and the gradient of its output."""
 
 
-class Examples:
+class ExampleGradients:
     """Sums over single examples of squared gradients, by parameter.
 
     The rules are compared with autograd on one example of the first batch. Parameters for which they differ, as in a

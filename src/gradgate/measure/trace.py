@@ -18,7 +18,7 @@ from torch.func import functional_call
 from gradgate.errors import AttachError, NonFiniteError
 from gradgate.layers.names import canonical_name
 from gradgate.measure.likelihood import log_likelihoods
-from gradgate.measure.per_example import Examples, squares
+from gradgate.measure.per_example import ExampleGradients, squares
 from gradgate.measure.request import Batch, FisherRequest
 from gradgate.torch_state import functional_tensors, preserved_state
 
@@ -46,7 +46,7 @@ def trace(
     totals, counted = dict.fromkeys(groups, 0.0), 0
     with preserved_state(model, training=not request.eval_mode, gradients=True, seed=request.seed):
         chosen, rest = separate_tensors(model, wanted)
-        examples = Examples(model, chosen)
+        examples = ExampleGradients(model, chosen)
         for batch in islice(batches, request.batches):
             with examples.recorded() if request.gradient == "per_example" else nullcontext():
                 losses = likelihoods_of(model, chosen | rest, batch, request, generator)
@@ -59,7 +59,7 @@ def trace(
 
 
 def _squares(
-    losses: Tensor, chosen: dict[str, Tensor], examples: Examples, request: FisherRequest
+    losses: Tensor, chosen: dict[str, Tensor], examples: ExampleGradients, request: FisherRequest
 ) -> tuple[dict[str, float], int]:
     """Return name to sum of squared gradients, and the number of rows."""
     size = losses.shape[-1]

@@ -36,7 +36,7 @@ _SECONDS_A_STEP = 0.06
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class _ConfiguredEntry:
     """A cell with the settings, method and adapter of its run."""
 
     cell: TableEntry
@@ -160,7 +160,7 @@ def plan_full(
             f"Give model=FOLDER (or LABEL=FOLDER) and data=DIR, partial=True to run the rest, or scale='sample' to run"
             f" the grid on the embedded model and data."
         )
-    chosen: list[_Chosen] = []
+    chosen: list[_ConfiguredEntry] = []
     left_out: dict[str, str] = {}
     for cell in preset.cells():
         model, task = resources.models.get(cell.model), resources.tasks.get(cell.task)
@@ -170,7 +170,7 @@ def plan_full(
             continue
         method = on_layers(cell.method, cell.paper_model.layers, model.layers)
         settings = _with(cell.settings | task.settings | {"model": model.name}, extra)
-        chosen.append(_Chosen(cell, settings, method, cell.adapter))
+        chosen.append(_ConfiguredEntry(cell, settings, method, cell.adapter))
     notes = [
         f"{label} has {cell_layers} layers in the paper and {ours.layers} here: frozen layers are in proportion."
         for label, ours in resources.models.items()
@@ -202,7 +202,7 @@ def plan_sample(preset: Preset, seeds: Sequence[int], extra: dict[str, Any]) -> 
 
 def _on_sample(
     cell: TableEntry, model: OurModel, task: OurTask, usual: dict[str, Any], extra: dict[str, Any]
-) -> _Chosen:
+) -> _ConfiguredEntry:
     settings = {
         name: value for name, value in cell.settings.items() if name not in ("steps", "languages", "tapt_batch")
     }
@@ -220,7 +220,7 @@ def _on_sample(
         adapter = on_width(adapter, cell.paper_model.hidden, model.hidden)
         if cell.preset.search is None:
             adapter = at_rate(adapter, ADAPTER_RATE * settings["lr"])
-    return _Chosen(cell, settings, method, adapter, steps)
+    return _ConfiguredEntry(cell, settings, method, adapter, steps)
 
 
 def _sizes_on_sample(cell: TableEntry, rows: int, batch_size: int) -> dict[str, int]:
@@ -261,11 +261,11 @@ def _plan(
     preset: Preset,
     scale: Scale,
     seeds: Sequence[int],
-    chosen: list[_Chosen],
+    chosen: list[_ConfiguredEntry],
     left_out: dict[str, str],
     notes: list[str],
 ) -> ReproductionPlan:
-    configs: list[tuple[_Chosen, RunConfig]] = []
+    configs: list[tuple[_ConfiguredEntry, RunConfig]] = []
     for each in chosen:
         whole = each.settings | {"method": each.method}
         if each.adapter is not None:

@@ -19,7 +19,7 @@ from gradgate.papers.published import Published
 from gradgate.settings.arm import Arm
 from gradgate.settings.recorded import arm_of_texts
 from gradgate.study.compare import RunCounts, compare
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.study_file import find_study
@@ -166,7 +166,7 @@ def _run_study(folder: Path, runs: list[PlannedCell], plan: ReproductionPlan, pr
     adapters = list(dict.fromkeys(run.config.adapter for run in runs))
     # A study resumes with the search that it started with, which has the seeds of that time.
     search = plan.search if find_study(folder) is None else None
-    comparison = Comparison(runs[0].config, methods, list(plan.seeds), adapters=adapters, search=search)
+    comparison = StudyRequest(runs[0].config, methods, list(plan.seeds), adapters=adapters, search=search)
     return compare(comparison, folder, progress)
 
 

@@ -15,7 +15,7 @@ from gradgate.study.budget.driver import BudgetDriver, BudgetedStudy
 from gradgate.study.budget.file import read_budget
 from gradgate.study.conditions import condition_folders
 from gradgate.study.grid import GridRun
-from gradgate.study.planning import Comparison, Execution, StudyLayout, plan
+from gradgate.study.planning import Execution, StudyLayout, StudyRequest, plan
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import read_study
 from gradgate.study.study_file import locked_folder
@@ -35,7 +35,7 @@ class RunCounts:
 
 
 def compare(
-    comparison: Comparison, out: Path, progress: StudyProgress, execution: Execution | None = None
+    comparison: StudyRequest, out: Path, progress: StudyProgress, execution: Execution | None = None
 ) -> RunCounts:
     """Run what is missing of a study; finished runs are skipped, failed ones tried again.
 
@@ -102,7 +102,7 @@ def _filled_queue(out: Path, runs: list[GridRun], execution: Execution, higher_i
 def _run(
     queue: Queue,
     out: Path,
-    comparison: Comparison,
+    comparison: StudyRequest,
     folders: list[Path],
     execution: Execution,
     progress: StudyProgress,

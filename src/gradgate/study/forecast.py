@@ -20,7 +20,7 @@ from gradgate.study.search import all_runs, undecided
 if TYPE_CHECKING:
     from gradgate.runs.records import TaskRecord
     from gradgate.settings.run import RunConfig
-    from gradgate.study.planning import Comparison, Execution
+    from gradgate.study.planning import Execution, StudyRequest
     from gradgate.study.progress import StudyProgress
     from gradgate.training.preview import Preview
 
@@ -95,7 +95,7 @@ class Forecast:
         return asdict(self) | {"runs": self.runs, "seconds": self.seconds}
 
 
-def forecast(comparison: Comparison, out: Path, progress: StudyProgress, execution: Execution) -> Forecast:
+def forecast(comparison: StudyRequest, out: Path, progress: StudyProgress, execution: Execution) -> Forecast:
     """Time the first steps of each arm, and estimate the rest. Nothing is written.
 
     Args:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StudyRequest:
     """Everything that a comparison crosses: tasks, models, training sizes, adapters, methods and seeds.
 
     Attributes:
@@ -69,7 +69,7 @@ class Comparison:
     budget: Budget | None = None
 
     @classmethod
-    def of(cls, asked: CompareSettings, out: Path) -> Comparison:
+    def of(cls, asked: CompareSettings, out: Path) -> StudyRequest:
         """Return what settings ask a study in a folder to compare.
 
         Raises:
@@ -147,7 +147,7 @@ class StudyLayout:
         return [each.grid.path for each in self.planned]
 
 
-def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: Execution) -> StudyLayout:
+def plan(comparison: StudyRequest, out: Path, progress: StudyProgress, execution: Execution) -> StudyLayout:
     """Plan a comparison: expand the request into grids, and check them against the data and the models.
 
     Nothing is written.
@@ -161,7 +161,7 @@ def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: 
     Raises:
         GradgateError: if the data, the model or a method cannot work.
     """
-    request, budget = _Request.of(comparison), comparison.budget
+    request, budget = _ConditionRequest.of(comparison), comparison.budget
     _check_budget(out, budget)
     conditions = (comparison.conditions or Conditions.of(comparison.base)).merge_existing(out)
     planned = _plan_all(conditions, out, comparison.base, request, execution, progress)
@@ -171,7 +171,7 @@ def plan(comparison: Comparison, out: Path, progress: StudyProgress, execution: 
 
 
 @dataclass(frozen=True)
-class _Request:
+class _ConditionRequest:
     """The part of a request that every condition of a study shares."""
 
     methods: list[Arm]
@@ -184,7 +184,7 @@ class _Request:
     is_budgeted: bool = False
 
     @classmethod
-    def of(cls, comparison: Comparison) -> _Request:
+    def of(cls, comparison: StudyRequest) -> _ConditionRequest:
         """Return what a comparison asks for. Raise UsageError if it is wrong whatever the model is."""
         swept = read_sweep(comparison.sweep) if comparison.sweep is not None else None
         methods = [swept.reference, *comparison.methods] if swept else list(comparison.methods)
@@ -202,13 +202,13 @@ class _Request:
         )
         return request if comparison.search is None else request._trying(comparison.search)
 
-    def _trying(self, space: Space) -> _Request:
+    def _trying(self, space: Space) -> _ConditionRequest:
         """Return the request with these settings: those of a search, or arms of a budget."""
         if self.is_budgeted:
             return replace(self, variants=arms_of(space), rate_is_open=False)
         return replace(self, search=space.record(), rate_is_open=False)
 
-    def merge_existing(self, paths: list[Path]) -> _Request:
+    def merge_existing(self, paths: list[Path]) -> _ConditionRequest:
         """Return the request with what the study already compares, which a new condition has to compare as well."""
         existing = [Grid.read(path) for path in paths if (path / STUDY_FILE).is_file()]
         if not existing:
@@ -240,7 +240,7 @@ def _plan_all(
     conditions: Conditions,
     out: Path,
     base: RunConfig,
-    request: _Request,
+    request: _ConditionRequest,
     execution: Execution,
     progress: StudyProgress,
 ) -> list[PlannedCondition]:
@@ -252,7 +252,7 @@ def _plan_all(
     return planned
 
 
-def _plan(condition: Condition, request: _Request, progress: StudyProgress) -> PlannedCondition:
+def _plan(condition: Condition, request: _ConditionRequest, progress: StudyProgress) -> PlannedCondition:
     """Return the grid of one condition, checked against its data and its model."""
     from gradgate.training.preview import preview  # imports torch: wrong usage was refused before
 
@@ -277,7 +277,7 @@ def _plan(condition: Condition, request: _Request, progress: StudyProgress) -> P
     return PlannedCondition(grid, seen)
 
 
-def _with_settings(grid: Grid, request: _Request, seen: Preview, progress: StudyProgress) -> Grid:
+def _with_settings(grid: Grid, request: _ConditionRequest, seen: Preview, progress: StudyProgress) -> Grid:
     """Return the grid with the settings that are searched or compared. Note what happens if no rate was given."""
     if request.search is not None:
         return grid.with_search(request.search)

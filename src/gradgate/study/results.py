@@ -145,7 +145,7 @@ def read_study(folder: Path) -> StudyResults:
         RunError: if ``study.json`` is absent or damaged.
     """
     study = read_study_file(folder)
-    reader = _Reader(folder, study)
+    reader = _ResultsReader(folder, study)
     cells = reader.cells()
     return _results(folder, study, cells, reader.problems)
 
@@ -187,7 +187,7 @@ def _results(folder: Path, study: StudyRecord, cells: list[RunResult], found: li
     return StudyResults(folder, study, tuple(cells), splits, problems, averages, unit)
 
 
-class _Reader:
+class _ResultsReader:
     """Reads the runs of a study folder, and collects what is wrong with them."""
 
     def __init__(self, folder: Path, study: StudyRecord) -> None:

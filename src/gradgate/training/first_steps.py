@@ -34,7 +34,7 @@ class _EnoughError(Exception):
     """Ends the training once enough steps are timed."""
 
 
-class _Clock(Silent):
+class _StepTimer(Silent):
     def __init__(self) -> None:
         self.total = 0
         self.times: list[float] = []
@@ -62,7 +62,7 @@ def time_first_steps(config: RunConfig) -> FirstSteps:
     Raises:
         GradgateError: for anything that the run itself would stop at.
     """
-    clock = _Clock()
+    clock = _StepTimer()
     quick: dict[str, Any] = {"eval_every": None, "save_every": None, "activation_cache": "off", "track": None}
     quick |= {"forgetting": None, "tapt_steps": None, "tapt_epochs": None}
     if config.adapter is not None:

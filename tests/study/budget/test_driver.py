@@ -22,7 +22,7 @@ from gradgate.study.budget.observe import observe
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.conditions import Conditions
 from gradgate.study.grid import Grid
-from gradgate.study.planning import Comparison
+from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy, StudyProgress
 from gradgate.study.results import read_study
 from gradgate.study.status import open_queue, read_status
@@ -40,7 +40,7 @@ def base(settings: dict[str, Any]) -> RunConfig:
 
 
 def race(base: RunConfig, out: Path, share: float = 0.75, progress: StudyProgress | None = None) -> BudgetRecord:
-    asked = Comparison(base, METHODS, (0, 1), budget=Budget(share=share))
+    asked = StudyRequest(base, METHODS, (0, 1), budget=Budget(share=share))
     compare(asked, out, progress or SilentStudy())
     found = read_budget(out)
     assert found is not None
@@ -134,7 +134,7 @@ def test_a_larger_budget_goes_on_and_counts_the_verdict_before(base: RunConfig, 
 
 def test_a_plain_comparison_of_a_budgeted_study_is_refused(base: RunConfig, study: Path) -> None:
     with pytest.raises(UsageError, match=r"has a budget of 72 of its grid's 96 .* budget=1 to train every run"):
-        compare(Comparison(base, METHODS, [0, 1]), study, SilentStudy())
+        compare(StudyRequest(base, METHODS, [0, 1]), study, SilentStudy())
 
 
 def test_a_worker_of_a_budgeted_study_without_its_store_queues_nothing(study: Path) -> None:
@@ -156,7 +156,7 @@ def test_several_tasks_are_pairs(base: RunConfig, tiny_task: Path, tmp_path: Pat
     other = shutil.copytree(tiny_task, tmp_path / "other")
     parts = Conditions.of(base, [str(tiny_task), str(other)])
     counts = compare(
-        Comparison(base, METHODS[:2], [0], conditions=parts, budget=Budget(share=0.5)),
+        StudyRequest(base, METHODS[:2], [0], conditions=parts, budget=Budget(share=0.5)),
         tmp_path / "study",
         SilentStudy(),
     )
@@ -171,7 +171,7 @@ def test_the_length_of_runs_is_learnt_from_the_first_step_where_it_is_not_said(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
     base = make_config(**settings | {"steps": None, "epochs": 1, "threads": 1})
-    counts = compare(Comparison(base, METHODS[:2], [0], budget=Budget(steps=10)), tmp_path / "study", SilentStudy())
+    counts = compare(StudyRequest(base, METHODS[:2], [0], budget=Budget(steps=10)), tmp_path / "study", SilentStudy())
     found = read_budget(tmp_path / "study")
     assert found is not None
     assert list(found.steps.values()) == [10]
@@ -202,7 +202,7 @@ def test_an_arm_with_a_failed_run_leaves_and_is_tried_again(base: RunConfig, stu
 
 def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
     for seconds in (1e-3, 1e-3):
-        compare(Comparison(base, METHODS[:2], [0], budget=Budget(seconds=seconds)), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(base, METHODS[:2], [0], budget=Budget(seconds=seconds)), tmp_path / "study", SilentStudy())
         found = read_budget(tmp_path / "study")
         assert found is not None
         assert found.pace is not None
@@ -212,7 +212,7 @@ def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
 
 def test_one_method_alone_is_refused(base: RunConfig, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is only full"):
-        compare(Comparison(base, ["full"], [0, 1], budget=Budget(share=0.5)), tmp_path / "study", SilentStudy())
+        compare(StudyRequest(base, ["full"], [0, 1], budget=Budget(share=0.5)), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 
 

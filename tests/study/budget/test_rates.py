@@ -25,7 +25,7 @@ from gradgate.study.compare import compare
 from gradgate.study.conditions import Conditions
 from gradgate.study.export import as_table, exported, records
 from gradgate.study.grid import Grid
-from gradgate.study.planning import Comparison, Execution
+from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.replay.curve_rows import study_rows
 from gradgate.study.results import read_study
@@ -57,7 +57,7 @@ def base(settings: dict[str, Any]) -> RunConfig:
 
 def race(base: RunConfig, out: Path, share: float = 0.6, methods: Sequence[str] = METHODS, **more: Any) -> BudgetRecord:
     progress, execution = more.pop("progress", SilentStudy()), more.pop("execution", None)
-    asked = Comparison(base, methods, (0, 1), budget=Budget(share=share), **{"search": RATES, **more})
+    asked = StudyRequest(base, methods, (0, 1), budget=Budget(share=share), **{"search": RATES, **more})
     compare(asked, out, progress, execution)
     found = read_budget(out)
     assert found is not None

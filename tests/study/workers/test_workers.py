@@ -21,7 +21,7 @@ from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.runs.state import RunState
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
-from gradgate.study.planning import Comparison, Execution
+from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.status import open_queue, read_status, status_table
 from gradgate.study.workers.queue import Queue
@@ -34,14 +34,14 @@ COMPARE = """
 import json, sys
 from pathlib import Path
 from gradgate.study.compare import compare
-from gradgate.study.planning import Comparison, Execution
+from gradgate.study.planning import StudyRequest, Execution
 from gradgate.study.progress import SilentStudy
 from gradgate.study.workers.store import Heartbeat
 from gradgate.settings.run import RunConfig
 
 if __name__ == "__main__":
     base = RunConfig(**json.loads(sys.argv[1]))
-    compare(Comparison(base, ["full", "head"], [0]), Path(sys.argv[2]), SilentStudy(),
+    compare(StudyRequest(base, ["full", "head"], [0]), Path(sys.argv[2]), SilentStudy(),
             execution=Execution(heartbeat=Heartbeat(1, 30)))
 """
 
@@ -61,7 +61,7 @@ def short(base: RunConfig) -> RunConfig:
 def soon_done(short: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies") / "soon-done"
     two = Execution(workers=2)
-    assert compare(Comparison(short, ["full", "head"], [0]), folder, SilentStudy(), execution=two) == RunCounts(2, 0)
+    assert compare(StudyRequest(short, ["full", "head"], [0]), folder, SilentStudy(), execution=two) == RunCounts(2, 0)
     return folder
 
 
@@ -70,7 +70,7 @@ def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of two methods with one seed, trained by two workers."""
     folder = tmp_path_factory.mktemp("studies") / "done"
     assert compare(
-        Comparison(base, ["full", "head"], [0]), folder, SilentStudy(), execution=Execution(workers=2)
+        StudyRequest(base, ["full", "head"], [0]), folder, SilentStudy(), execution=Execution(workers=2)
     ) == RunCounts(finished=2, failed=0)
     return folder
 
@@ -129,10 +129,13 @@ def test_a_store_that_fails_stops_the_workers_with_their_runs_saved(
         patch.setattr(Queue, "finish", full)
         with pytest.raises(StoreError, match="disk is full"):
             compare(
-                Comparison(short, ["full"], [0]), study, SilentStudy(), execution=Execution(heartbeat=Heartbeat(1, 30))
+                StudyRequest(short, ["full"], [0]),
+                study,
+                SilentStudy(),
+                execution=Execution(heartbeat=Heartbeat(1, 30)),
             )
     scores = (study / "runs/full/seed-0/scores.json").read_bytes()
-    assert compare(Comparison(short, ["full"], [0]), study, SilentStudy()) == RunCounts(finished=1, failed=0)
+    assert compare(StudyRequest(short, ["full"], [0]), study, SilentStudy()) == RunCounts(finished=1, failed=0)
     assert (study / "runs/full/seed-0/scores.json").read_bytes() == scores
     assert states(study) == ["finished"]
 
@@ -142,7 +145,7 @@ def test_a_damaged_store_is_built_anew_and_finished_runs_stay(soon_done: Path, s
     told: list[str] = []
     heard = SilentStudy()
     heard.note = told.append  # type: ignore[method-assign]
-    assert compare(Comparison(short, ["full", "head"], [0]), soon_done, heard) == RunCounts(finished=2, failed=0)
+    assert compare(StudyRequest(short, ["full", "head"], [0]), soon_done, heard) == RunCounts(finished=2, failed=0)
     assert "study.db is damaged" in told[0]
     assert len(list(soon_done.glob("study.db.damaged-*"))) == 1
     assert states(soon_done) == ["finished", "finished"]
@@ -150,10 +153,10 @@ def test_a_damaged_store_is_built_anew_and_finished_runs_stay(soon_done: Path, s
 
 def test_threads_are_a_setting_of_the_study(short: RunConfig, tmp_path: Path) -> None:
     free = short.model_copy(update={"threads": None})
-    compare(Comparison(free, ["head"], [0]), tmp_path / "study", SilentStudy(), execution=Execution(workers=2))
+    compare(StudyRequest(free, ["head"], [0]), tmp_path / "study", SilentStudy(), execution=Execution(workers=2))
     record = json.loads((tmp_path / "study/study.json").read_text())
     assert record["settings"]["threads"] == 1
-    compare(Comparison(free, ["head"], [1]), tmp_path / "study", SilentStudy(), execution=Execution(workers=1))
+    compare(StudyRequest(free, ["head"], [1]), tmp_path / "study", SilentStudy(), execution=Execution(workers=1))
     for seed in (0, 1):
         run = json.loads((tmp_path / f"study/runs/head/seed-{seed}/run.json").read_text())
         assert run["config"]["threads"] == 1
@@ -180,6 +183,6 @@ def test_ctrl_c_saves_the_runs_of_a_worker(base: RunConfig, tmp_path: Path) -> N
     endless = base.model_copy(update={"steps": 100_000, "save_every": 100_000})
     study = tmp_path / "study"
     with pytest.raises(InterruptedRunError) as stopped:
-        compare(Comparison(endless, ["full", "head"], [0]), study, Interrupts(), execution=Execution(workers=2))
+        compare(StudyRequest(endless, ["full", "head"], [0]), study, Interrupts(), execution=Execution(workers=2))
     assert stopped.value.exit_code == 130
     assert states(study) == ["waiting", "waiting"]

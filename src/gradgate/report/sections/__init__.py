@@ -9,6 +9,7 @@ from gradgate.report.sections.analyzed.forgetting_course import ForgettingCourse
 from gradgate.report.sections.analyzed.landscape import LandscapeSection
 from gradgate.report.sections.analyzed.representations import RepresentationsSection
 from gradgate.report.sections.base import Section
+from gradgate.report.sections.budget import BudgetSection
 from gradgate.report.sections.cost import CostSection
 from gradgate.report.sections.curves import CurvesSection
 from gradgate.report.sections.every_run import RunsSection
@@ -24,7 +25,6 @@ from gradgate.report.sections.from_papers.t_statistics import TStatisticsSection
 from gradgate.report.sections.from_papers.training_sizes import TrainingSizesSection
 from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.how_made import HowMadeSection
-from gradgate.report.sections.race import RaceSection
 from gradgate.report.sections.scores import ScoresSection
 from gradgate.report.sections.search import SearchSection
 from gradgate.report.sections.shared_rate import SharedRateSection
@@ -35,7 +35,7 @@ from gradgate.report.verdict import cautions, verdict
 # In the order of the page, which shows the first table above the figures.
 SECTIONS: tuple[type[Section], ...] = (
     ScoresSection,
-    RaceSection,
+    BudgetSection,
     GainsSection,
     EvidenceSection,
     SplitEvidenceSection,

@@ -90,7 +90,7 @@ def recommend(
     """
     from gradgate.study.budget.notes import LeaderNotes
     from gradgate.study.compare import compare  # both import torch: what is wrong without it was refused
-    from gradgate.study.planning import Comparison
+    from gradgate.study.planning import StudyRequest
     from gradgate.study.recommend.fitting import fitting, subject_of
     from gradgate.training.preview import preview
 
@@ -107,7 +107,7 @@ def recommend(
         progress.note(str(each))
     progress.note(f"Comparing {', '.join(map(str, chosen.arms))}; lr {chosen.lr:g} where an arm has none of its own.")
     base = config.model_copy(update={"lr": chosen.lr})
-    compare(Comparison(base, chosen.arms, seeds, budget=budget), out, LeaderNotes(out, progress))
+    compare(StudyRequest(base, chosen.arms, seeds, budget=budget), out, LeaderNotes(out, progress))
     return read_recommendation(out, base, chosen)
 
 

@@ -119,7 +119,7 @@ _PARTS = 10  # a training is scored and saved after each tenth
 
 
 @dataclass(frozen=True)
-class Stage:
+class MaskedTraining:
     """One training by masked language modelling.
 
     Attributes:
@@ -141,7 +141,9 @@ class Stage:
     dev: Sequence[Row] = ()
 
 
-def train_masked(stage: Stage, tokenizer: Any, folder: RunFolder, progress: RunProgress, stop: Event) -> dict[str, Any]:
+def train_masked(
+    stage: MaskedTraining, tokenizer: Any, folder: RunFolder, progress: RunProgress, stop: Event
+) -> dict[str, Any]:
     """Train, or resume from the folder's checkpoint, then write the trained weights and last ``scores.json``.
 
     Returns:
@@ -179,7 +181,7 @@ def train_masked(stage: Stage, tokenizer: Any, folder: RunFolder, progress: RunP
 
 
 def _trainer(
-    stage: Stage, tokenizer: Any, folder: RunFolder, progress: RunProgress, stop: Event
+    stage: MaskedTraining, tokenizer: Any, folder: RunFolder, progress: RunProgress, stop: Event
 ) -> tuple[RunTrainer, int, StepTimer]:
     config = stage.config
     _check_mask(tokenizer, config.model)

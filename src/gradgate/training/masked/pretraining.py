@@ -29,12 +29,12 @@ from gradgate.runs.progress import RunProgress, Silent
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads
-from gradgate.training.masked.masked_lm import Row, Stage, train_masked
+from gradgate.training.masked.masked_lm import MaskedTraining, Row, train_masked
 from gradgate.training.weight_history import put_weights, write_weights
 
 PROBABILITY = 0.15
 _Learner = tuple[Callable[[Any, frozenset[str]], None], Callable[[Any], None]]
-"""``prepare`` and ``save`` of a :class:`Stage`."""
+"""``prepare`` and ``save`` of a :class:`MaskedTraining`."""
 _PER_TOKEN = ("input_ids", "token_type_ids")
 
 
@@ -66,7 +66,7 @@ def adapt(config: RunConfig, tokenizer: Any, features: Any, folder: Path, progre
     prepare, save = _of_model(config, out) if config.adapter is None else _of_adapter(config.adapter.kind, config, out)
     what = "model" if config.adapter is None else "adapter"
     progress.note(f"First the {what} learns from the task's texts (TAPT).")
-    stage = Stage(length, _Settings(config), prepare, save, PROBABILITY, list(_rows(features)))
+    stage = MaskedTraining(length, _Settings(config), prepare, save, PROBABILITY, list(_rows(features)))
     train_masked(stage, tokenizer, out, progress, stop)
 
 
@@ -167,7 +167,7 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
 def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
     from gradgate.runs.records import versions
     from gradgate.tasks.readers.texts import read_texts
-    from gradgate.training.masked.masked_lm import Stage, hold_out, packed, train_masked
+    from gradgate.training.masked.masked_lm import MaskedTraining, hold_out, packed, train_masked
     from gradgate.training.pretrained import load_tokenizer
 
     texts = read_texts(config.language_data, config.text, config.subset)
@@ -183,7 +183,7 @@ def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progres
                 progress.note(_OWN_HEAD.format(model=config.model))
             kind.put(model, fresh, config.seed)
 
-        stage = Stage(
+        stage = MaskedTraining(
             run,
             config,
             prepare,

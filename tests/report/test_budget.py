@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gradgate.report import write_report
-from gradgate.report.sections.race import RaceSection
+from gradgate.report.sections.budget import BudgetSection
 from gradgate.report.study_summary import summarize_study
 from gradgate.settings.budget import Budget
 from gradgate.study.budget import Departure, Verdict
@@ -61,7 +61,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_the_report_shows_the_race(study: Path, draw_only) -> None:
-    draw_only(RaceSection)
+    draw_only(BudgetSection)
     page = write_report(study).html.read_text(encoding="utf-8")
     assert '<p class="answer">full wins.</p>' in page
     assert '<p class="remark">A test. 4 of 6 runs were not begun.</p>' in page
@@ -76,7 +76,7 @@ def test_the_report_shows_the_race(study: Path, draw_only) -> None:
         ("gradual:every=40", "0.125", "2", "left at 12.5 %: place 2 of 2"),
     ]
     assert float(rows[2]["mean"]) == pytest.approx(0.55)
-    section = RaceSection.find(summarize_study(read_study(study)))
+    section = BudgetSection.find(summarize_study(read_study(study)))
     assert section is not None
     assert section.remarks() == ["A test. 4 of 6 runs were not begun.", RECORD.spending]
     (drawing,) = section.drawings()
@@ -85,7 +85,7 @@ def test_the_report_shows_the_race(study: Path, draw_only) -> None:
 
 def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
     write_budget(study, replace(RECORD, final=False))
-    section = RaceSection.find(summarize_study(read_study(study)))
+    section = BudgetSection.find(summarize_study(read_study(study)))
     assert section is not None
     assert section.cautions() == ["The budget is not spent yet: run the same command again to continue."]
     lines = [str(line) for line in status_table(read_status(study)).renderables]

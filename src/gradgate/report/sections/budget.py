@@ -8,7 +8,7 @@ from gradgate.errors import RunError
 from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import counted
 from gradgate.report.sections.base import Section
-from gradgate.report.sections.race_table import NAME, TITLE, Laps, percent, race_table
+from gradgate.report.sections.budget_table import NAME, TITLE, StageScores, budget_table, percent
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
 from gradgate.settings.arm import format_settings
@@ -17,14 +17,14 @@ from gradgate.study.budget.full_grid import EIGHTHS
 
 
 @dataclass(frozen=True)
-class RaceSection(Section):
-    """The race of a study with a budget, or why its file cannot be read."""
+class BudgetSection(Section):
+    """The stages of a study with a budget, or why its file cannot be read."""
 
     record: BudgetRecord | None
     problem: str = ""
 
     @classmethod
-    def find(cls, study: StudySummary) -> RaceSection | None:
+    def find(cls, study: StudySummary) -> BudgetSection | None:
         """Return None for a study without a budget."""
         try:
             record = read_budget(study.results.folder)
@@ -34,12 +34,12 @@ class RaceSection(Section):
 
     def tables(self) -> list[Table]:
         """Return one row per arm, those that ran furthest first."""
-        return [] if self.record is None else [race_table(Laps(self.study, self.record))]
+        return [] if self.record is None else [budget_table(StageScores(self.study, self.record))]
 
     def drawings(self) -> list[Drawing]:
         """Draw the dev score over the schedule, one line per arm; nothing before the first scores."""
-        laps = None if self.record is None else Laps(self.study, self.record)
-        return [draw_race(laps)] if laps is not None and any(laps.at.values()) else []
+        stages = None if self.record is None else StageScores(self.study, self.record)
+        return [draw_budget(stages)] if stages is not None and any(stages.at.values()) else []
 
     def answer(self) -> str | None:
         """Return the verdict."""
@@ -64,7 +64,7 @@ class RaceSection(Section):
         ]
 
     def cautions(self) -> list[str]:
-        """Say what is wrong with the file of the budget, or that the race has not ended."""
+        """Say what is wrong with the file of the budget, or that the budget is not spent."""
         if self.problem:
             return [self.problem]
         if self.record is not None and not self.record.final:
@@ -72,16 +72,16 @@ class RaceSection(Section):
         return []
 
 
-def draw_race(laps: Laps) -> Drawing:
+def draw_budget(stages: StageScores) -> Drawing:
     """Draw the mean dev score at each comparison, one line per arm, which ends where the arm left."""
-    study, order = laps.study, laps.study.record.arm_names
-    metric, arms = study.format, [arm for arm in laps.ranked if any(of == arm for of, _ in laps.at)]
+    study, order = stages.study, stages.study.record.arm_names
+    metric, arms = study.format, [arm for arm in stages.ranked if any(of == arm for of, _ in stages.at)]
     with styled(2.9 + 0.19 * len(arms)) as figure:
         axes = figure.add_subplot()
         for arm in arms:
             style = style_of(order.index(arm) if arm in order else len(order))
-            lengths = [eighths for eighths in laps.lengths if (arm, eighths) in laps.at]
-            means = [metric.factor * (laps.at[arm, eighths].mean or 0.0) for eighths in lengths]
+            lengths = [eighths for eighths in stages.lengths if (arm, eighths) in stages.at]
+            means = [metric.factor * (stages.at[arm, eighths].mean or 0.0) for eighths in lengths]
             places = [EIGHTHS.index(eighths) for eighths in lengths]
             label = legend_label(arm, 40)
             axes.plot(places, means, color=style.colour, ls=style.dash, marker=style.marker, lw=1.6, ms=4, label=label)
@@ -90,18 +90,18 @@ def draw_race(laps: Laps) -> Drawing:
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         legend_below(figure)
         caption = (
-            "Each line ends where its arm left the race. Points are means over the runs that came so far; arms that "
+            "Each line ends where its arm left. Points are means over the runs that came so far; arms that "
             "stayed have more of them, so that a later point is of other runs than an earlier one."
         )
-        return finish(figure, NAME, TITLE, caption, _text(laps, arms), NAME)
+        return finish(figure, NAME, TITLE, caption, _text(stages, arms), NAME)
 
 
-def _text(laps: Laps, arms: list[str]) -> str:
-    value = laps.study.format.value
+def _text(stages: StageScores, arms: list[str]) -> str:
+    value = stages.study.format.value
     parts = []
     for arm in arms:
-        last = max(eighths for of, eighths in laps.at if of == arm)
-        scores = laps.at[arm, last]
+        last = max(eighths for of, eighths in stages.at if of == arm)
+        scores = stages.at[arm, last]
         at = percent(last / 8)
-        parts.append(f"{arm} has {value(scores.mean)} at {at} ({counted(scores.n, 'run')}), {laps.outcome(arm)}")
-    return f"{'; '.join(parts)}. {laps.record.verdict.summary}"
+        parts.append(f"{arm} has {value(scores.mean)} at {at} ({counted(scores.n, 'run')}), {stages.outcome(arm)}")
+    return f"{'; '.join(parts)}. {stages.record.verdict.summary}"

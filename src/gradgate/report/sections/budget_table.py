@@ -1,4 +1,4 @@
-"""The dev scores of a race where its runs are compared, as a table."""
+"""The dev scores of a study with a budget where its runs are compared, as a table."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.budget.observe import observe
 from gradgate.study.budget.verdict import Departure
 
-NAME, TITLE = "race", "The race"
+NAME, TITLE = "race", "Stages of the budget"
 
 
 @dataclass(frozen=True)
-class Laps:
-    """The dev scores of a race where its runs are compared."""
+class StageScores:
+    """The dev scores of a study with a budget where its runs are compared."""
 
     study: StudySummary
     record: BudgetRecord
@@ -80,39 +80,39 @@ class Laps:
         if left is not None:
             return f"left at {percent(left.step_share)}: place {left.place} of {left.of}"
         if not self.record.final:
-            return "in the race"
+            return "still training"
         if arm not in verdict.winners:
             return "beaten"
         return "wins" if verdict.decided else "leads" if arm == verdict.winners[0] else "not significantly worse"
 
 
-def race_table(laps: Laps) -> Table:
+def budget_table(stages: StageScores) -> Table:
     """Return one row per arm: how far its runs got, its mean on dev there, and what became of it."""
-    metric = laps.study.format
-    runs = {arm: [progress for key, progress in laps.observed.items() if key.arm == arm] for arm in laps.ranked}
+    metric = stages.study.format
+    runs = {arm: [progress for key, progress in stages.observed.items() if key.arm == arm] for arm in stages.ranked}
     columns = (
         text_column("method", "Method", "those that stayed longest first", of=lambda arm: arm),
         Column("runs", "Runs", "that were begun", show=lambda arm: Entry(str(len(runs[arm])), len(runs[arm]))),
         Column("steps", "Steps", "optimizer steps of all its runs", show=lambda arm: _steps(runs[arm])),
-        *(_length_column(laps, eighths) for eighths in laps.lengths),
+        *(_length_column(stages, eighths) for eighths in stages.lengths),
         Column(
             "outcome",
             "Outcome",
             "when it left, and its place among the arms of that stage",
             numeric=False,
-            show=lambda arm: Entry(laps.outcome(arm), laps.outcome(arm)),
+            show=lambda arm: Entry(stages.outcome(arm), stages.outcome(arm)),
         ),
     )
-    scored = [(arm, eighths) for arm in laps.ranked for eighths in laps.lengths if (arm, eighths) in laps.at]
-    is_decided = laps.record.final and laps.record.verdict.decided
+    scored = [(arm, eighths) for arm in stages.ranked for eighths in stages.lengths if (arm, eighths) in stages.at]
+    is_decided = stages.record.final and stages.record.verdict.decided
     return Table.of(
         NAME,
         f"{TITLE}: {metric.label}, dev",
-        laps.ranked,
+        stages.ranked,
         columns,
-        records=records_of(scored, _fields(laps)),
+        records=records_of(scored, _fields(stages)),
         best={0} if is_decided else (),
-        notes=[departure.reason for departure in laps.departures.values()],
+        notes=[departure.reason for departure in stages.departures.values()],
     )
 
 
@@ -126,25 +126,25 @@ def _steps(runs: list[Progress]) -> Entry:
     return Entry(f"{steps:,}", steps)
 
 
-def _length_column(laps: Laps, eighths: int) -> Column[str]:
+def _length_column(stages: StageScores, eighths: int) -> Column[str]:
     def show(arm: str) -> Entry:
-        scores = laps.at.get((arm, eighths))
-        return Entry(laps.study.format.value(scores.mean), scores.mean, f"({scores.n})") if scores else Entry(NONE)
+        scores = stages.at.get((arm, eighths))
+        return Entry(stages.study.format.value(scores.mean), scores.mean, f"({scores.n})") if scores else Entry(NONE)
 
     about = "of the schedule: mean on dev, and the number of runs"
     return Column(f"at{eighths}", f"At {percent(eighths / 8)}", about, show=show)
 
 
-def _fields(laps: Laps) -> tuple[Column[tuple[str, int]], ...]:
+def _fields(stages: StageScores) -> tuple[Column[tuple[str, int]], ...]:
     def left(row: tuple[str, int]) -> Departure | None:
-        return laps.departures.get(row[0])
+        return stages.departures.get(row[0])
 
     return (
         Column("method", raw=lambda row: row[0]),
         Column("step_share", raw=lambda row: row[1] / 8),
-        Column("metric", raw=lambda row: laps.study.format.metric),
-        *spread_fields(lambda row: laps.at[row]),
-        Column("outcome", raw=lambda row: laps.outcome(row[0])),
+        Column("metric", raw=lambda row: stages.study.format.metric),
+        *spread_fields(lambda row: stages.at[row]),
+        Column("outcome", raw=lambda row: stages.outcome(row[0])),
         Column("left_at", raw=lambda row: departure.step_share if (departure := left(row)) else None),
         Column("place", raw=lambda row: departure.place if (departure := left(row)) else None),
     )
