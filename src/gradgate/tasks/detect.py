@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
 from gradgate.tasks.types import DEFAULT_SHARES, KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares
 
 TRAIN_STEMS = ("train", "training")
+_ENGLISH = "en"
 _GENERATION = KIND_INFO["generation"]
 DEV_STEMS = ("dev", "val", "valid", "validation", "dev_matched", "validation_matched")
 
@@ -53,7 +55,7 @@ class _Files:
 
     splits: dict[str, str]
     languages: tuple[str, ...] = ()
-    source: str = "en"
+    source: str = _ENGLISH
 
 
 def recognise_folder(folder: Path, given: Given, source: str | None = None) -> TaskSpec:
@@ -92,6 +94,25 @@ def recognise_file(file: Path, given: Given) -> TaskSpec:
     return spec if "dev" in files else spec.model_copy(update={"split": DEFAULT_SHARES})
 
 
+def named_language(file: Path, language: str | None) -> bool:
+    """Return True if the name of a file, or of its folder, ends in the code of a language."""
+    return language is not None and language in (re.split(r"[._-]", file.stem)[-1], file.parent.name)
+
+
+def check_source(source: str | None, where: str) -> None:
+    """Refuse a source language for data that name no language, as their rows would only be called otherwise.
+
+    Raises:
+        UsageError: for any but English, which such rows are taken to be in.
+    """
+    if source not in (None, _ENGLISH):
+        raise UsageError(
+            f"source={source}: nothing in {where} says that its rows are in {source}. Name its files "
+            f"train.{source}.csv and dev.{source}.csv, or describe the data in a task.yaml with `source: {source}`; or "
+            f"leave source= out"
+        )
+
+
 def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> bool:
     """Return True if the first rows of train and dev, else of the first file, have the form of the catalogue's task."""
     paths = {split: folder / file for split, file in (spec.files or {}).items() if (folder / file).is_file()}
@@ -124,7 +145,8 @@ def _files(folder: Path, source: str | None) -> _Files:
     found = _named_files(folder)
     codes = {language for _, language in found if language is not None}
     if not codes:
-        return _Files({split: file for (split, _), file in found.items()}, source=source or "en")
+        check_source(source, str(folder))
+        return _Files({split: file for (split, _), file in found.items()})
     source = source or _source(folder, found)
     splits: dict[str, str] = {}
     for (split, language), file in found.items():

@@ -10,7 +10,7 @@ from gradgate import sample
 from gradgate.errors import DataError, UsageError, nearest
 from gradgate.places import typed_path, typed_place
 from gradgate.tasks.catalog import at_folder, entries
-from gradgate.tasks.detect import Given, recognise_file, recognise_folder
+from gradgate.tasks.detect import Given, check_source, named_language, recognise_file, recognise_folder
 from gradgate.tasks.languages import expand, in_languages
 from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
 from gradgate.tasks.splits import missing_parts
@@ -83,7 +83,12 @@ def _find(name: str, data: Path | None, given: Given, source: str | None) -> Tas
     if data is not None:
         raise UsageError(f"data= goes with a catalogue's task or a YAML file, and {path} is data itself; drop one")
     whole = path.resolve()
-    found = recognise_folder(whole, given, source) if path.is_dir() else recognise_file(whole, given)
+    if path.is_dir():
+        found = recognise_folder(whole, given, source)
+    else:
+        if not named_language(whole, source):
+            check_source(source, str(path))
+        found = recognise_file(whole, given)
     return build_spec({**found.model_dump(), **from_source}, f"source={source} of {path}")
 
 
