@@ -93,11 +93,11 @@ def _shared(least: list[int], most: list[int], room: int) -> list[int]:
     return [widths[column] for column in range(len(least))]
 
 
-def _edge(stream: TextIO) -> dict[str, int]:
+def _edge(stream: TextIO | None) -> dict[str, int]:
     """Return the size of the page, if rich cannot find it."""
     asked = os.environ.get("COLUMNS", "")
     width = max(_NARROWEST, int(asked)) if asked.isdecimal() and int(asked) else None
-    if not stream.isatty():
+    if stream is None or not stream.isatty():  # None where the standard stream is closed
         return {"width": width or _UNWRAPPED}
     is_dumb = os.environ.get("TERM", "").lower() in ("dumb", "unknown")
     return {"width": width, "height": _DUMB_HEIGHT} if is_dumb and width else {}

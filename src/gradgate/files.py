@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MOST_BYTES = 256 << 20  # of a text file; the longest contain the seconds of each step
 _LONGEST_NAME = 60  # characters of a name that is made of a text
 _WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
+_LONG_NUMBER = "integer string conversion"  # as Python says of too many digits
 _WRITABLE = "Choose a file in a writable folder, or free space on its disk."
 
 
@@ -70,6 +71,10 @@ def parse_json(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
         value = json.loads(text, **checks)
     except RecursionError:
         raise ValueError("its values are nested too deeply; expected a few levels") from None
+    except ValueError as error:
+        if _LONG_NUMBER in str(error):
+            raise ValueError("a whole number has thousands of digits") from None
+        raise
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, got {type(value).__name__}")
     return value
@@ -140,6 +145,20 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes], *, inside: Pa
         for part in parts.values():
             with suppress(OSError):
                 part.unlink()
+
+
+def check_name(folder: Path) -> None:
+    """Refuse a folder for results whose name is not UTF-8, as the libraries that write weights do.
+
+    Raises:
+        RunError: for such a name.
+    """
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise RunError(
+            f"The name {str(folder)!r} is not UTF-8, so no weights can be written there. Give another out=."
+        ) from None
 
 
 def below(root: Path, *names: str) -> Path:

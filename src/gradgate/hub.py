@@ -38,7 +38,9 @@ def model_source(name: str) -> str:
                 f"{name} is a folder without config.json, so it is not a pretrained model. Expected a folder that "
                 f"save_pretrained has written."
             )
+        _check_entries(path)
         _check_file(path / CONFIG_FILE)
+        _check_generation(path / "generation_config.json")
         return str(path)
     looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
     if looks_like_path:
@@ -76,12 +78,28 @@ def _digits(count: int) -> str:
     return f"{count:,}" if count < 10**15 else "a number of more than 15 digits"
 
 
+def _check_entries(folder: Path) -> None:
+    """Refuse a folder with a pipe or a device, which a library that opens it would wait for."""
+    for path in folder.iterdir():
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise RunError(f"{path} is a pipe or a device; expected a file. Remove it, or put the model's file there.")
+
+
 def _check_file(file: Path) -> None:
     try:
         values = parse_json(read_bytes(file), finite=False)
     except (OSError, ValueError):  # transformers says what is wrong with it
         return
     check_sizes(values, file)
+
+
+def _check_generation(file: Path) -> None:
+    """Refuse damaged settings of generation, which transformers would silently leave out."""
+    try:
+        if file.exists():
+            parse_json(read_bytes(file), finite=False)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file} is damaged: {error}. Restore a good copy, or remove it.") from None
 
 
 def nearest_model(name: str) -> str:

@@ -9,6 +9,7 @@ import yaml
 
 _MOST_LEVELS = 50  # some releases of the C parser crash the process on values that are nested too deeply
 _MOST_REPEATED = 1_000_000  # characters that aliases repeat
+_TOO_LONG = "a whole number has thousands of digits; expected one that a setting can have"
 # The pure Python loader takes many seconds on a plan that changes at every step.
 _SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -22,6 +23,8 @@ def parse_yaml(content: bytes | str) -> Any:
     try:
         _check_levels(content)
         return yaml.load(content, Loader=_UniqueKeyLoader)  # derived from a safe loader
+    except ValueError as error:
+        raise ValueError(_TOO_LONG if "integer string conversion" in str(error) else str(error)) from None
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from None
     except (RecursionError, OverflowError) as error:

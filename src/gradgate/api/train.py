@@ -94,10 +94,9 @@ class Run(ResultView):
     @property
     def history(self) -> Any:
         """Loss and scores while it trained, one row a line of ``history.jsonl``, as a ``pandas.DataFrame``."""
-        from gradgate.files import parse_json
+        from gradgate.runs.history import read_lines
 
-        lines = self._finished().history_file.read_bytes().splitlines()
-        return data_frame(parse_json(line, finite=False) for line in lines)
+        return data_frame(read_lines(self._finished().history_file))
 
     @property
     def answer(self) -> str:

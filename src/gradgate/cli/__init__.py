@@ -18,7 +18,7 @@ import gradgate
 from gradgate.cli import analyses, deltas, doctor, lists, memory, models, papers, recommend, runs, studies, study_data
 from gradgate.cli.completion import whole_words_in_bash
 from gradgate.cli.grouped_help import GroupedCommand
-from gradgate.cli.render import console, errors, print_error, print_line, survive_any_encoding
+from gradgate.cli.render import console, errors, open_closed_streams, print_error, print_line, survive_any_encoding
 from gradgate.cli.wording import flag, help_in_flags, in_flags
 from gradgate.errors import AdapterError, GradgateError, SpecError, UsageError, nearest
 from gradgate.settings.compare import CompareSettings
@@ -66,6 +66,7 @@ _INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 def main() -> None:
     """Run the command line: a user's mistake ends with its message and its exit code, without a traceback."""
+    open_closed_streams()
     survive_any_encoding()
     with whole_words_in_bash():
         sys.exit(run(sys.argv[1:]))

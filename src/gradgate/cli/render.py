@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from typing import Any
 
@@ -16,6 +17,7 @@ from gradgate.printable import UNSAFE, visible
 __all__ = [
     "console",
     "errors",
+    "open_closed_streams",
     "print_error",
     "print_json",
     "print_json_line",
@@ -52,6 +54,20 @@ def print_line(text: str) -> None:
 def print_error(text: str) -> None:
     """Print what is wrong to standard error."""
     errors.print(text, style="red", soft_wrap=True)
+
+
+def open_closed_streams() -> None:
+    """Let standard streams that are closed, as by ``>&-``, lead nowhere.
+
+    Else the first file that is opened takes the place of one, and what is printed would be written into it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def survive_any_encoding() -> None:

@@ -14,8 +14,9 @@ from transformers import AutoConfig, PrinterCallback
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
-from gradgate.files import below, in_use
+from gradgate.files import below, in_use, remedy
 from gradgate.methods import Full
+from gradgate.runs.checkpoints import writing_to
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import write_predictions
 from gradgate.runs.progress import RunProgress, Silent
@@ -28,6 +29,7 @@ from gradgate.runs.records import (
     write_record,
 )
 from gradgate.settings.run import RunConfig
+from gradgate.specs import shown
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task
 from gradgate.tasks.data import load_tests
 from gradgate.tasks.held_out import load_tests_and_dev
@@ -43,6 +45,8 @@ from gradgate.training.pretrained import load_pretrained, load_tokenizer, silenc
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, task_record
 from gradgate.training.trainer import scoring_arguments
 from gradgate.training.weights import add_rows, check_loaded, check_vocabulary
+
+_WITH_LABELS = ("classification", "token-classification")
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     saved = loaded.model_copy(update={"model": str(folder.model)})
     tokenizer = load_tokenizer(saved)
     model = _load_model(kind, loaded, saved, tokenizer)
+    _check_labels(folder, task, model)
     check_vocabulary(model, tokenizer, saved.model)
     if config.adapter is not None:
         config.adapter.kind.load(model, folder.model)
@@ -111,6 +116,24 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
         languages = LanguageAdapters(config.language_adapters, task.source, folder.language_adapters)
         languages.put(model)
     return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer, languages)
+
+
+def _check_labels(folder: RunFolder, task: TaskRecord, model: Any) -> None:
+    """Refuse a record whose labels are not those of the model's outputs.
+
+    Raises:
+        RunError: naming both.
+    """
+    if task.kind not in _WITH_LABELS:
+        return
+    named = [str(model.config.id2label.get(place, place)) for place in range(model.config.num_labels)]
+    labels = list(task.labels or ())
+    unnamed = all(name == f"LABEL_{place}" for place, name in enumerate(named))
+    if labels != named and not (unnamed and len({*labels}) == len(named)):
+        raise RunError(
+            f"{folder.run_file} is damaged: its labels are {shown(', '.join(labels) or 'none')}, and the model in "
+            f"{folder.model} has {shown(', '.join(named))}. {remedy(folder.run_file)}"
+        )
 
 
 def _config(record: RunRecord, folder: RunFolder) -> RunConfig:
@@ -220,6 +243,8 @@ def _score_task(run: FinishedRun, data: TaskData, folder: RunFolder, progress: R
         encoded = replace(encoded, language_adapters=run.language_adapters)
     for text in encoded.notes:
         progress.note(text)
+    with writing_to(folder.path):
+        folder.path.mkdir(parents=True, exist_ok=True)  # before what takes long
     tests, predictions = _score(run, encoded, progress)
     record = EvaluationRecord(
         run=run.settings,

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 Rows = tuple[tuple[int, int], ...]
-_TABLE = re.compile(r"(embeddings|head)(?:\[(-?\d*):(-?\d*)\])?")
-_LAYERS = re.compile(r"layers(?:\.(\*|\d+|\d+-\d+|top\d+|bottom\d+))?(?:\.([a-z]+)(?:\.(.+))?)?")
+_TABLE = re.compile(r"(embeddings|head)(?:\[(-?[0-9]{,15}):(-?[0-9]{,15})\])?")
+_LAYERS = re.compile(r"layers(?:\.(\*|N|N-N|topN|bottomN))?(?:\.([a-z]+)(?:\.(.+))?)?".replace("N", "[0-9]{1,9}"))
 _PARTS = ("attention", "mlp", "norm", "experts", "router", "adapter", "other")
 _TOWERS = ("vision", "audio", "text", "encoder", "decoder", "projector")
 _MARKS = (*(f"@{name}" for name in (*_PARTS[:-1], "lora", "bias", EMBEDDINGS, HEAD, *_TOWERS)),)

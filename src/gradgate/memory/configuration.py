@@ -12,6 +12,7 @@ from torch import nn
 
 from gradgate import hub
 from gradgate.errors import RunError, UsageError, nearest
+from gradgate.files import read_bytes
 from gradgate.places import typed_path
 from gradgate.settings.memory import Head
 
@@ -55,7 +56,7 @@ def read_configuration(name: str, trust_remote_code: bool = False) -> Any:
 
 def _from_file(path: Path) -> Any:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_bytes(path))
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read as a configuration: {error}. {_EXPECTED}.") from None
     if isinstance(values, dict):

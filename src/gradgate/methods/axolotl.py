@@ -20,7 +20,7 @@ from gradgate.places import typed_place
 from gradgate.plain_yaml import parse_yaml
 from gradgate.specs import shown
 
-_ROWS = re.compile(r"(.+)\[(\d*)(:?)(\d*)\]")
+_ROWS = re.compile(r"(.+)\[([0-9]{,15})(:?)([0-9]{,15})\]")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gradgate.errors import FolderLockedError, RunError
-from gradgate.files import NoLocksError, below, in_use, read_json, remedy, take_lock, write_json, write_text
+from gradgate.files import NoLocksError, below, check_name, in_use, read_json, remedy, take_lock, write_json, write_text
 from gradgate.methods.timeline import Timeline
 from gradgate.runs.checkpoints import latest_checkpoint
 from gradgate.settings.identity import NOT_IN_IDENTITY
@@ -239,6 +239,7 @@ class RunFolder:
         """
         if not self.run_file.is_file():
             self._refuse_other_files()
+        check_name(self.path)
         for name in _WRITTEN:
             below(self.path, name)
         lock = self._lock()

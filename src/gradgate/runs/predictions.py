@@ -9,10 +9,12 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import UsageError
-from gradgate.files import write_text
+from gradgate.errors import RunError, UsageError
+from gradgate.files import read_bytes, remedy, write_text
 from gradgate.printable import csv_table
 from gradgate.runs.folder import RunFolder
+
+_MOST_BYTES = 16 << 30  # of the predictions of one split
 
 
 def predictions_text(rows: Iterable[dict[str, Any]]) -> str:
@@ -28,8 +30,12 @@ def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
 
 def copy_predictions(best: Path, folder: RunFolder) -> None:
     """Write the prediction files that stand beside the best weights."""
-    files = sorted(best.rglob("*.jsonl"))
-    texts = {file.relative_to(best).with_suffix("").as_posix(): file.read_text(encoding="utf-8") for file in files}
+    texts: dict[str, str] = {}
+    for file in sorted(best.rglob("*.jsonl")):
+        try:
+            texts[file.relative_to(best).with_suffix("").as_posix()] = read_bytes(file, _MOST_BYTES).decode("utf-8")
+        except (OSError, ValueError) as error:
+            raise RunError(f"{file} cannot be read: {error}. {remedy(file)}") from None
     write_predictions(folder, texts)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, StoreError
-from gradgate.files import NoLocksError, read_json, take_lock, write_json
+from gradgate.files import NoLocksError, check_name, read_json, take_lock, write_json
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import ModelRecord, Scores, TaskRecord, read_record, to_json
 from gradgate.settings.adapter import AdapterSetting
@@ -197,6 +197,7 @@ def damage_of(folder: RunFolder) -> str | None:
 def locked_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of a study folder, on every machine that sees it."""
     lock = None
+    check_name(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = take_lock(folder / LOCK_FILE, wait=_LOCK_PATIENCE)
