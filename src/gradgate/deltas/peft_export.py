@@ -73,7 +73,7 @@ def export(
         raise DeltaError(f"{out} is not empty. Pass a new folder.")
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
     model = _structure(delta)
-    changed = _by_module(delta.names)
+    changed = _by_module(delta, model)
     rank, sparse = _rank(trained, model, changed)
     tensors = dict(_shira(trained, sparse, rank))
     whole = [module for module in changed if module not in sparse]
@@ -107,10 +107,20 @@ def _structure(delta: Delta) -> nn.Module:
     return model
 
 
-def _by_module(names: tuple[str, ...]) -> dict[str, list[str]]:
+def _by_module(delta: Delta, model: nn.Module) -> dict[str, list[str]]:
+    """Return the names of the changed weights by module; raise DeltaError for a delta that names none of the model."""
     modules: dict[str, list[str]] = {}
-    for name in names:
+    for name in delta.names:
         modules.setdefault(name.rpartition(".")[0], []).append(name)
+    if not modules:
+        raise DeltaError(f"{delta.path} changes no weight, so there is nothing to export. Use its base as it is.")
+    there = dict(model.named_modules())
+    unknown = next((names[0] for module, names in modules.items() if not module or module not in there), None)
+    if unknown is not None:
+        raise DeltaError(
+            f"{delta.path} holds {unknown!r}, which is in no module of {type(model).__name__}, and an adapter of PEFT "
+            f"has modules alone. Use 'gradgate delta apply' instead."
+        )
     return modules
 
 
