@@ -31,7 +31,7 @@ from gradgate.cli import (
 )
 from gradgate.cli.completion import whole_words_in_bash
 from gradgate.cli.grouped_help import GroupedCommand
-from gradgate.cli.render import console, errors, print_error, print_line, survive_any_encoding
+from gradgate.cli.render import console, errors, open_closed_streams, print_error, print_line, survive_any_encoding
 from gradgate.cli.wording import flag, help_in_flags, in_flags
 from gradgate.errors import AdapterError, GradgateError, SpecError, UsageError, nearest
 from gradgate.settings.compare import CompareSettings
@@ -80,6 +80,7 @@ _INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 def main() -> None:
     """Run the command line: a user's mistake ends with its message and its exit code, without a traceback."""
+    open_closed_streams()
     survive_any_encoding()
     with whole_words_in_bash():
         sys.exit(run(sys.argv[1:]))

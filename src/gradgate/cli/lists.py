@@ -19,6 +19,7 @@ from gradgate.cli.render import console, print_json
 from gradgate.errors import UsageError
 from gradgate.methods import MethodInfo
 from gradgate.methods import methods as catalog_of_methods
+from gradgate.places import typed_place
 
 if TYPE_CHECKING:
     from gradgate.tasks.spec import TaskSpec
@@ -89,6 +90,7 @@ def tasks(
     from gradgate.tasks.multitask import find_multitask, is_multitask
     from gradgate.tasks.understood import understand  # with the kinds of tasks, which the list does without
 
+    task = typed_place(task)
     if is_multitask(task):
         names = ", ".join(spec.name for spec in find_multitask(task, data=data).tasks)
         raise UsageError(f"{task} is several tasks; expected one. Name one of {names}.")

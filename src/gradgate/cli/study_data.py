@@ -76,7 +76,9 @@ def replay(
     budget: Annotated[
         list[float] | None, typer.Option(help="Share of the grid's steps, by default 0.1; repeatable.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="How often, each time with another order of seeds.")] = 1000,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="How often, each time with another order of seeds.")
+    ] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the orders.")] = 0,
     as_json: AsJson = False,
     config_file: Config = None,

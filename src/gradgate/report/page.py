@@ -12,8 +12,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from gradgate.places import short_name
+from gradgate.printable import visible
 from gradgate.report.drawing import Drawing
-from gradgate.report.formats import count, counted, visible
+from gradgate.report.formats import count, counted
 from gradgate.report.sections import find_answer, find_cautions
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
@@ -58,7 +60,7 @@ def render_page(
     page = TEMPLATES.get_template("report.html.j2").render(
         study=record,
         tasks=_some(record.task.name, [part.record.task.name for _, part in study.parts], "task"),
-        models=_some(record.model.name, [part.record.model.label for _, part in study.parts], "model"),
+        models=_some(record.model.label, [part.record.model.label for _, part in study.parts], "model"),
         answer=answer,
         remarks=remarks,
         cautions=find_cautions(study, sections),
@@ -140,13 +142,19 @@ def _page_of(part: StudyResults, study: StudySummary) -> str:
     return f"{part.folder.relative_to(study.results.folder).as_posix()}/{PAGE}"
 
 
+def _short(value: Any) -> Any:
+    """Return a value without the folders of absolute paths, which belong to one machine."""
+    if isinstance(value, dict):
+        return {name: _short(own) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(own) for own in value]
+    return short_name(value) if isinstance(value, str) else value
+
+
 def _readable(values: dict[str, Any]) -> dict[str, str]:
     """Return the values that are set as text."""
-    return {
-        name: value if isinstance(value, str) else json.dumps(value)
-        for name, value in values.items()
-        if value is not None
-    }
+    shown = {name: _short(value) for name, value in values.items() if value is not None}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in shown.items()}
 
 
 TEMPLATES.filters.update(count=count, breakable=_breakable, glued=_glued)

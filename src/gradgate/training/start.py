@@ -155,7 +155,7 @@ def _write_run_file(
         model=adapted.described(model, config.adapter),
         followed=config.followed,
         language_adapters=language_digests(encoded),
-        class_weights=dict(weights.record) if weights is not None else None,
+        class_weights=weights.record if weights is not None else None,
     )
     record.check_continues(read_record(folder.run_file, RunRecord), folder.path)
     write_record(folder.run_file, record)
@@ -174,7 +174,7 @@ def activation_cache_of(config: RunConfig, cache: Path, progress: RunProgress) -
         return None
     auto = config.activation_cache == "auto"
     made = ActivationCache(
-        folder=cache if auto else Path(config.activation_cache).expanduser(),
+        folder=cache if auto else Path(config.activation_cache),
         dtype=config.activation_cache_dtype,
         size=config.activation_cache_size,
         passes=2.0 if auto else 1.0,

@@ -21,9 +21,9 @@ from optuna.study import StudyDirection
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from gradgate.console import visible
 from gradgate.errors import GradgateError, StoreError
 from gradgate.files import read_json, write_json
+from gradgate.printable import visible
 from gradgate.study.study_file import locked_folder
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig
 
 from gradgate.errors import RunError
+from gradgate.replacing import replaced
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData
 from gradgate.training.pretrained import load_for_task, load_pretrained, set_dropout
@@ -113,7 +114,8 @@ def save_heads(model: MultitaskModel, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for task in model.tasks:
         tensors = {name: tensor.contiguous() for name, tensor in model.head(task).state_dict().items()}
-        save_file(tensors, folder / f"{task}.safetensors", metadata={"format": "pt"})
+        with replaced(folder / f"{task}.safetensors") as part:
+            save_file(tensors, part, metadata={"format": "pt"})
 
 
 def _named(note: Callable[[str], None], task: str) -> Callable[[str], None]:
