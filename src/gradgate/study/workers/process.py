@@ -25,6 +25,7 @@ from gradgate.runs.pauses import read_pauses
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import Failure, read_record, write_record
 from gradgate.runs.state import RunState
+from gradgate.study.workers.starting import safely_started
 
 _MAIN = "__main__"
 _LOCKED = 75  # the exit code of a process that found another one training in the folder
@@ -86,7 +87,7 @@ def _start(config: dict[str, Any], folder: RunFolder, cache: Path, until: int | 
     process = context.Process(target=train_in_child, args=arguments, daemon=True)
     for left in reversed(range(_STARTS)):
         try:
-            with _one_by_one, _main_left_alone(modules):
+            with _one_by_one, safely_started(modules), _main_left_alone(modules):
                 process.start()
             break
         except (EOFError, ConnectionError):
