@@ -39,8 +39,8 @@ def cleaned_path(path: list[str], current: tuple[str, ...], last: tuple[str, ...
     chosen = {os.path.realpath(each) for each in _variable().split(os.pathsep) if os.path.isabs(each)}
     unwanted = {os.path.realpath(each) for each in current if each} - chosen
     kept = [each for i, each in enumerate(path) if each and (i >= front or os.path.realpath(each) not in unwanted)]
-    known = {os.path.realpath(each) for each in kept}
-    return kept + [each for each in dict.fromkeys(last) if os.path.realpath(each) in unwanted - known]
+    gone = {os.path.realpath(each) for each in path} - {os.path.realpath(each) for each in kept}
+    return kept + [each for each in dict.fromkeys(last) if os.path.realpath(each) in gone]
 
 
 def cleaned_variable() -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import process, util
 from pathlib import Path
+from types import ModuleType
 
 from gradgate.import_path import (
     PACKAGE_ROOT,
@@ -46,6 +47,24 @@ def safely_started(modules: Sequence[str] = ()) -> Iterator[None]:
             _set(name, environment.get(name, ""))
 
 
+@contextmanager
+def main_left_alone(modules: Sequence[str]) -> Iterator[None]:
+    """Keep a process that is started from importing the user's script again.
+
+    multiprocessing has it do so for what the script defines, and a script without ``if __name__ == "__main__"`` would
+    then begin its studies anew in each run. A run needs nothing of the script but methods that it registers.
+    """
+    if _MAIN in modules:
+        yield
+        return
+    main = sys.modules[_MAIN]
+    sys.modules[_MAIN] = ModuleType(_MAIN)
+    try:
+        yield
+    finally:
+        sys.modules[_MAIN] = main
+
+
 def child_path(modules: Sequence[str] = ()) -> list[str]:
     """Return the import path of a process that is started here; ``modules`` as for :func:`safely_started`."""
     own = _folder_of_script()
@@ -63,8 +82,8 @@ def _folder_of_script() -> str | None:
 def _root_of(module: str) -> str | None:
     """Return the folder in which Python has found a module or its package."""
     found = sys.modules.get(module)
-    name = getattr(found, "__spec__", None) and found.__spec__.name
-    top = sys.modules.get(str(name or module).partition(".")[0])
+    spec = getattr(found, "__spec__", None)  # has the name of a program that python -m runs as __main__
+    top = sys.modules.get((module if spec is None else spec.name).partition(".")[0], found)
     file = getattr(top, "__file__", None)
     if file is None:
         return None
