@@ -1,7 +1,8 @@
 """Decide which weights of a pretrained transformer learn, and when, and measure which decision was best."""
 
-from __future__ import annotations
+from gradgate import import_path as _import_path  # noqa: F401 - before all others, whose place it decides
 
+# isort: split
 from typing import TYPE_CHECKING
 
 from gradgate.lazy import lazy_names
