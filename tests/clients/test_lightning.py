@@ -183,7 +183,10 @@ def test_a_checkpoint_without_a_gate_resumes_by_its_step(tmp_path: Path) -> None
     checkpoint = torch.load(tmp_path / "step=3.ckpt", weights_only=True)
     del checkpoint["callbacks"]["GateCallback"]
     torch.save(checkpoint, tmp_path / "plain.ckpt")
-    opened = fit(Called(), gate, resume=tmp_path / "plain.ckpt")
+    with pytest.warns(
+        UserWarning, match=r"plain\.ckpt has no state of a tuner.*resumes with the plan of 'gradual:every=2'"
+    ):
+        opened = fit(Called(), gate, resume=tmp_path / "plain.ckpt")
     assert {done: len(groups) for done, groups in opened.items()} == {3: 5, 4: 5, 5: 5}
     assert gate.tuner.clock.step == STEPS
 
