@@ -161,9 +161,7 @@ class GateCallback(Callback):  # type: ignore[misc]
 
 def _check_resumable(method: Method, checkpoint: Any) -> None:
     """Warn of a checkpoint without a state of the tuner; raise RunError if the method cannot resume without one."""
-    lacking = (
-        f"{checkpoint or 'The training before'} has no state of gradgate's tuner: it was saved without GateCallback"
-    )
+    lacking = f"{checkpoint or 'The training before'} has no state of a tuner: it was saved without GateCallback"
     remedy = "Resume from a checkpoint that was saved with it; or load the weights, and begin without ckpt_path."
     needed = method.traits.needed_to_resume
     if needed is not None:

@@ -130,6 +130,7 @@ def test_marks_of_checkpointing_are_in_a_copy() -> None:
 
 
 def test_python_copies_models_by_itself_afterwards() -> None:
+    gc.collect()
     table, model = dict(copyreg.dispatch_table), build("bert")
     with Tuner(model, adamw(model), "full"), Tuner(other := build("bert"), adamw(other), "full"):
         assert copyreg.dispatch_table != table
