@@ -230,4 +230,6 @@ def _is_copy(value: Any, weights: Tensor) -> bool:
     if type(value) not in (Tensor, Parameter, DTensor) or not value.is_floating_point():
         return False
     shard, _ = local(value)
+    if shard.data_ptr() == weights.data_ptr():  # the weights themselves, which SAM swaps in
+        return False
     return shard.shape == weights.shape and torch.equal(shard.to(weights.dtype), weights)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gradgate.errors import AttachError
 
-_TRAINERS = ("accelerate", "lightning", "pytorch_lightning")
+_TRAINERS = frozenset({"accelerate", "lightning", "pytorch_lightning"})
 _NO_STEP = getattr(torch.optim.Optimizer.step, "__wrapped__", torch.optim.Optimizer.step)
 
 
@@ -23,6 +23,9 @@ class Optimizers:
     Args:
         given: one optimizer, or a list or tuple of them.
 
+    Attributes:
+        wrappers: class names of the objects that are not optimizers of torch, but have one that they step.
+
     Raises:
         AttachError: for anything else, for an empty list, for one optimizer given twice, and for optimizers whose
             steps cannot be followed.
@@ -33,6 +36,9 @@ class Optimizers:
         self._each = tuple(inner for one in self.given for inner in _stepped(_checked(one)))
         if not self._each:
             raise AttachError("No optimizer was given: the list is empty. Expected one that holds what is to learn.")
+        self.wrappers = tuple(
+            type(one).__name__ for one in self.given if not (isinstance(one, torch.optim.Optimizer) or _of_trainer(one))
+        )
         for number, optimizer in enumerate(self._each):
             if any(optimizer is other for other in self._each[:number]):
                 raise AttachError(
@@ -136,7 +142,7 @@ def _checked(given: Any) -> torch.optim.Optimizer:
             f"{name} updates weights within the backward pass and has no step of its own, where gates could act. Use "
             f"an optimizer that updates in step(); release_gradients=True saves the same memory."
         )
-    if not getattr(step, "hooked", False):
+    if not getattr(step, "hooked", False) or not hasattr(given, "_optimizer_step_pre_hooks"):
         inside = " If it only passes its step on, give the tuner the optimizer inside it." * (len(nested(given)) > 1)
         raise AttachError(
             f"{name} does not call torch.optim.Optimizer.__init__, so torch runs no hook before and after its step, "
@@ -146,9 +152,14 @@ def _checked(given: Any) -> torch.optim.Optimizer:
 
 
 def _passes_on(given: Any) -> bool:
-    """Return True for a wrapper of accelerate or Lightning: its own hooks are never called."""
-    packages = {parent.__module__.split(".")[0] for parent in type(given).__mro__}
-    return not packages.isdisjoint(_TRAINERS) and isinstance(getattr(given, "optimizer", None), torch.optim.Optimizer)
+    """Return True for a wrapper of accelerate or Lightning, whose own hooks are never called, and for an object."""
+    if not isinstance(getattr(given, "optimizer", None), torch.optim.Optimizer):
+        return False
+    return _of_trainer(given) or not isinstance(given, torch.optim.Optimizer)
+
+
+def _of_trainer(given: Any) -> bool:
+    return not _TRAINERS.isdisjoint(parent.__module__.split(".")[0] for parent in type(given).__mro__)
 
 
 def _stepped(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:

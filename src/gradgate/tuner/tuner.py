@@ -355,6 +355,7 @@ class Tuner:
             self.memory = self.method.noted(sizes, self.clock, self.memory)
         self.memory = self._measuring.before(self.clock, self.memory)
         self._set_plan(self._next_plan(), previous=self.plan)
+        self._rounds.remember(optimizer)
 
     def _step_of(self, optimizer: torch.optim.Optimizer) -> OptimizerStep:
         several = len(self._optimizers) > 1

@@ -69,7 +69,8 @@ class HiddenUpdates(Effect):
 
     Optimizers such as LOMO's update within the backward pass. Others have methods of their own in place of ``step``,
     such as a ``second_step`` of SAM that does not call the step of an optimizer inside it. Some small weights are
-    compared until the first steps have been counted.
+    compared until the first steps have been counted; under an object around an optimizer, in every step, as that may
+    write to the weights after the step of the optimizer, like Lookahead.
 
     Args:
         optimizers: all that the tuner follows.
@@ -79,25 +80,28 @@ class HiddenUpdates(Effect):
     on_model: ClassVar[bool] = True
 
     def __init__(self, optimizers: Optimizers, gating: Gating) -> None:
-        self._labels, self._gating = optimizers.labels, gating
+        self._labels, self._wrappers, self._gating = optimizers.labels, " and ".join(optimizers.wrappers), gating
         # SAM moves the weights and back before its step, in some forms more than once.
         self._allowed = _PERTURBATIONS if any(len(nested(one)) > 1 for one in optimizers) else 1
         self._from: int | None = None
         self._probes: Sequence[Tensor] = ()
         self._before: list[Tensor] = []
         self._moves = 0
-        self._in_backward = False
+        self._in_backward = self._stepped = False
         self._hooks: list[Any] = []
 
     def on_plan(self, coming: ComingStep) -> None:
         """Choose what to compare; stop after the first steps."""
         self.release()
         self._from = coming.done if self._from is None else self._from
-        if coming.done >= self._from + _WATCHED_STEPS:
+        if coming.done >= self._from + _WATCHED_STEPS and not self._wrappers:
             return
         opened = (self._gating.parameters[name] for name in coming.opened)
         self._probes = nsmallest(_PROBES, (p for p in opened if not is_sharded(p)), key=Tensor.numel)
         self._hooks = [_of_leaf(parameter).register_hook(self._on_gradient) for parameter in self._probes]
+        self._stepped = bool(self._wrappers) and coming.previous is not None
+        if self._stepped:
+            self._before = self._copies()
 
     def before_step(self, step: OptimizerStep) -> None:
         """Begin again: this step is seen."""
@@ -117,7 +121,13 @@ class HiddenUpdates(Effect):
         engine: Any = Variable._execution_engine  # untyped in torch
         engine.queue_callback(self._after_backward)
         self._moves += self._have_moved()
-        self._before = [probe.detach().clone() for probe in self._probes]
+        self._before = self._copies()
+        stepped, self._stepped = self._stepped, False
+        if self._moves and stepped:
+            raise AttachError(
+                f"{self._wrappers} or other code changed weights after the step of {self._labels}, where closed and "
+                f"masked ones would move too. Give the tuner that optimizer, and step it without {self._wrappers}."
+            )
         if self._moves > self._allowed and not any(p.grad is not None and bool(p.grad.any()) for p in self._probes):
             raise AttachError(
                 f"Weights have moved {self._moves} times, and {self._labels} took no step that the tuner "
@@ -133,6 +143,9 @@ class HiddenUpdates(Effect):
                 f"such as LOMO's, or one in a hook, updates them while gradients are still computed, where gates "
                 f"cannot act. Use an optimizer that updates in step(); release_gradients=True saves the same memory."
             )
+
+    def _copies(self) -> list[Tensor]:
+        return [probe.detach().clone() for probe in self._probes]
 
     def _have_moved(self) -> bool:
         return any(not torch.equal(probe, old) for probe, old in zip(self._probes, self._before, strict=False))
