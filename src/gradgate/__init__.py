@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from gradgate.methods import methods as methods
     from gradgate.training.gate_callback import GateCallback
     from gradgate.training.new_tokens import new_token_rows
-    from gradgate.tuner import Tuner
+    from gradgate.tuner import Tuner, detach
 
 __version__ = "0.1.0"
 
@@ -110,6 +110,7 @@ __all__ = [
     "adapters",
     "compare",
     "deltas",
+    "detach",
     "estimate_memory",
     "gates",
     "import_results",
@@ -141,6 +142,7 @@ __getattr__, __dir__ = lazy_names(
         "adapters": "gradgate.adapters",
         "compare": "gradgate.api.compare",
         "deltas": "gradgate.deltas",
+        "detach": "gradgate.tuner",
         "estimate_memory": "gradgate.memory.request",
         "gates": "gradgate.gates",
         "import_results": "gradgate.api.imports",

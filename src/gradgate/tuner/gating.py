@@ -54,6 +54,7 @@ class Gating(Effect):
         chosen: name to mask of the elements that pass gates with ``chosen``; one bit each, see :func:`unpack`.
     """
 
+    on_model: ClassVar[bool] = True
     state_name: ClassVar[str] = "chosen"
 
     def __init__(
