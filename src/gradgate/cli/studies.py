@@ -39,7 +39,7 @@ def status(settings: QueueSettings, study: Folder, as_json: AsJson = False, conf
     if as_json:
         print_json(found.record())
     else:
-        console.print(status_table(found))
+        console.print(status_table(found, console.worded))
 
 
 @study_app.command(cls=GroupedCommand)

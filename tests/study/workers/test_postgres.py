@@ -60,7 +60,7 @@ def test_workers_that_add_and_claim_at_once_share_the_runs(server: str, tmp_path
     with ThreadPoolExecutor(4) as pool:
         claimed = [fingerprint for part in pool.map(work, range(4)) for fingerprint in part]
     assert sorted(claimed) == sorted(run.config.fingerprint() for run in grid.runs())
-    queue = Queue(open_store(grid.path))  # the address is in the study's folder
+    queue = Queue(open_store(grid.path, server))  # the name in the database is in the study's folder
     assert {run.state for run in queue.runs()} == {"running"}
     queue.store.close()
     other = open_store(tmp_path / "other", server)

@@ -23,7 +23,7 @@ from optuna.pruners import MedianPruner
 from optuna.trial import FrozenTrial, TrialState
 from typing_extensions import TypedDict  # the one that pydantic can check before Python 3.12
 
-from gradgate.errors import RunError
+from gradgate.errors import RunError, StoreError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.pauses import read_pauses
 from gradgate.runs.records import Failure, Scores, read_record, record_adapter, write_record
@@ -31,7 +31,8 @@ from gradgate.runs.state import RunState
 from gradgate.settings.identity import fingerprint_of
 from gradgate.study.grid import GridRun
 from gradgate.study.study_file import damage_of
-from gradgate.study.workers.store import DamagedStoreError, Store
+from gradgate.study.workers.store import Store
+from gradgate.study.workers.store_errors import DamagedStoreError
 
 LOSSES = 5  # a run that outlives more workers than this takes them down with it
 _NOTED = (
@@ -146,7 +147,11 @@ class Queue:
         with self.store.explained_errors():
             trials = self.store.study.get_trials(deepcopy=False)
             latest = {trial.user_attrs["fingerprint"]: trial for trial in trials if "fingerprint" in trial.user_attrs}
-            return [_read(trial) for trial in latest.values()]
+            found = [_read(trial) for trial in latest.values()]
+        for run in found:
+            if run.folder.is_absolute() or ".." in run.folder.parts:
+                raise self._damaged(f"the folder of {run.label!r}, {str(run.folder)!r}, is not in the study's")
+        return found
 
     def folder_of(self, run: QueuedRun) -> RunFolder:
         """Return the run's folder."""
@@ -154,14 +159,23 @@ class Queue:
 
     def _check(self, run: QueuedRun) -> None:
         """Raise DamagedStoreError if a run differs from what was queued: other settings, or a folder elsewhere."""
-        if fingerprint_of(run.config) != run.fingerprint:
-            wrong = f"the configuration of {run.label!r} is not the one that was queued"
-        elif run.folder.is_absolute() or ".." in run.folder.parts:
-            wrong = f"the folder of {run.label!r}, {str(run.folder)!r}, is not in the study's"
-        else:
+        self._check_folder(run)
+        if fingerprint_of(run.config) == run.fingerprint:
             return
-        raise DamagedStoreError(
-            f"{self.store.place} is damaged ({wrong}). 'gradgate compare' builds it anew; finished runs stay."
+        raise self._damaged(f"the configuration of {run.label!r} is not the one that was queued")
+
+    def _check_folder(self, run: QueuedRun) -> None:
+        """Refuse a run whose folder is not in the study's because of a link."""
+        study, folder = self.store.folder.resolve(), self.folder_of(run).path.resolve()
+        if not folder.is_relative_to(study):
+            raise StoreError(
+                f"{self.folder_of(run).path} leads by a link to {folder}, which is not in the study's folder. Move the "
+                f"study, or link its folder as a whole: a study names no place outside itself."
+            )
+
+    def _damaged(self, wrong: str) -> DamagedStoreError:
+        return DamagedStoreError(
+            f"{self.store.address.place} is damaged ({wrong}). 'gradgate compare' builds it anew; finished runs stay."
         )
 
     def failure_of(self, run: QueuedRun) -> str | None:
