@@ -22,7 +22,7 @@ from gradgate.settings.compare import CompareSettings, QueueSettings, WorkerSett
 
 if TYPE_CHECKING:
     from gradgate.settings.arm import Arm
-    from gradgate.study.workers.queue import QueuedRun
+    from gradgate.study.workers.queued_run import QueuedRun
 
 study_app = typer.Typer(help="Look at a study under way, and mend it.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -22,7 +22,8 @@ from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
 from gradgate.study.study_file import read_study_file
 from gradgate.study.workers.address import elsewhere
-from gradgate.study.workers.queue import Paused, Queue, QueuedRun
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.queued_run import Paused, QueuedRun
 from gradgate.study.workers.store import open_store, read_store
 
 STATES = (

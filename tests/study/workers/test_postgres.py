@@ -14,7 +14,8 @@ import pytest
 
 from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid
-from gradgate.study.workers.queue import Queue, this_worker
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.queued_run import this_worker
 from gradgate.study.workers.store import open_store
 from support.arms import arms
 

@@ -14,7 +14,8 @@ import pytest
 
 from gradgate.errors import StoreError
 from gradgate.study.workers import store as stores
-from gradgate.study.workers.queue import LOSSES, Queue, this_worker
+from gradgate.study.workers.queue import LOSSES, Queue
+from gradgate.study.workers.queued_run import this_worker
 from gradgate.study.workers.store import Heartbeat, open_store, read_store, set_aside
 from gradgate.study.workers.store_errors import DamagedStoreError
 from support.queues import AFAR, Opened, finish, runs, silence, states
