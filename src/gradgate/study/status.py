@@ -22,8 +22,10 @@ from gradgate.study.imported import is_imported, refuse_training
 from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
 from gradgate.study.study_file import read_study_file
-from gradgate.study.workers.queue import Paused, Queue, QueuedRun
-from gradgate.study.workers.store import STORE_FILE, open_store, read_store
+from gradgate.study.workers.address import elsewhere
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.queued_run import Paused, QueuedRun
+from gradgate.study.workers.store import open_store, read_store
 
 STATES = (
     RunState.FINISHED, RunState.RUNNING, RunState.WAITING, RunState.PAUSED, RunState.FAILED, RunState.PRUNED,
@@ -35,13 +37,13 @@ _IF_ANY = (RunState.PAUSED, RunState.PRUNED)  # states that few studies have
 class StudyStatus:
     """All runs of a study in the order in which they are claimed, and its budget if it has one.
 
-    ``is_from_folders`` is true if the study keeps its queue on a server that was not named: what runs now is unknown.
+    ``note`` says what cannot be seen if the queue is in a database whose address was not passed.
     """
 
     folder: Path
     runs: tuple[QueuedRun, ...]
     budget: BudgetRecord | None = None
-    is_from_folders: bool = False
+    note: str = ""
 
     def count(self, state: RunState) -> int:
         """Return the number of runs in a state."""
@@ -62,13 +64,16 @@ class StudyStatus:
             "study": str(self.folder),
             **{state.value: self.count(state) for state in STATES},
             "seconds_left": self.seconds_left,
+            **({"note": self.note} if self.note else {}),
             **(self.budget.record() if self.budget is not None else {}),
             "runs": [_record(run) for run in self.runs],
         }
 
 
 def read_status(folder: Path, url: str | None = None) -> StudyStatus:
-    """Read how far a study is; if it has no store, from its folders.
+    """Read how far a study is; from the folders of its runs if it has no store, or one whose address is not passed.
+
+    It makes and changes no file.
 
     Raises:
         RunError: if the folder holds no study.
@@ -79,12 +84,18 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
     budget = read_budget(folder)
     store = read_store(folder, url)
     if store is None:
-        return StudyStatus(folder, tuple(_of_folders(folder)), budget, (folder / STORE_FILE).is_file())
+        return StudyStatus(folder, tuple(_of_folders(folder)), budget, _unseen(folder, url))
     try:
         queue = Queue(store)
         return StudyStatus(folder, tuple(_of_queue(run, queue) for run in queue.runs()), budget)
     finally:
         store.close()
+
+
+def _unseen(folder: Path, url: str | None) -> str:
+    """Return what the folders of runs do not show of a study with a queue elsewhere; an empty text for others."""
+    where = None if url is not None else elsewhere(folder)
+    return "" if where is None else f"{where} Give queue= to see which runs are running; here they count as waiting."
 
 
 def open_queue(folder: Path, url: str | None = None) -> Queue:
@@ -157,13 +168,22 @@ def _record(run: QueuedRun) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def status_table(status: StudyStatus) -> Group:
-    """Return the counts, the budget if there is one, and one line per run that is under way or paused."""
+def status_table(status: StudyStatus, worded: Callable[[str], str] = str) -> Group:
+    """Return the counts, the budget if there is one, and one line per run that is under way or paused.
+
+    Args:
+        status: what is shown.
+        worded: writes the parameters in messages as the reader types them.
+    """
     states = [state for state in STATES if state not in _IF_ANY or status.count(state)]
     counts = ", ".join(f"{status.count(state)} {state}" for state in states)
     left = status.seconds_left
     head = f"{len(status.runs)} runs: {counts}" + (f"; about {_duration(left)} left" if left is not None else "")
-    heads = [Text(head), *map(Text, _budget_lines(status.budget))]
+    heads = [
+        Text(head),
+        *map(Text, _budget_lines(status.budget)),
+        *([Text(worded(status.note))] if status.note else []),
+    ]
     running = [run for run in status.runs if run.state is RunState.RUNNING]
     paused = [Text(f"{run.label}: {_pause(run)}") for run in status.runs if run.state is RunState.PAUSED]
     if not running:
@@ -175,6 +195,10 @@ def status_table(status: StudyStatus) -> Group:
         shown_loss = "" if loss is None else f"{loss:.3f}"
         table.add_row(*map(Text, (run.label, run.claimed_by or "", step, shown_loss, _duration(run.seconds or 0))))
     return Group(*heads, table, *paused)
+
+
+def _notes(status: StudyStatus, worded: Callable[[str], str]) -> list[Text]:
+    return [Text(worded(status.note))] if status.note else []
 
 
 def _budget_lines(budget: BudgetRecord | None) -> list[str]:
@@ -199,7 +223,7 @@ def failures_table(status: StudyStatus, worded: Callable[[str], str] = str) -> G
     for run in failed:
         lines += [Text(run.label, style="bold"), Text(f"    {worded(run.error or 'its worker died')}")]
         lines.append(Text(f"    log: {status.folder / run.folder}.log"))
-    return Group(*(lines or [Text("No run has failed.")]))
+    return Group(*(lines or [Text("No run has failed.")]), *_notes(status, worded))
 
 
 def _duration(seconds: float) -> str:

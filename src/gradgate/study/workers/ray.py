@@ -17,7 +17,8 @@ from gradgate.runs.progress import RunProgress
 from gradgate.runs.state import RunState
 from gradgate.study.progress import SilentStudy, StudyProgress
 from gradgate.study.search import advance
-from gradgate.study.workers.queue import Queue, QueuedRun
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.queued_run import QueuedRun
 from gradgate.study.workers.starting import child_path, safely_started
 from gradgate.study.workers.store import open_store
 from gradgate.study.workers.worker import Workers, counts, pause_line, scores_line

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from multiprocessing import process, util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from gradgate.import_path import (
     PACKAGE_ROOT,
@@ -20,6 +21,8 @@ from gradgate.import_path import (
 )
 
 _MAIN = "__main__"
+_util: Any = util  # the flags of processes, and the first folder, are in no stub
+_process: Any = process
 _HAS_SAFE_PATH = sys.version_info >= (3, 11)
 
 
@@ -33,16 +36,16 @@ def safely_started(modules: Sequence[str] = ()) -> Iterator[None]:
         modules: with methods of the user's own, which the processes import. Their folder stays on the path, behind all
             others.
     """
-    path, environment, flags = sys.path, dict(os.environ), util._args_from_interpreter_flags
+    path, environment, flags = sys.path, dict(os.environ), _util._args_from_interpreter_flags
     sys.path = child_path(modules)
     _set(VARIABLE, cleaned_variable())
     _set(SAFE_PATH, "1")
     if not _HAS_SAFE_PATH:
-        util._args_from_interpreter_flags = lambda: [*flags(), "-I"]
+        _util._args_from_interpreter_flags = lambda: [*flags(), "-I"]
     try:
         yield
     finally:
-        sys.path, util._args_from_interpreter_flags = path, flags
+        sys.path, _util._args_from_interpreter_flags = path, flags
         for name in (VARIABLE, SAFE_PATH):
             _set(name, environment.get(name, ""))
 
@@ -68,7 +71,7 @@ def main_left_alone(modules: Sequence[str]) -> Iterator[None]:
 def child_path(modules: Sequence[str] = ()) -> list[str]:
     """Return the import path of a process that is started here; ``modules`` as for :func:`safely_started`."""
     own = _folder_of_script()
-    current = [each for each in (current_folder(), process.ORIGINAL_DIR) if each and os.path.realpath(each) != own]
+    current = [each for each in (current_folder(), _process.ORIGINAL_DIR) if each and os.path.realpath(each) != own]
     return cleaned_path(sys.path, tuple(current), last=(PACKAGE_ROOT, *filter(None, map(_root_of, modules))))
 
 
