@@ -207,14 +207,14 @@ def _call_for_each_step(module: LightningModule) -> Callable[[], None]:
     @wraps(step)
     def call(*args: Any, **kwargs: Any) -> Any:
         def forward(*args: Any, **kwargs: Any) -> Any:
-            put_back()  # first, so that calls within the step reach the real forward
+            undo()  # first, so that calls within the step reach the real forward
             return step(*args, **kwargs)
 
-        put_back = _shadow(module, "forward", forward)
+        undo = _shadow(module, "forward", forward)
         try:
             return module(*args, **kwargs)
         finally:
-            put_back()
+            undo()
 
     return _shadow(module, "training_step", call)
 
