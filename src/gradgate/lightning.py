@@ -207,14 +207,14 @@ def _call_for_each_step(module: LightningModule) -> Callable[[], None]:
     @wraps(step)
     def call(*args: Any, **kwargs: Any) -> Any:
         def forward(*args: Any, **kwargs: Any) -> Any:
-            put_back()  # first, so that calls within the step reach the real forward
+            unshadow()  # first, so that calls within the step reach the real forward
             return step(*args, **kwargs)
 
-        put_back = _shadow(module, "forward", forward)
+        unshadow = _shadow(module, "forward", forward)
         try:
             return module(*args, **kwargs)
         finally:
-            put_back()
+            unshadow()
 
     return _shadow(module, "training_step", call)
 
