@@ -1,7 +1,8 @@
 """Decide which weights of a pretrained transformer learn, and when, and measure which decision was best."""
 
-from __future__ import annotations
+from gradgate import import_path as _import_path  # noqa: F401 - before all others, whose place it decides
 
+# isort: split
 from typing import TYPE_CHECKING
 
 from gradgate.lazy import lazy_names
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from gradgate import lightning as lightning
     from gradgate.activation_cache import ActivationCache
     from gradgate.api.compare import Study, compare
+    from gradgate.api.imports import import_results
     from gradgate.api.recommend import recommend
     from gradgate.api.train import Run, train
     from gradgate.clock import Clock
@@ -111,6 +113,7 @@ __all__ = [
     "detach",
     "estimate_memory",
     "gates",
+    "import_results",
     "map_layers",
     "method",
     "methods",
@@ -142,6 +145,7 @@ __getattr__, __dir__ = lazy_names(
         "detach": "gradgate.tuner",
         "estimate_memory": "gradgate.memory.request",
         "gates": "gradgate.gates",
+        "import_results": "gradgate.api.imports",
         "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
         "map_layers": "gradgate.layers",
         "new_token_rows": "gradgate.training.new_tokens",

@@ -18,6 +18,7 @@ from gradgate.layers import LayerMap
 from gradgate.measure.batches import batches_of
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
+from gradgate.places import typed_path
 from gradgate.training.running_trainer import ends_on_exception, in_training
 from gradgate.tuner import Tuner
 from gradgate.tuner.float32_states import Float32States
@@ -69,7 +70,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         if isinstance(activation_cache, str) and not activation_cache.strip():
             raise UsageError(f"activation_cache={activation_cache!r}: expected a folder; '.' is the current one.")
         self.activation_cache = (
-            ActivationCache(folder=Path(activation_cache))
+            ActivationCache(folder=typed_path(activation_cache))
             if isinstance(activation_cache, str | Path)
             else activation_cache
         )

@@ -17,6 +17,7 @@ from gradgate.errors import RunError
 from gradgate.files import parse_json, read_bytes, write_json
 from gradgate.methods.phases import Phase
 from gradgate.methods.timeline import Timeline
+from gradgate.replacing import replaced
 
 STATE_FILE = "gradgate.json"
 TENSORS_FILE = "gradgate.safetensors"
@@ -160,9 +161,8 @@ def write_state(folder: Path, values: Mapping[str, Any]) -> None:
     """Write what ``Tuner.state_dict`` returned into the folder of a checkpoint."""
     tensors = values.get("tensors")
     if tensors:  # first, so that no state is ever without its tensors
-        part = folder / f".{TENSORS_FILE}.part"
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, part)
-        part.replace(folder / TENSORS_FILE)
+        with replaced(folder / TENSORS_FILE) as part:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, part)
     write_json(folder / STATE_FILE, {name: value for name, value in values.items() if name != "tensors"})
 
 
