@@ -59,28 +59,10 @@ def test_without_single_weights_there_is_nothing_to_export(tmp_path: Path, tiny_
     assert not (tmp_path / "peft").exists()
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ((), "changes no weight, so there is nothing to export"),
-        (("cls_token",), "holds 'cls_token', which is in no module of Linear"),
-        (("encoder.layer.0.weight",), "holds 'encoder.layer.0.weight', which is in no module of Linear"),
-    ],
-)
-def test_weights_of_no_module_are_refused(names: tuple[str, ...], message: str) -> None:
-    from types import SimpleNamespace
-
-    from gradgate.deltas.peft_export import _by_module
-
-    delta: Any = SimpleNamespace(names=names, path=Path("d.safetensors"))
-    with pytest.raises(DeltaError, match=message):
-        _by_module(delta, torch.nn.Linear(2, 2))
-
-
 def test_a_delta_of_another_class_is_refused(tmp_path: Path, tiny_model: Path) -> None:
     made = deltas.create(sparse_model(tiny_model, 0.02), tiny_model, tmp_path / "d.safetensors")
     config = json.loads(made.origin.files["config.json"]) | {"architectures": ["BertForMaskedLM"]}
     other = replace(made, origin=replace(made.origin, files={"config.json": json.dumps(config)}))
-    with pytest.raises(DeltaError, match="is in no module of BertForMaskedLM"):
+    with pytest.raises(DeltaError, match="which is in no module"):
         deltas.export(other, None, tmp_path / "peft")
     assert not (tmp_path / "peft").exists()

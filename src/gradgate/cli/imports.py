@@ -29,7 +29,7 @@ def import_(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Import results that other programs measured, as a study to report and judge.
+    """Import results of other programs as a study.
 
     Columns are found by their names where there is one sensible reading; flags name the others. Two scores of one run
     are refused. Nothing can be trained in such a study.

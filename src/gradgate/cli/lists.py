@@ -77,7 +77,10 @@ def tasks(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """List the tasks, or show what is understood of the data of one: form, columns, labels, lengths, rows, doubts."""
+    """List the tasks, or show how the data of one are read.
+
+    It shows form, columns, labels, lengths, the first rows as a model gets them, and doubts.
+    """
     from gradgate.tasks.find import find_task, task_names
 
     if task is None:
@@ -99,7 +102,9 @@ def tasks(
     )
     found = understand(spec)
     if as_json:
-        print_json({"name": spec.name, "kind": spec.kind, "metric": spec.metric, **asdict(found)})
+        known = asdict(found)
+        rows = known.pop("rows")
+        print_json({**rows, "understood": {"name": spec.name, "kind": spec.kind, "metric": spec.metric, **known}})
     else:
         console.print(task_shown(spec, found))
 

@@ -126,7 +126,9 @@ def verdicts(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Judge every arm against the reference: better, worse, non-inferior, equivalent or inconclusive.
+    """Judge every arm against the reference.
+
+    Its word is better, worse, non-inferior, equivalent or inconclusive.
 
     Better and worse are paired t-tests over seeds at p < 0.05, corrected (Holm) over the arms of one task and model.
     Non-inferior: worse by less than the margin, one-sided at 95 %. Equivalent: within the margin by two one-sided

@@ -48,7 +48,9 @@ class Rounds:
             RunError: if the optimizers never step on the gradients of the same backward pass, or one that steps alone
                 steps twice on them.
         """
-        done_on, self._done_on = self._done_on, []
+        # The step of an optimizer whose parameters are all closed moves nothing, and may follow those of the others.
+        done_on = self._done_on if optimizer in self._awaited else []
+        self._done_on = [] if optimizer in self._awaited else self._done_on
         if done_on and all(one.grad is gradient and gradient._version == at for one, gradient, at in done_on):
             raise RunError(
                 f"{self._optimizers.label(optimizer)} steps a second time on the gradients of one backward pass, whose "
