@@ -72,11 +72,6 @@ class ColumnMapping:
     logged: tuple[str, ...] = ()
     only_metric: str | None = None
 
-    @property
-    def is_wide(self) -> bool:
-        """Whether each score column is a metric or a seed of its own."""
-        return len(self.score) > 1 or self.metric is None
-
     def record(self) -> dict[str, object]:
         """Return the parts that have a column, for the study's folder."""
         return {name: value for name, value in vars(self).items() if value}
