@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import gradgate as gg
 from gradgate.cli import run
 from gradgate.report import write_report
 from gradgate.report.verdict_table import terminal_columns, verdict_table
@@ -49,3 +50,20 @@ def test_the_terminal_leaves_out_what_all_share(study: Path, capsys: pytest.Capt
     said = capsys.readouterr().out
     assert "gradual:every=40" in said
     assert said.splitlines()[-1] == "1 better, 1 inconclusive"
+
+
+def test_long_imports_get_their_pages_on_request(tmp_path: Path) -> None:
+    rows = [
+        {"arm": arm, "task": f"task-{task}", "seed": seed, "accuracy": 0.5 + seed / 10}
+        for arm in ("full", "head")
+        for task in range(21)
+        for seed in range(2)
+    ]
+    gg.import_results(rows, tmp_path / "study")
+    short = write_report(tmp_path / "study").html.read_text(encoding="utf-8")
+    assert not list(tmp_path.glob("study/parts/*/report.html"))
+    assert "--all-sections" in short
+    whole = write_report(tmp_path / "study", all_sections=True).html.read_text(encoding="utf-8")
+    pages = list(tmp_path.glob("study/parts/*/report.html"))
+    assert len(pages) == 21
+    assert all(f"{page.parent.name}/report.html" in whole for page in pages)
