@@ -85,7 +85,7 @@ class _Course:
         best = read_scores(RunFolder(run.path).scores_file).best_step
         kept = {step: file for step, file in weight_files(measured.found.folder).items() if step != best}
         if kept:
-            model, _ = measured.start()
+            model = measured.start()
             for step, file in kept.items():
                 put_weights(model, file)
                 yield self._row(run, measure, step, _value(measure, model))

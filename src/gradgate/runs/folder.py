@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gradgate.errors import FolderLockedError, RunError
 from gradgate.files import NoLocksError, below, check_name, in_use, read_json, remedy, take_lock, write_json, write_text
 from gradgate.methods.timeline import Timeline
+from gradgate.replacing import remove_parts
 from gradgate.runs.checkpoints import latest_checkpoint
 from gradgate.settings.identity import NOT_IN_IDENTITY
 
@@ -244,6 +245,8 @@ class RunFolder:
             below(self.path, name)
         lock = self._lock()
         try:
+            if lock is not None:
+                self._remove_parts()
             yield
         finally:
             if lock is not None:
@@ -259,6 +262,13 @@ class RunFolder:
         if lock is not None:
             lock.release()
         return lock is None and self.lock_file.is_file()
+
+    def _remove_parts(self) -> None:
+        """Remove the half-written files of a process that was killed: each may be as large as the model."""
+        with suppress(OSError):
+            for place in (self.path, *(self.path / name for name in _WRITTEN)):
+                for folder in (place, *(each for each in place.glob("*") if place != self.path and each.is_dir())):
+                    remove_parts(folder)
 
     def _lock(self) -> FileLock | None:
         try:
