@@ -240,6 +240,19 @@ def test_what_follows_a_failed_backward_pass_is_watched() -> None:
             odd.usual(model, optimizer, 0)
 
 
+def test_gradients_that_are_written_in_place_are_new() -> None:
+    model = build("bert")
+    optimizer = BASE(model.parameters())
+    with Tuner(model, optimizer, "full", total_steps=STEPS) as tuner:
+        odd.usual(model, optimizer, 0)
+        for number in range(1, 4):
+            for parameter in odd.learning(optimizer):
+                assert parameter.grad is not None
+                parameter.grad.data.mul_(0.5)  # as the replay of a CUDA graph: the version stays
+            optimizer.step()
+            assert tuner.clock.step == number + 1
+
+
 def test_a_resumed_tuner_logs_nothing_before_its_first_step() -> None:
     model = build("bert")
     optimizer = BASE(model.parameters())
