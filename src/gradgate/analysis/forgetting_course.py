@@ -15,7 +15,7 @@ from gradgate.analysis.runs import RunReference
 from gradgate.distributed import launch
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
-from gradgate.runs.records import read_scores
+from gradgate.runs.scores import read_scores
 from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.torch_state import cpu_threads

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradgate.runs.records import comparable
+from gradgate.runs.scores import comparable
 from gradgate.statistics import (
     CollapseRate,
     Comparison,

@@ -20,7 +20,8 @@ from optuna.trial import FrozenTrial, TrialState
 from gradgate.errors import RunError, StoreError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.pauses import read_pauses
-from gradgate.runs.records import Failure, RunRecord, Scores, read_record, write_record
+from gradgate.runs.records import Failure, RunRecord, read_record, write_record
+from gradgate.runs.scores import Scores
 from gradgate.runs.state import RunState
 from gradgate.settings.identity import fingerprint_of
 from gradgate.study.grid import GridRun
