@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from heapq import nsmallest
 
 import torch
 from torch import Tensor
 
 from gradgate.errors import RunError
-from gradgate.tuner.optimizers import Optimizers, held_by
+from gradgate.tuner.optimizers import Optimizers, smallest_with_gradient
 
 # A gradient scaler starts at 2**16 and halves at each skipped step: after this many, no gradient overflows.
 _MOST_SKIPPED = 32
@@ -83,13 +82,13 @@ class Rounds:
             return True
         if not self._seen:
             waiting = (one for one in self._awaited if one not in self._stepped)
-            self._seen = {one: next(((p, p.grad) for p in _smallest(one, 1)), None) for one in waiting}
+            self._seen = {one: next(((p, p.grad) for p in smallest_with_gradient(one, 1)), None) for one in waiting}
         return False
 
     def remember(self, optimizer: torch.optim.Optimizer) -> None:
         """Note the gradients, after the round that this optimizer ended and the plan that follows."""
         if len(self._awaited) == 1 and optimizer in self._awaited:
-            gradients = ((one, one.grad) for one in _smallest(optimizer, 2))
+            gradients = ((one, one.grad) for one in smallest_with_gradient(optimizer, 2))
             self._done_on = [(one, grad, grad._version, grad.clone()) for one, grad in gradients if grad is not None]
 
     def _has_new_gradients(self, optimizer: torch.optim.Optimizer) -> bool:
@@ -98,7 +97,7 @@ class Rounds:
             return False
         before = self._seen[optimizer]
         if before is None:
-            return bool(_smallest(optimizer, 1))
+            return bool(smallest_with_gradient(optimizer, 1))
         parameter, gradient = before
         return parameter.grad is not gradient
 
@@ -106,8 +105,3 @@ class Rounds:
 def _is_same(parameter: Tensor, gradient: Tensor, version: int, values: Tensor) -> bool:
     """Return True if a parameter still has a gradient; a CUDA graph writes new values without a new version."""
     return parameter.grad is gradient and gradient._version == version and torch.equal(gradient, values)
-
-
-def _smallest(optimizer: torch.optim.Optimizer, count: int) -> list[Tensor]:
-    """Return the smallest parameters with a gradient: to keep these until the next step takes little memory."""
-    return nsmallest(count, (p for p in held_by(optimizer) if p.grad is not None), key=Tensor.numel)

@@ -15,7 +15,7 @@ from torch import nn
 from gradgate.activation_cache import ActivationCache, Horizon, RowCounts
 from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
-from gradgate.errors import AttachError, RunError
+from gradgate.errors import AttachError
 from gradgate.layers import LayerMap, map_layers, named_parameters
 from gradgate.layers.lr_scale import checked_lr_scale
 from gradgate.layers.names import unwrap
@@ -37,7 +37,7 @@ from gradgate.tuner.measuring import Measuring
 from gradgate.tuner.optimizer_hooks import StepHooks, was_skipped
 from gradgate.tuner.optimizers import Optimizers, held_by
 from gradgate.tuner.rounds import Rounds
-from gradgate.tuner.state import TunerState, settings_of
+from gradgate.tuner.state import TunerState, check_resumable, settings_of
 from gradgate.tuner.watching import watched_groups, watching
 
 
@@ -301,12 +301,7 @@ class Tuner:
         Raises:
             RunError: if the method also needs what it measured, or the weights that it began with.
         """
-        needed = self.method.traits.needed_to_resume
-        if needed is not None:
-            raise RunError(
-                f"{self.method.spec!r} needs {needed}, so it cannot resume without its saved state. "
-                f"Give Tuner that state as state=."
-            )
+        check_resumable(self.method, "There is no saved state", "Give Tuner that state as state=.")
         self.timeline, self._open_sum = Timeline(), 0.0
         for done in range(step):
             self.clock = replace(self.clock, step=done)
