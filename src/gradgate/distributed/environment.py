@@ -86,8 +86,8 @@ def _check_group() -> None:
     if os.environ.get("LOCAL_RANK", "-1") == "-1" and count == 1:
         whole_number("RANK", "0")
         return
-    whole_number("RANK", "", most=count - 1)
     whole_number("LOCAL_RANK", "0", most=count - 1)
+    whole_number("RANK", "", most=count - 1)
     if _has_joined():
         return
     if not os.environ.get("MASTER_ADDR"):
