@@ -45,7 +45,7 @@ def status(settings: QueueSettings, study: Folder, as_json: AsJson = False, conf
 @study_app.command(cls=GroupedCommand)
 @takes_settings(of=QueueSettings)
 def failed(settings: QueueSettings, study: Folder, as_json: AsJson = False, config_file: Config = None) -> None:
-    """List the failed runs with the reason and the place of their logs."""
+    """List failed runs with their reasons and logs."""
     from gradgate.study.status import failures_table, read_status
 
     found = read_status(study, settings.queue)

@@ -18,6 +18,7 @@ from gradgate.runs.state import RunState
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.conditions import condition_folders, refuse_condition
 from gradgate.study.grid import Grid
+from gradgate.study.imported import is_imported, refuse_training
 from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
 from gradgate.study.study_file import read_study_file
@@ -106,6 +107,7 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
         RunError: if the folder holds no study.
         StoreError: if the store cannot be used.
     """
+    refuse_training(folder)
     refuse_condition(folder)
     grids = [Grid.read(part) for part in condition_folders(folder)]
     better = read_study_file(grids[0].path).task.metric_higher_is_better
@@ -125,7 +127,9 @@ def _of_queue(run: QueuedRun, queue: Queue) -> QueuedRun:
 
 def _of_folders(folder: Path) -> Iterator[QueuedRun]:
     """Yield the runs of a study without a store; a run that has not begun waits."""
-    for part in map(Grid.read, condition_folders(folder)):
+    folders = condition_folders(folder)
+    yield from (run for path in folders if is_imported(path) for run in _of_import(folder, path))
+    for part in (Grid.read(path) for path in folders if not is_imported(path)):
         runs = product(part.arms, part.seeds)
         for (arm, seed), result in zip(runs, read_study(part.path).cells, strict=True):
             path, paused = result.folder or part.folder_of(arm, seed).path, result.paused
@@ -136,6 +140,16 @@ def _of_folders(folder: Path) -> Iterator[QueuedRun]:
                 error=result.failure.message if result.failure else None,
                 paused=None if paused is None else Paused(step=paused.step, total=paused.of_steps or paused.step),
             )
+
+
+def _of_import(folder: Path, part: Path) -> Iterator[QueuedRun]:
+    """Yield the runs of an imported condition, all of which have finished."""
+    results = read_study(part)
+    for cell in results.cells:
+        if cell.scores is not None:
+            label = f"{cell.arm.name} seed {cell.seed}"
+            name = f"{results.study.part}: {label}" if results.study.part else label
+            yield QueuedRun(label=name, folder=part.relative_to(folder), state=cell.state)
 
 
 def _record(run: QueuedRun) -> dict[str, Any]:

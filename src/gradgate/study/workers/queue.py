@@ -20,7 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 from gradgate.errors import RunError, StoreError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.pauses import read_pauses
-from gradgate.runs.records import Failure, Scores, read_record, write_record
+from gradgate.runs.records import Failure, RunRecord, Scores, read_record, write_record
 from gradgate.runs.state import RunState
 from gradgate.settings.identity import fingerprint_of
 from gradgate.study.grid import GridRun
@@ -56,7 +56,7 @@ class Queue:
     def _check(self, run: QueuedRun) -> None:
         """Raise DamagedStoreError if a run differs from what was queued: other settings, or a folder elsewhere."""
         self._check_folder(run)
-        if fingerprint_of(run.config) == run.fingerprint:
+        if fingerprint_of({**run.config, **({"method": run.followed} if run.followed else {})}) == run.fingerprint:
             return
         raise self._damaged(f"the configuration of {run.label!r} is not the one that was queued")
 
@@ -93,9 +93,12 @@ class Queue:
                 self._add(run, existing.get(run.config.fingerprint()))
 
     def _add(self, run: GridRun, existing: QueuedRun | None) -> None:
+        if run.config.followed is not None and run.folder.run_file.is_file():
+            read_record(run.folder.run_file, RunRecord).check_plan(run.config.followed, run.folder.path)
         attributes = {
             "fingerprint": run.config.fingerprint(),
             "config": run.config.record(),
+            "followed": run.config.followed,
             "label": run.label,
             "folder": run.folder.path.relative_to(self.store.folder).as_posix(),
             "lost": 0,
@@ -104,7 +107,7 @@ class Queue:
         }
         state = existing.state if existing is not None else None
         if existing is not None and state is RunState.WAITING:
-            for name in ("config", "until"):
+            for name in ("config", "followed", "until"):
                 self.store.storage.set_trial_user_attr(existing.trial, name, attributes[name])
         elif run.folder.finished and damage_of(run.folder) is None:
             fault = _fault(run.folder)
@@ -216,8 +219,9 @@ class Queue:
                 self._again(run, run.lost + 1)
 
     def _again(self, run: QueuedRun, lost: int) -> None:
-        attributes = {"fingerprint": run.fingerprint, "config": run.config, "label": run.label, "lost": lost}
-        attributes |= {"folder": run.folder.as_posix(), "pruned_against": run.pruned_against, "until": run.until}
+        attributes = {"fingerprint": run.fingerprint, "config": run.config, "followed": run.followed, "lost": lost}
+        attributes |= {"label": run.label, "folder": run.folder.as_posix()}
+        attributes |= {"pruned_against": run.pruned_against, "until": run.until}
         if lost <= LOSSES:
             self._create(TrialState.WAITING, attributes)
             return

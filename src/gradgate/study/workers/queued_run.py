@@ -17,8 +17,8 @@ from gradgate.runs.records import record_adapter
 from gradgate.runs.state import RunState
 
 _NOTED = (
-    "fingerprint", "config", "label", "folder", "lost", "pruned_against", "until", "paused", "worker", "progress",
-    "error",
+    "fingerprint", "config", "followed", "label", "folder", "lost", "pruned_against", "until", "paused", "worker",
+    "progress", "error",
 )  # fmt: skip
 _STATES = {
     TrialState.WAITING: RunState.WAITING,
@@ -60,6 +60,7 @@ class QueuedRun:
         folder: relative to the study's.
         state: whether it waits, runs, or how it ended.
         fingerprint, config: of the run's configuration; empty for a run of a study without a store.
+        followed: the method with the digest of the plan file that it follows, which the fingerprint has in its place.
         lost: number of workers that have died while they ran it, since it was queued or retried.
         trial: id of the latest trial; 0 for a run of a study without a store.
         pruned_against: the runs whose dev scores may end this one early; None for one that trains to its end.
@@ -76,6 +77,7 @@ class QueuedRun:
     state: RunState
     fingerprint: str = ""
     config: dict[str, Any] = field(default_factory=dict)
+    followed: str | None = None
     lost: int = 0
     trial: int = 0
     pruned_against: str | None = None
