@@ -145,7 +145,9 @@ class Queue:
         """Return every run once."""
         with self.store.explained_errors():
             trials = self.store.study.get_trials(deepcopy=False)
-            latest = {trial.user_attrs["fingerprint"]: trial for trial in trials if "fingerprint" in trial.user_attrs}
+            queued = (trial for trial in trials if "fingerprint" in trial.user_attrs)
+            # By folder: the same data by another path make another fingerprint, and the same run.
+            latest = {trial.user_attrs.get("folder", trial.user_attrs["fingerprint"]): trial for trial in queued}
             return [_read(trial) for trial in latest.values()]
 
     def folder_of(self, run: QueuedRun) -> RunFolder:
