@@ -86,7 +86,7 @@ def test_tasks_are_listed_and_one_is_counted(command: Command, tiny_task: Path) 
     }
     shown = command("tasks", str(tiny_task)).out
     assert "classification, selected by accuracy" in shown
-    assert "labels: bad, good" in shown
+    assert "labels: bad 32, good 48" in shown
     assert "dev" not in shown.splitlines()[-1]
 
 

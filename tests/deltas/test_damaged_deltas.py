@@ -115,6 +115,9 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "a shape beyond memory": (say(shapes={"a.weight": [10**12, 10]}), "leaves out elements of the rows"),
     "a shape of nothing": (say(shapes={"c.weight": [3]}), "'c.weight' is given a shape and not stored"),
     "a type that there is not": (say(dtype="F31"), "dtype"),
+    "a cast between kinds": (say(dtypes={"a.weight": "I32"}), "cast a.weight to I32, and it is F32 in the base"),
+    "a cast to no type": (say(dtypes={"a.weight": "F31"}), "cast a.weight to F31"),
+    "a cast of nothing": (say(dtypes={"c.weight": "F16"}), "cast c.weight to F16, and it is not in the base"),
 }
 
 

@@ -81,8 +81,8 @@ DESCRIPTIONS: dict[str, tuple[Files, str]] = {
 }
 CONTENTS: dict[str, tuple[Files, str]] = {
     "gzip": ({"t.csv": gzip.compress(ROWS.encode())}, r"t\.csv is compressed by gzip.*gunzip"),
-    "a spreadsheet": ({"t.csv": b"PK\x03\x04rest"}, r"t\.csv is a zip archive or a spreadsheet.*save the sheet as CSV"),
-    "UTF-16": ({"t.csv": ROWS.encode("utf-16")}, r"t\.csv:1 is not UTF-8.*iconv -f utf-16 -t utf-8"),
+    "a spreadsheet": ({"t.csv": b"PK\x03\x04rest"}, r"t\.csv is a zip archive; unpack it"),
+    "UTF-16 without a mark": ({"t.csv": ROWS.encode("utf-16-le")}, r"t\.csv is a binary file, or UTF-16 without"),
     "null bytes": ({"t.csv": ROWS.replace("row 3", "row\x003")}, r"t\.csv:5.*(holds a null character|contains NUL)"),
     "null characters": (
         {"t.jsonl": "".join(json.dumps({"text": f"row\0{n}", "label": n % 2}) + "\n" for n in range(20))},
@@ -94,7 +94,10 @@ CONTENTS: dict[str, tuple[Files, str]] = {
         r"t\.jsonl:5: the label is nan, which stands for a missing number",
     ),
     "a huge score": ({"t.csv": SCORES + "more words,1e300\n"}, r"t\.csv:32: the score '1e300' is too large"),
-    "lists of labels": ({"t.jsonl": labelled([1], [2], [3])}, r"t\.jsonl:\d+: the label is list, expected text"),
+    "objects as labels": (
+        {"t.jsonl": labelled({"a": 1}, {"a": 1}, {"a": 2})},
+        r"t\.jsonl:\d+: the label is dict .*expected text or a number",
+    ),
     **{
         f"{cell} among scores": (
             {"t.csv": SCORES + f'more words,"{cell}"\n'},

@@ -12,6 +12,7 @@ from gradgate.api.frames import arrow_table
 from gradgate.errors import UsageError, nearest
 from gradgate.files import write_files
 from gradgate.places import typed_place
+from gradgate.tasks.readers.class_names import names_in
 
 _SPLITS = {"train": "train", "dev": "dev", "validation": "dev", "valid": "dev", "val": "dev", "test": "test"}
 _NAME = "data"
@@ -76,8 +77,11 @@ def _split(name: object) -> str:
 
 def _parquet(rows: object) -> bytes:
     """Write rows to a Parquet file; raise UsageError for data without rows."""
-    from pyarrow import parquet
+    from pyarrow import Table, parquet
 
     file = io.BytesIO()
-    parquet.write_table(arrow_table(rows), file)
+    table = arrow_table(rows)
+    if isinstance(rows, Table):
+        table = table.replace_schema_metadata(names_in(rows.schema))
+    parquet.write_table(table, file)
     return file.getvalue()

@@ -71,7 +71,7 @@ def landscape(
 ) -> None:
     """Measure the loss around the trained weights.
 
-    On the line from those before training and beyond, and on a random plane.
+    On the line from all weights before training, the head's too, and on a random plane.
     """
     _analyze(Landscape(settings), paths, out, quiet, as_json)
 

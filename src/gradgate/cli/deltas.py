@@ -151,6 +151,8 @@ def _show(held: dict[str, Any], as_json: bool) -> None:
     print_line(f"sparse       {len(sparse)} tensors, {held['sparse_bytes']:,} bytes{_first(sparse)}")
     if held["shapes"]:
         print_line(f"other shape  {', '.join(f'{name} {shape}' for name, shape in held['shapes'].items())}")
+    if held["dtypes"]:
+        print_line(f"other dtype  {len(held['dtypes'])} tensors{_first(held['dtypes'])}")
     if held["left_out"]:
         print_line(f"not of base  {', '.join(held['left_out'][:_MOST_LISTED])}")
 

@@ -22,6 +22,10 @@ from gradgate.settings.finished import EvaluateSettings, PredictSettings
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import RunConfig
 
+_CLASS_TABLES = 3  # splits whose classes are printed; scores.json has all
+_CLASS_ROWS = 30
+_CONFUSED = 8  # labels up to which confusions are printed
+
 RowsFile = Annotated[
     str,
     typer.Option(
@@ -99,6 +103,8 @@ def evaluate(
         print_json(record)
     elif not quiet:
         console.print(evaluation_table(record))
+        for split, classes in list(record.get("classes", {}).items())[:_CLASS_TABLES]:
+            console.print(class_table(split, classes))
 
 
 @takes_settings(of=PredictSettings)
@@ -244,6 +250,25 @@ def pretraining_line(result: dict[str, Any]) -> str:
         f"held-out masked-word loss {before['loss']:.3f} before, {after['loss']:.3f} after {result['steps']} steps "
         f"(perplexity {before['perplexity']:.4g}, {after['perplexity']:.4g})"
     )
+
+
+def class_table(split: str, classes: dict[str, Any]) -> Table:
+    """Return the scores of each class on a split, the rarest class last, with its confusions if classes are few."""
+    scores, confusion = classes["scores"], classes.get("confusion")
+    few = confusion is not None and len(scores) <= _CONFUSED
+    heads: list[str | Text] = [Text(f"as {score['label']}") for score in scores] if few else []
+    table = Table("label", box=SIMPLE_HEAD, title=Text(f"each label on {split}"))
+    for head in [*("rows", "precision", "recall", "f1"), *heads]:
+        table.add_column(head, justify="right")
+    order = sorted(range(len(scores)), key=lambda place: -scores[place]["support"])
+    for place in order[:_CLASS_ROWS]:
+        score = scores[place]
+        numbers = [f"{score[name]:.4f}" for name in ("precision", "recall", "f1")]
+        counts = [f"{count:,}" for count in confusion[place]] if few and confusion is not None else []
+        table.add_row(Text(score["label"]), f"{score['support']:,}", *numbers, *counts)
+    if len(order) > _CLASS_ROWS:
+        table.caption = Text(f"and {len(order) - _CLASS_ROWS} more labels in scores.json")
+    return table
 
 
 def evaluation_table(record: dict[str, Any]) -> Table:

@@ -35,6 +35,7 @@ from gradgate.tasks.data import load_tests
 from gradgate.tasks.held_out import load_tests_and_dev
 from gradgate.tasks.kinds import KINDS
 from gradgate.tasks.languages import average
+from gradgate.tasks.metrics.per_class import ClassScores, score_each_class
 from gradgate.tasks.multitask import KIND as MIXED
 from gradgate.tasks.multitask import is_multitask
 from gradgate.tasks.readers.files import ENDINGS
@@ -245,13 +246,14 @@ def _score_task(run: FinishedRun, data: TaskData, folder: RunFolder, progress: R
         progress.note(text)
     with writing_to(folder.path):
         folder.path.mkdir(parents=True, exist_ok=True)  # before what takes long
-    tests, predictions = _score(run, encoded, progress)
+    tests, predictions, classes = _score(run, encoded, progress)
     record = EvaluationRecord(
         run=run.settings,
         task=task_record(data),
         metric=data.spec.metric,
         tests=tests,
         averages=average(tests, data.languages, data.spec.source),
+        classes=classes or None,
     )
     write_predictions(folder, predictions)
     write_record(folder.scores_file, record)
@@ -307,17 +309,21 @@ def _free_folder(path: Path) -> RunFolder:
 
 def _score(
     run: FinishedRun, encoded: EncodedSingleTask, progress: RunProgress
-) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
-    """Return split -> metrics, and split -> content of its prediction file."""
+) -> tuple[dict[str, dict[str, float]], dict[str, str], dict[str, ClassScores]]:
+    """Return split -> metrics, split -> content of its prediction file, and split -> scores of each class, if any."""
     with tempfile.TemporaryDirectory() as scratch:  # Trainer creates the folder of its output
         arguments = scoring_arguments(run.config, RunFolder(Path(scratch)))
         trainer = encoded.scoring_trainer(model=run.model, args=arguments, processing_class=run.tokenizer)
     trainer.remove_callback(PrinterCallback)
     tests: dict[str, dict[str, float]] = {}
     predictions: dict[str, str] = {}
+    classes: dict[str, ClassScores] = {}
     progress.begin(len(encoded.splits), 0)
     for number, split in enumerate(encoded.splits, 1):
         tests[split] = encoded.score(trainer, split)
         predictions |= encoded.predictions()
+        of_classes = score_each_class(run.task.kind, run.task.labels or (), encoded.scorer.latest.predictions)
+        if of_classes is not None:
+            classes[split] = of_classes
         progress.advance(number, None)
-    return tests, predictions
+    return tests, predictions, classes

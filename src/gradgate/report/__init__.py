@@ -14,7 +14,7 @@ from gradgate.files import write_files
 from gradgate.printable import visible
 from gradgate.report.drawing import Drawing
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
-from gradgate.report.page import PAGE, render_page
+from gradgate.report.page import PAGE, has_page_per_part, render_page
 from gradgate.report.sections import find_answer, find_cautions, find_sections
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary, summarize_study
@@ -138,7 +138,8 @@ class ComposedReport:
 def write_report(folder: Path, *, all_sections: bool = False) -> Report:
     """Write ``report.html``, ``tables/`` (.csv, .md, .tex) and ``figures/`` (.svg, .pdf) into a study folder.
 
-    A study of several tasks or models gets one for each of its parts too, in their folders. Equal studies give equal
+    A study of several tasks or models gets one for each of its parts too, in their folders; beyond twenty parts only
+    with ``all_sections``. Equal studies give equal
     bytes. A page is one file that loads nothing else.
 
     Args:
@@ -153,7 +154,8 @@ def write_report(folder: Path, *, all_sections: bool = False) -> Report:
 def write_whole(report: ComposedReport, folder: Path, page: str = PAGE) -> Report:
     """Write a report, and those of its parts into their places below ``folder``."""
     results = report.study.results
-    for _, part in report.study.parts:
+    parts = report.study.parts if has_page_per_part(report.study, report.all_sections) else ()
+    for _, part in parts:
         place = part.results.folder.relative_to(results.folder)
         ComposedReport(part, report.all_sections).write(folder / place, root=folder)
     return report.write(folder, page)

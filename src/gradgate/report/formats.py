@@ -8,11 +8,10 @@ from math import isfinite
 
 from gradgate.printable import visible
 from gradgate.tasks.metrics import METRICS
+from gradgate.tasks.metrics.names import is_bounded
 
 NONE = "–"
 MINUS = "−"
-# Names of metrics that are not in the table of metrics: of other tools' tasks, and of studies of several tasks.
-_UNBOUNDED = {"loss", "mse", "rmse", "mae", "error", "perplexity"}
 _TITLES = {"mean": "mean over tasks"}
 
 # From here on, digits before the point are too many to read.
@@ -36,9 +35,7 @@ class ScoreFormat:
     @classmethod
     def fitting(cls, metric: str, spreads: Iterable[float | None] = ()) -> ScoreFormat:
         """Return the format in which the smallest of ``spreads`` (deviations, differences) still shows."""
-        known = METRICS.get(metric)
-        bounded = known.bounded if known else not _UNBOUNDED & set(metric.lower().split("_"))
-        factor = 100 if bounded else 1
+        factor = 100 if is_bounded(metric) else 1
         least = min((abs(spread) * factor for spread in spreads if spread), default=1.0)
         decimals = 1 if factor == 100 else 3
         return cls(metric, factor, decimals if least >= 10.0**-decimals else decimals + 1)

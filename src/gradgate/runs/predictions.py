@@ -1,4 +1,4 @@
-"""Write the predictions of models: into a run's folder, and for rows without labels."""
+"""Write the predictions of models, into a run's folder and for rows without labels, and read them again."""
 
 from __future__ import annotations
 
@@ -90,3 +90,28 @@ def check_ending(path: Path) -> None:
     """Raise UsageError for a file that is neither CSV nor JSON lines."""
     if path.suffix not in (".csv", ".jsonl"):
         raise UsageError(f"out={path}: expected a file that ends in .jsonl or .csv.")
+
+
+def read_predictions(folder: RunFolder, split: str) -> list[dict[str, Any]]:
+    """Read the prediction file of a split.
+
+    Raises:
+        RunError: if it is absent or damaged; the message names the file and the line.
+    """
+    path = folder.predictions / f"{split}.jsonl"
+    try:
+        text = read_bytes(path).decode("utf-8")
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read: {error}. Score the run again with 'gradgate evaluate'") from None
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise RunError(f"{path}:{number} is damaged: expected a JSON object. Score the run again into another out=")
+        rows.append(row)
+    return rows

@@ -26,7 +26,9 @@ class RepresentationSettings(ComputeSettings):
 
     section: ClassVar[str] = "data"
 
-    tokens: int = Field(1000, ge=3, le=10**7, description="Tokens to draw from each split; the paper takes 5000.")
+    tokens: int = Field(
+        5000, ge=3, le=10**7, description="Tokens to draw from each split, as the paper; all if it has fewer."
+    )
     split: Texts = Field(
         ("dev",),
         description="Where the tokens are from, such as test.de; repeatable.",
@@ -50,7 +52,7 @@ class LandscapeSettings(ComputeSettings):
         -2.0,
         ge=-100,
         lt=0,
-        description="Where the line begins; 0 is before training.",
+        description="Where the line begins; 0 is before training, with the head as it began.",
         json_schema_extra={"flag": "--from"},
     )
     high: float = Field(

@@ -15,9 +15,10 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import ModelRecord, Scores, TaskRecord, read_record, to_json
 from gradgate.settings.adapter import AdapterSetting
 from gradgate.settings.arm import Arm
-from gradgate.settings.recorded import recorded_adapter, recorded_arm
+from gradgate.settings.recorded import imported_arm, recorded_adapter, recorded_arm
 from gradgate.settings.values import MOST_SEEDS
 from gradgate.study.arms import cross
+from gradgate.study.imported import ImportRecord
 
 STUDY_FILE = "study.json"
 LOCK_FILE = "study.lock"
@@ -64,7 +65,8 @@ class StudyRecord:
 
     ``part`` names the task, model or training size in a study of several. ``variants`` are settings, such as rates,
     that each make an arm of every method, in place of what is shared. ``language_adapters`` has the digest of each
-    language's.
+    language's. ``imported`` says how the scores of an imported study are paired; it is None if the runs were trained
+    here.
     """
 
     task: TaskRecord
@@ -78,11 +80,12 @@ class StudyRecord:
     part: str = ""
     variants: tuple[dict[str, Any], ...] = ()
     language_adapters: dict[str, str] = field(default_factory=dict)
+    imported: ImportRecord | None = None
 
     @cached_property
     def given(self) -> tuple[Arm, ...]:
         """What ``methods`` are: methods, and arms with an adapter of their own."""
-        return tuple(map(recorded_arm, self.methods))
+        return tuple(map(recorded_arm if self.imported is None else imported_arm, self.methods))
 
     @cached_property
     def crossed_with(self) -> tuple[AdapterSetting | None, ...]:
@@ -92,6 +95,8 @@ class StudyRecord:
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
         """Every adapter with every method, and the arms that were given with adapters of their own."""
+        if self.imported is not None:
+            return self.given
         return cross(self.given, self.crossed_with, self.variants, self.settings)
 
     @property
@@ -167,6 +172,12 @@ def read_study_file(folder: Path) -> StudyRecord:
         RunError: if the file is absent or damaged.
     """
     study = find_study(folder)
+    if study is None and (run := RunFolder(folder)).run_file.is_file():
+        raise RunError(
+            f"{folder} holds no study, but a single run, which has no report. Its scores are in {run.scores_file}; "
+            f"'gradgate evaluate', 'gradgate predict' and 'gradgate analyze' take it. Name a folder that "
+            f"`gradgate compare` made."
+        )
     if study is None:
         raise RunError(
             f"{folder} holds no study: {folder / STUDY_FILE} is missing. Name a folder that `gradgate compare` made."
@@ -178,7 +189,7 @@ def write_study_file(folder: Path, study: StudyRecord) -> None:
     """Write ``study.json``; raise RunError if it has more runs than a study can have."""
     if study.size_fault is not None:
         raise RunError(f"The study {study.size_fault}. Compare less at once.")
-    optional = ("search", "part", "variants", "language_adapters")
+    optional = ("search", "part", "variants", "language_adapters", "imported")
     record = {name: value for name, value in to_json(study).items() if value or name not in optional}
     write_json(folder / STUDY_FILE, record)
 

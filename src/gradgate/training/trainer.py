@@ -24,6 +24,7 @@ from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.types import IGNORED
 from gradgate.training import fsdp
+from gradgate.training.class_weights import ClassWeights
 
 
 def on_cpu(config: RunConfig) -> bool:
@@ -315,7 +316,16 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
 
 
 class RunTrainer(ExactTrainer):
-    """Trains models whose heads compute their own loss, with exact accumulation."""
+    """Trains models whose heads compute their own loss, with exact accumulation.
+
+    Args:
+        class_weights: weight the loss of training; None leaves it to the head.
+        options: those of Trainer.
+    """
+
+    def __init__(self, *, class_weights: ClassWeights | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.class_weights = class_weights
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -328,6 +338,8 @@ class RunTrainer(ExactTrainer):
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
         if "start_positions" in inputs:
             loss = _span_loss(outputs, inputs)
+        if self.class_weights is not None and model.training:
+            loss = self.class_weights.loss(outputs["logits"], inputs["labels"])
         if num_items_in_batch is not None:
             processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
             loss = loss * ((self.items(inputs) != IGNORED).sum() / num_items_in_batch * processes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -176,9 +176,11 @@ class PreparedGeneration(PreparedSingleTask):
             )
         return task
 
-    def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
+    def load_model(
+        self, config: RunConfig, tokenizer: Any, note: Callable[[str], None] = lambda text: None
+    ) -> tuple[Any, frozenset[str]]:
         """Load the model; raise RunError too for one whose settings of generation cannot be used."""
-        model, fresh = super().load_model(config, tokenizer)
+        model, fresh = super().load_model(config, tokenizer, note)
         check_settings(model, tokenizer, config.model)
         return model, fresh
 
