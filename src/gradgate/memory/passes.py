@@ -17,10 +17,11 @@ from torch.utils._pytree import tree_leaves
 from gradgate.errors import RunError
 from gradgate.hub import first_line
 from gradgate.layers import LayerMap
+from gradgate.memory.data_free import data_free
 from gradgate.memory.live_bytes import LiveBytes
 from gradgate.memory.open_pattern import OpenPattern, form, selection_within
 from gradgate.memory.shrunken import LayerStack, shrunken, without
-from gradgate.memory.workload import Workload, without_padding
+from gradgate.memory.workload import Workload
 from gradgate.methods.base import Method
 from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import Timeline
@@ -190,7 +191,7 @@ class Passes:
         }
         trained = Trained(model, layers, self._method, gating, 0, FrozenLayers(model, layers))
         effects = Effects([gating, *effects_of_passes(trained)])
-        with self._workload.in_training(model, self._loss.training), without_padding(), _no_log():
+        with self._workload.in_training(model, self._loss.training), data_free(model), _no_log():
             try:
                 effects.attach()
                 effects.on_plan(ComingStep(plan, gating.opened(plan), 0, Timeline()))
@@ -244,8 +245,9 @@ def _named_errors(model: nn.Module) -> Iterator[None]:
         yield
     except Exception as error:  # any model's code runs here
         raise RunError(
-            f"Cannot trace a training step of {type(model).__name__} without data ({first_line(error)}). The model's "
-            f"control flow must not depend on tensor values; if it routes tokens to experts, try weights='bfloat16'."
+            f"Cannot trace a training step of {type(model).__name__} without data ({first_line(error)}). Expected a "
+            f"model whose control flow does not depend on the values of its tensors; to know what this one takes, "
+            f"train it for two steps and look at torch.cuda.max_memory_allocated()."
         ) from error
 
 
