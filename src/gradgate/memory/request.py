@@ -111,10 +111,12 @@ def estimator_of(
     )
     optimizer = optim or asked.optim or _OPTIMIZER
     setup = Setup(work, optimizer, asked.master, asked.shards, asked.steps, asked.epoch, asked.seed)
+    source = None
     if isinstance(config_or_model, nn.Module):
         model = config_or_model
     else:
         named, trusted = isinstance(config_or_model, str | PathLike), asked.trust_remote_code
+        source = str(config_or_model) if named else None
         config = read_configuration(str(config_or_model), trusted) if named else config_or_model
         model = build(config, work.dtype, _head(asked), trusted)
     if adapter is not None:
@@ -126,7 +128,7 @@ def estimator_of(
             language_adapters = LanguageAdapters(language_adapters, _SOURCE)
         check_stack(language_adapters.place, adapter, has_tapt=False)
         language_adapters.put(model)
-    return Estimator(model, setup, layers or asked.layers)
+    return Estimator(model, setup, layers or asked.layers, source)
 
 
 def _head(asked: MemorySettings) -> Head:
