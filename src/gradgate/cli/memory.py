@@ -45,7 +45,9 @@ def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Confi
     It takes seconds for a model of any size, and needs no GPU. The flags mean what they mean to train.
     """
     if gpu is not None and not 0.0 < gpu <= _MOST_GIB:  # not true of nan either
-        raise UsageError(f"gpu={gpu:g}: expected the memory of a device in GiB, above 0 and at most 10,000, such as 24.")
+        raise UsageError(
+            f"gpu={gpu:g}: expected the memory of a device in GiB, above 0 and at most 10,000, such as 24."
+        )
     arms = cross(settings.method, [settings.adapter])
     for arm in arms:
         settings.run(**arm.settings)

@@ -7,7 +7,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from transformers import masking_utils
 from transformers.integrations import moe
 
@@ -30,14 +31,41 @@ def data_free(model: nn.Module) -> Iterator[None]:
             if hasattr(masking_utils, name):
                 look = (lambda position_ids: None) if name == _PACKED else _unpadded(getattr(masking_utils, name))
                 changed.enter_context(mock.patch.object(masking_utils, name, look))
-        # torch's own grouped product accepts nothing but bfloat16 on fake tensors; the substitute has the same sizes.
-        if hasattr(moe, "_can_use_grouped_mm"):
-            changed.enter_context(mock.patch.object(moe, "_can_use_grouped_mm", lambda *_: False))
+        # torch's own grouped product accepts nothing but bfloat16 on fake tensors.
+        if hasattr(moe, "_grouped_mm"):
+            changed.enter_context(mock.patch.object(moe, "_grouped_mm", _grouped))
         for module in model.modules():
             config: Any = getattr(module, "config", None)
             if getattr(config, "_experts_implementation", _GROUPED) not in _WITHOUT_LOOPS:
                 config._experts_implementation = _GROUPED
         yield
+
+
+def _grouped(input: Tensor, weight: Tensor, offs: Tensor) -> Tensor:  # the names are those of transformers
+    apply: Any = _GroupedProduct.apply
+    product: Tensor = apply(input, weight)
+    return product
+
+
+class _GroupedProduct(torch.autograd.Function):
+    """The sizes of torch's grouped product of rows with the experts' matrices, and what it keeps for backward."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor) -> Tensor:
+        """Return an output without values; keep the rows only if the matrices learn."""
+        if ctx.needs_input_grad[1]:
+            ctx.save_for_backward(rows.to(weight.dtype))
+        ctx.shapes = tuple(rows.shape), rows.dtype, tuple(weight.shape), weight.dtype
+        return weight.new_empty(rows.shape[0], weight.shape[-1])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, Tensor | None]:
+        """Return gradients without values, of what needs one."""
+        (gradient,) = gradients
+        rows, rows_type, weight, weight_type = ctx.shapes
+        of_rows = gradient.new_empty(rows, dtype=rows_type) if ctx.needs_input_grad[0] else None
+        of_weight = gradient.new_empty(weight, dtype=weight_type) if ctx.needs_input_grad[1] else None
+        return of_rows, of_weight
 
 
 def _unpadded(look: Callable[..., Any]) -> Callable[..., Any]:

@@ -108,6 +108,7 @@ def estimator_of(
         asked.weights or "float32",
         bool(asked.checkpointing),
         asked.accumulate,
+        bool(asked.release_gradients),
     )
     optimizer = optim or asked.optim or _OPTIMIZER
     setup = Setup(work, optimizer, asked.master, asked.shards, asked.steps, asked.epoch, asked.seed)

@@ -30,6 +30,7 @@ class Workload:
         weights: the dtype that a model is built in; gradients have it too.
         checkpointing: recompute activations in the backward pass, layer by layer.
         accumulate: forward and backward passes per optimizer step, whose gradients add up.
+        released: step each parameter in the backward pass, and free its gradient.
     """
 
     batch_size: int
@@ -38,6 +39,7 @@ class Workload:
     weights: Weights = "float32"
     checkpointing: bool = False
     accumulate: int = 1
+    released: bool = False
 
     @property
     def dtype(self) -> torch.dtype:
