@@ -41,7 +41,7 @@ def data_free(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def _grouped(input: Tensor, weight: Tensor, offs: Tensor) -> Tensor:  # the names are those of transformers
+def _grouped(input: Tensor, weight: Tensor, offs: Tensor) -> Tensor:  # noqa: A002 (the name in transformers)
     apply: Any = _GroupedProduct.apply
     product: Tensor = apply(input, weight)
     return product

@@ -15,7 +15,6 @@ from gradgate.methods.timeline import changes
 from gradgate.methods.traits import MethodState
 from gradgate.tuner.watching import watched_groups
 
-
 Known = Callable[[SignalRequest], "dict[str, float] | None"]
 
 

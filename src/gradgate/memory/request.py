@@ -51,7 +51,9 @@ def estimate_memory(
     A step is executed on fake tensors and the bytes of the live storages are counted. One layer of each kind (open,
     closed, at the bottom, ...) is executed and represents all. Rows are full, without padding. The optimizer steps one
     parameter at a time (``foreach`` off). The reserve of a device's allocator, the CUDA context and workspaces of
-    kernels come on top. The settings have the same meaning as in :func:`gradgate.train`.
+    kernels come on top; ``fits`` leaves 1 GiB for them. What ``spectrum`` opens is chosen by the weights, if there are
+    any on this machine and they are few enough to measure (268 million); else, and for a method that measures on
+    data, the costliest of several choices is estimated (``choice``). The settings have the same meaning as in :func:`gradgate.train`.
 
     Args:
         config_or_model: a folder with ``config.json``, such a file, a hub name, ``"sample"``, a configuration of
