@@ -145,10 +145,11 @@ def test_unknown_weights_suppose_the_costliest_choice(name: str) -> None:
     assert supposed.peak_bytes >= measured.peak_bytes
 
 
-@pytest.mark.parametrize("weights", ["float32", "float16", "bfloat16"])
-def test_experts_are_estimated_in_every_format(weights: Any) -> None:
-    config = TINY["mixtral"]().config
-    assert estimate_memory(config, "full", weights=weights, batch_size=2, max_length=16).peak_bytes > 0
+@pytest.mark.parametrize("formats", [("float32", "fp32"), ("float32", "fp16"), ("bfloat16", "bf16")])
+def test_experts_are_estimated_in_every_format(formats: Any) -> None:
+    (weights, precision), config = formats, TINY["mixtral"]().config
+    estimate = estimate_memory(config, weights=weights, precision=precision, batch_size=2, max_length=16)
+    assert estimate.peak_bytes > 0
 
 
 EIGHT = {"num_hidden_layers": 8}

@@ -53,7 +53,8 @@ def estimate_memory(
     parameter at a time (``foreach`` off). The reserve of a device's allocator, the CUDA context and workspaces of
     kernels come on top; ``fits`` leaves 1 GiB for them. What ``spectrum`` opens is chosen by the weights, if there are
     any on this machine and they are few enough to measure (268 million); else, and for a method that measures on
-    data, the costliest of several choices is estimated (``choice``). The settings have the same meaning as in :func:`gradgate.train`.
+    data, the costliest of several choices is estimated (``choice``). The settings have the same
+    meaning as in :func:`gradgate.train`.
 
     Args:
         config_or_model: a folder with ``config.json``, such a file, a hub name, ``"sample"``, a configuration of
