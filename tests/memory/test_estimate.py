@@ -155,7 +155,8 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], error: type[Gradgate
 
 def test_a_device_orders_methods_by_what_fits(command: Command, tmp_path: Path) -> None:
     SMALL.save_pretrained(tmp_path)
-    asked = ("memory", "--model", str(tmp_path), "-m", "full", "-m", "freeze:layers=3", "--accumulate", "2", "--json")
+    methods = ("-m", "full", "-m", "freeze:layers=3")
+    asked = ("memory", "--model", str(tmp_path), *methods, "--max-length", "16", "--accumulate", "2", "--json")
     plain, ordered = command(*asked), command(*asked, "--gpu", "24")
     assert [each["method"] for each in json.loads(plain.out)] == ["full", "freeze:layers=3"]
     assert [each["method"] for each in json.loads(ordered.out)] == ["freeze:layers=3", "full"]
