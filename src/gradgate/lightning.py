@@ -36,6 +36,7 @@ class GateCallback(Callback):  # type: ignore[misc]
     training step then runs as one call of the module, as under DDP, so that closed layers at the bottom run without
     dropout. With manual optimization this applies only to what the module computes by calling itself. Several
     optimizers make one step together. The state is in Lightning's checkpoints, and restored when training resumes.
+    Lightning logs :attr:`gradgate.Tuner.metrics` in each training step, and the module is free after an exception.
 
     The callback works with one device, DDP (``strategy="ddp_find_unused_parameters_true"`` for methods that close
     layers) and sharding by FSDP2 (``ModelParallelStrategy``). FSDP version 1 and DeepSpeed are rejected.
@@ -207,14 +208,14 @@ def _call_for_each_step(module: LightningModule) -> Callable[[], None]:
     @wraps(step)
     def call(*args: Any, **kwargs: Any) -> Any:
         def forward(*args: Any, **kwargs: Any) -> Any:
-            put_back()  # first, so that calls within the step reach the real forward
+            unshadow()  # first, so that calls within the step reach the real forward
             return step(*args, **kwargs)
 
-        put_back = _shadow(module, "forward", forward)
+        unshadow = _shadow(module, "forward", forward)
         try:
             return module(*args, **kwargs)
         finally:
-            put_back()
+            unshadow()
 
     return _shadow(module, "training_step", call)
 

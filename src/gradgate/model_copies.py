@@ -72,7 +72,7 @@ class CleanCopies:
         self._classes = {type(module) for module in self._model.modules()}
         for kind in self._classes:
             if kind not in copyreg.dispatch_table:
-                copyreg.pickle(kind, _reduced)  # type: ignore[arg-type]
+                copyreg.pickle(kind, _reduced)
         _CLASSES.update(self._classes)
         _LEARNING.update(self._learning)
 

@@ -94,8 +94,10 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
 
 def _unseen(folder: Path, url: str | None) -> str:
     """Return what the folders of runs do not show of a study with a queue elsewhere; an empty text for others."""
-    where = None if url is not None else elsewhere(folder)
-    return "" if where is None else f"{where} Give queue= to see which runs are running; here they count as waiting."
+    where = elsewhere(folder)
+    if where is not None:
+        return f"{where} Give queue= to see which runs are running; here they count as waiting."
+    return "" if url is None else "The study has no queue yet, at that address or elsewhere."
 
 
 def open_queue(folder: Path, url: str | None = None) -> Queue:

@@ -65,8 +65,9 @@ def choose_source(languages: Sequence[str], source: str | None, where: str) -> s
     found = next((language for code in wanted for language in languages if language.lower() == code), None)
     if found is None:
         raise DataError(
-            f"{where} has rows in {', '.join(sorted(languages))}, and {'none in ' + source if source else 'no English'}."
-            f" Say in which language to train, as with source={languages[0]}"
+            f"{where} has rows in {', '.join(sorted(languages))}, and "
+            f"{'none in ' + source if source else 'no English'}. Say in which language to train, as with "
+            f"source={languages[0]}"
         )
     return found
 
@@ -102,8 +103,11 @@ def _with_note(table: Table, split: str, source: str, left_out: dict[str, int]) 
         return table
     others = ", ".join(f"{count:,} in {language}" for language, count in left_out.items())
     why = "training is" if split == TRAIN else "checkpoints are selected"
-    return noted(table, f"{split} has the {len(table):,} rows in {source}; {others} are left out, as {why} in {source}. "
-                 "source= names another language")  # fmt: skip
+    text = (
+        f"{split} has the {len(table):,} rows in {source}; {others} are left out, as {why} in {source}. source= names "
+        f"another language"
+    )
+    return noted(table, text)
 
 
 def _rows_by_language(table: Table, column: str) -> dict[str, list[int]]:

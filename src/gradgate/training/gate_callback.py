@@ -31,9 +31,11 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
     """Train with a method: ``Trainer(..., callbacks=[GateCallback("gradual:every=50")])``.
 
     The tuner attaches when training begins, after the optimizer was built with every parameter in it, and
-    detaches when it ends. An optimizer that steps several others, such as Muon and AdamW from a factory of
+    detaches when it ends or raises. An optimizer that steps several others, such as Muon and AdamW from a factory of
     ``optimizer_cls_and_kwargs``, counts as all of them. The tuner's state is saved in each checkpoint as
-    ``gradgate.json``, with ``gradgate.safetensors`` for methods that keep tensors, and restored on resume.
+    ``gradgate.json``, with ``gradgate.safetensors`` for methods that keep tensors, and restored on resume, from any
+    folder. With each loss, Trainer logs :attr:`gradgate.Tuner.metrics`. A warning tells if it adds up the losses of
+    accumulated batches without dividing.
 
     Args:
         method: a method or its text.

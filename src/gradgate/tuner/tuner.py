@@ -94,6 +94,8 @@ class Tuner:
         LayerMapError: if the layers cannot be found.
     """
 
+    _lost: finalize[Any, Any] | None = None
+
     def __init__(
         self,
         model: nn.Module,
@@ -120,8 +122,7 @@ class Tuner:
         self.layers = self._mapped(layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers))
         self.method.check(self.layers)
         self.clock = Clock(0, steps_per_epoch, total_steps)
-        self.memory = MethodState(seed=seed)
-        self.timeline = Timeline()
+        self.memory, self.timeline = MethodState(seed=seed), Timeline()
         attached = Attached(self._model, self.method.spec, self.detach)
         selection = self.method.selection(self.layers)
         self._gating = Gating(self._model, self.layers, selection, seed, checked_lr_scale(lr_scale or {}))
@@ -135,9 +136,7 @@ class Tuner:
         ordered = ordered_effects(trained, stepping, audit=audited(audit), release=release_gradients)
         self._effects = Effects([attached, *ordered])
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
-        self._total = sum(weight.numel() for weight in self._gating.parameters.values())
         self._open_sum = self._last_share = 0.0
-        self._lost: finalize[Any, Any] | None = None
         self._rounds, self._steps = Rounds(self._optimizers), list[StepHooks]()
         if state is None:
             self.memory = self._measuring.before(self.clock, self.memory)
@@ -208,7 +207,7 @@ class Tuner:
     @property
     def open_fraction(self) -> float:
         """Share of all parameters that the coming step may change; a sparse gate counts with its share."""
-        return self._gating.open_elements(self.plan) / self._total
+        return self._gating.open_elements(self.plan) / self._gating.elements
 
     @property
     def mean_open_fraction(self) -> float:
@@ -310,7 +309,7 @@ class Tuner:
             self.clock = replace(self.clock, step=done)
             plan = self._next_plan()
             self.timeline.record(done, plan)
-            self._open_sum += self._gating.open_elements(plan) / self._total
+            self._open_sum += self._gating.open_elements(plan) / self._gating.elements
         self._go_to(step)
 
     def _go_to(self, step: int) -> None:

@@ -151,5 +151,10 @@ class HiddenUpdates(Effect):
         return any(not torch.equal(probe, old) for probe, old in zip(self._probes, self._before, strict=False))
 
 
+def unseen_steps(optimizers: Optimizers, gating: Gating, release: bool) -> list[Effect]:
+    """Return the effects that refuse unseen updates; with ``release``, the tuner itself steps in backward passes."""
+    return [ForeignSteps(optimizers, gating), *([] if release else [HiddenUpdates(optimizers, gating)])]
+
+
 def _of_leaf(parameter: Tensor) -> Any:
     return parameter  # untyped in torch

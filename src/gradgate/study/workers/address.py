@@ -16,10 +16,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import sqlalchemy
+from pydantic import ValidationError
 from sqlalchemy.exc import ArgumentError
 
 from gradgate.errors import StoreError
-from gradgate.runs.records import read_record, write_record
+from gradgate.files import parse_json, read_bytes
+from gradgate.runs.records import record_adapter, write_record
 
 DATABASE_FILE = "study.db"
 STORE_FILE = "store.json"
@@ -75,10 +77,24 @@ def read_note(folder: Path) -> StoreNote | None:
     """Read ``store.json`` of a study; None if its queue is the file in its folder.
 
     Raises:
-        RunError: if the file is damaged.
+        StoreError: if the file is damaged.
     """
     file = folder / STORE_FILE
-    return read_record(file, StoreNote) if os.path.lexists(file) else None
+    if not os.path.lexists(file):
+        return None
+    try:
+        return record_adapter(StoreNote).validate_python(parse_json(read_bytes(file)))
+    except OSError as error:
+        wrong = error.strerror or str(error)
+    except ValidationError as error:
+        first = error.errors()[0]
+        wrong = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except ValueError as error:
+        wrong = str(error)
+    raise StoreError(
+        f"{file} is damaged: {wrong}. Expected the study's name in the database of its queue. Restore a good copy; or "
+        f"remove the file when no worker runs, and 'gradgate compare' builds the queue anew: finished runs stay."
+    )
 
 
 def find_address(folder: Path, url: str | None) -> Address | None:
@@ -89,8 +105,8 @@ def find_address(folder: Path, url: str | None) -> Address | None:
         url: of the database, from the user; None for the file in the folder.
 
     Raises:
-        StoreError: if the study was begun with another kind of database, or the address cannot be one.
-        RunError: if ``store.json`` is damaged.
+        StoreError: if the study was begun with another kind of database, the address cannot be one, or ``store.json``
+            is damaged.
     """
     note, own = read_note(folder), folder / DATABASE_FILE
     if url is None:
@@ -126,14 +142,15 @@ def parse_address(text: str) -> sqlalchemy.URL:
     Raises:
         StoreError: if it is not an address, names a database that does not exist, or no place in one.
     """
-    shown = re.sub(r"(://[^:/@]*:).*@", r"\1***@", text)
+    shown = _without_password(text)
     try:
         address = sqlalchemy.make_url(text)
-        if not text.startswith("sqlite"):  # a database that SQLAlchemy does not know; its driver may still be missing
-            with suppress(ImportError):
-                address.get_dialect()
-    except (ArgumentError, ValueError) as error:  # a port that is not a number is the second
-        why = f" ({error})" if isinstance(error, ValueError) else ""
+        with suppress(
+            ImportError
+        ):  # the driver may still be missing; a database that SQLAlchemy does not know is wrong
+            address.get_dialect()
+    except (ArgumentError, ValueError) as error:
+        why = "" if isinstance(error, ArgumentError) else ", as its port is not a number"
         raise StoreError(f"queue={shown!r} is not an address{why}: expected one such as {_EXAMPLE}.") from None
     if address.get_backend_name() == "sqlite" and address.database in (None, "", ":memory:"):
         raise StoreError(
@@ -150,7 +167,13 @@ def elsewhere(folder: Path) -> str | None:
 
 
 def _elsewhere(folder: Path, note: StoreNote) -> str:
-    return f"The queue of {folder} is in another database, which {STORE_FILE} calls {note.url[:200]!r}."
+    return (
+        f"The queue of {folder} is in another database, which {STORE_FILE} calls {_without_password(note.url)[:200]!r}."
+    )
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"(://[^:/@]*:).*@", r"\1***@", url)
 
 
 def _check_own(file: Path) -> None:

@@ -17,8 +17,8 @@ from gradgate.runs.records import record_adapter
 from gradgate.runs.state import RunState
 
 _NOTED = (
-    "fingerprint", "config", "followed", "label", "folder", "lost", "pruned_against", "until", "paused", "worker", "progress",
-    "error",
+    "fingerprint", "config", "followed", "label", "folder", "lost", "pruned_against", "until", "paused", "worker",
+    "progress", "error",
 )  # fmt: skip
 _STATES = {
     TrialState.WAITING: RunState.WAITING,

@@ -66,7 +66,9 @@ def _explained(address: Address, error: BaseException) -> StoreError:
         return StoreError(f"{place} is locked by another program ({said}). End that program. {advice}")
     if "full" in said or "I/O" in said:
         return StoreError(f"{place} cannot be written ({said}). Make room on its disk. {advice}")
-    if "readonly" in said or "unable to open" in said:
+    if "unable to open" in said:
+        return StoreError(f"{place} cannot be opened ({said}). Check that it is there, and that you may write it.")
+    if "readonly" in said:
         return StoreError(f"{place} cannot be written ({said}). Make file and folder writable. {advice}")
     return StoreError(f"{place} cannot be used: {said}. {advice}")
 
@@ -81,7 +83,8 @@ def _damaged(address: Address, said: str) -> StoreError:
 
 
 def _driver_advice(place: str, error: ImportError) -> str:
-    lacking = getattr(error, "name", None) or str(error)
+    root = _root(error)  # optuna's own does not say which module
+    lacking = getattr(root, "name", None) or str(root)
     if place.startswith("postgresql"):
         advice = "Install it with: pip install 'gradgate[postgres]'."
     else:

@@ -121,8 +121,8 @@ def _not_utf8(path: Path, data: bytes, error: UnicodeDecodeError) -> tuple[str, 
 def _is_western(text: str) -> bool:
     """Return True if the characters beyond ASCII are where cp1252's languages have them.
 
-    Other encodings of one byte decode as well, with letters in place of quotes, capitals within words (Mac Roman), signs
-    within words (cp1250) or long runs of accents (cp1251).
+    Other encodings of one byte decode as well, with letters in place of quotes, capitals within words (Mac Roman),
+    signs within words (cp1250) or long runs of accents (cp1251).
     """
     found = [character for character in text if character > "\x7f"]
     letters = sum(character.isalpha() for character in found)

@@ -68,9 +68,9 @@ def read_delimited(path: Path, text: str, fmt: FileFormat, kind: str, most: int 
         try:
             table = _table(path, text, fmt, other)
         except DataError:
-            table = None
-        if table is None or (not quoting and _swallows(table, other)):
             _table(path, text, fmt, layout)  # raises the first error
+            raise
+        if not quoting and _swallows(table, other):
             raise
         notes.append("spaces before quotes are left out" if other.spaces else "quotes enclose fields, as in a csv file")
     else:

@@ -51,7 +51,7 @@ def read_json(path: Path, text: str, part: str | None = None, most: int | None =
 
 def split_keys(path: Path, text: str) -> dict[str, str]:
     """Return our splits -> the keys of a JSON object that has rows for each; empty for any other file."""
-    if not text.lstrip()[:1] == "{" or _is_lines(path, text):
+    if text.lstrip()[:1] != "{" or _is_lines(path, text):
         return {}
     whole = _whole(path, text)
     if not isinstance(whole, Mapping) or "train" not in {SPLIT_KEYS.get(str(key).lower()) for key in whole}:
