@@ -29,6 +29,7 @@ BENCHMARKS = (
     "large_models",
     "architectures",
     "budget",
+    "power",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
