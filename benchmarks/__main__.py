@@ -30,6 +30,7 @@ BENCHMARKS = (
     "architectures",
     "budget",
     "power",
+    "coverage",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
