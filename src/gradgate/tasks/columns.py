@@ -97,7 +97,8 @@ def find_kind(table: Table, label: str) -> KindName:
     if are_local(words):
         words = [as_text(cell) for cell in in_points(table, label).columns[label]]
     spelling = Spelling.of(words)
-    cells = [spelling.name(word) for word in words]
+    names = {word: spelling.name(word) for word in set(words)}
+    cells = [names[word] for word in words]
     labels = set(cells)
     numbers = {word for word in labels if _is_number(word)}
     if numbers != labels:

@@ -17,7 +17,7 @@ from gradgate.tasks.language_column import choose_source, find_language_column, 
 from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.readers.rows import Table, as_text, paths_in, renamed, with_paths
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
-from gradgate.tasks.types import DEFAULT_SHARES, KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares
+from gradgate.tasks.types import KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares, default_shares
 
 _GENERATION = KIND_INFO["generation"]
 
@@ -81,7 +81,7 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
 
 def recognise_file(file: Path, given: Given, source: str | None = None) -> TaskSpec:
     """Return a task with this train file; dev and test are taken from its rows unless they are there."""
-    return _describe(file.stem, file.parent, splits_of_file(file), given, source)
+    return _describe(file.stem, file.parent, splits_of_file(file), given, source, one_file=True)
 
 
 def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> bool:
@@ -111,7 +111,9 @@ def _has_columns(table: Table, spec: TaskSpec) -> bool:
     return spec.label_map is None or label in {*spec.label_map, *spec.label_map.values()}
 
 
-def _describe(name: str, folder: Path, found: Splits, given: Given, source: str | None) -> TaskSpec:
+def _describe(
+    name: str, folder: Path, found: Splits, given: Given, source: str | None, *, one_file: bool = False
+) -> TaskSpec:
     """Return the task that the first rows and the columns of the train split imply."""
     files = {**found.files, **given.files()}
     formats = {split: change for split, change in found.formats.items() if split not in given.files()}
@@ -122,8 +124,8 @@ def _describe(name: str, folder: Path, found: Splits, given: Given, source: str 
     language = None if found.languages else find_language_column(train)
     without = {column: cells for column, cells in train.columns.items() if column != language}
     values |= _columns(replace(train, columns=without), given)
-    if "dev" not in files and (found.found or (len(found.files) == 1 and (folder / files["train"]).stem == name)):
-        values["split"] = DEFAULT_SHARES
+    if "dev" not in files and (found.found or one_file):
+        values["split"] = default_shares(len(train))
     if language is not None and values["kind"] != _GENERATION.name:
         codes = languages_in([train], language)
         own = choose_source(codes, source, train.source)

@@ -121,7 +121,8 @@ def _strata(spec: TaskSpec, table: Table) -> Sequence[object]:
     labels = [as_text(cell) for cell in table.column(spec.label_column, "label=")]
     if spec.kind == "classification":
         spelling = Spelling.of(labels)
-        return [spelling.name(label) for label in labels]
+        names = {label: spelling.name(label) for label in set(labels)}
+        return [names[label] for label in labels]
     order = sorted(range(len(labels)), key=lambda row: (_number(labels[row]), row))
     strata: list[object] = [None] * len(labels)
     for rank, row in enumerate(order):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gradgate.tasks.data import absent_files, absent_notes, count_rows, kind_of, reading_notes
 from gradgate.tasks.folders import FOUND
 from gradgate.tasks.forms import FORMS
+from gradgate.tasks.forms.base import LOOKED_AT
 from gradgate.tasks.kinds.generation import turns_of
 from gradgate.tasks.readers.files import files_of, missing, read_table, type_of
 from gradgate.tasks.readers.rows import MISSING, Table
@@ -91,7 +92,7 @@ def understand(spec: TaskSpec) -> Understood:
         _form(spec),
         columns,
         rows,
-        kind.label_counts(spec, tables) or {},
+        _label_counts(train, examples.labels),
         _lengths(spec, train),
         [_example(row, examples.labels) for row in islice(train, _SHOWN_ROWS)],
         list(dict.fromkeys([*said, *notes])),
@@ -146,7 +147,7 @@ def _columns(spec: TaskSpec, table: Table) -> dict[str, str]:
     """Return the part of each column; those that a form reads have one part together."""
     parts: dict[str, str] = {}
     if spec.form is not None and spec.folder is not None:
-        raw = read_table(spec.folder / spec.places[TRAIN], spec.format_of(TRAIN), 1)
+        raw = read_table(spec.folder / spec.places[TRAIN], spec.format_of(TRAIN), LOOKED_AT)
         read = FORMS[spec.form].columns_of(raw)
         return {name: spec.kind if name in read else "not used" for name in raw.columns}
     for place, name in enumerate(spec.text_columns):
@@ -161,6 +162,15 @@ def _columns(spec: TaskSpec, table: Table) -> dict[str, str]:
     roots = {name.partition(".")[0] for name in parts if name not in table.columns or "." in name}
     used = {name: part for name, part in parts.items() if name in table.columns or part == "label"}
     return used | {name: "not used" for name in table.columns if name not in parts and name not in roots}
+
+
+def _label_counts(train: Dataset, labels: Sequence[str] | None) -> dict[str, int]:
+    """Return label -> rows of train, or tokens; empty if outputs are not classes."""
+    if labels is None:
+        return {}
+    cells = train["label"][:]
+    counts = Counter(number for cell in cells for number in cell) if isinstance(cells[0], list) else Counter(cells)
+    return {label: counts[number] for number, label in enumerate(labels)}
 
 
 def _lengths(spec: TaskSpec, train: Dataset) -> dict[str, tuple[float, float, float]]:

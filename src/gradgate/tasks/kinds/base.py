@@ -149,7 +149,8 @@ class Kind(Protocol):
 
 
 def make_rows(columns: Mapping[str, Sequence[Any]], types: Mapping[str, CellType]) -> Dataset:
-    """Build a data set of these columns, each of its type."""
+    """Build a data set of these columns, each of its type; classes are given by their numbers."""
+    import pyarrow as pa
     from datasets import ClassLabel, Dataset, Features, List, Value
 
     def feature(kind: CellType) -> Any:
@@ -157,4 +158,8 @@ def make_rows(columns: Mapping[str, Sequence[Any]], types: Mapping[str, CellType
             return List(feature(kind[0]))
         return Value(kind) if isinstance(kind, str) else ClassLabel(names=list(kind))
 
-    return Dataset.from_dict(dict(columns), features=Features({name: feature(kind) for name, kind in types.items()}))
+    features = Features({name: feature(kind) for name, kind in types.items()})
+    if not types:
+        return Dataset.from_dict({}, features=features)
+    # Dataset.from_dict encodes classes one by one, which takes minutes for a million rows
+    return Dataset(pa.Table.from_pydict({name: columns[name] for name in types}, schema=features.arrow_schema))

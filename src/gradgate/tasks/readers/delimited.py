@@ -119,7 +119,7 @@ def _table(path: Path, text: str, fmt: FileFormat, layout: _Layout) -> Table:
         raise DataError(f"{path}: the column name {twice[0]!r} occurs twice; give each column its own name")
     rows, lines = [], []
     for line, row in records:
-        rows.append(_fitted(path, line, row, names, fmt, layout))
+        rows.append(row if len(row) == len(names) else _fitted(path, line, row, names, fmt, layout))
         lines.append(line)
     cells: Sequence[Sequence[str]] = list(zip(*rows, strict=True)) or [()] * len(names)
     return Table(str(path), dict(zip(names, cells, strict=True)), lines)
@@ -140,9 +140,9 @@ def _names(header: Sequence[str], records: Records) -> tuple[tuple[str, ...], Re
 
 
 def _fitted(path: Path, line: int, row: list[str], names: Sequence[str], fmt: FileFormat, layout: _Layout) -> list[str]:
-    """Return a row of as many cells as there are columns; raise DataError for any other."""
+    """Return a row as long as there are columns, if it differs in empty cells alone; raise DataError for others."""
     width = len(names)
-    if len(row) == width or (len(row) > width and (fmt.extra_columns or not any(map(str.strip, row[width:])))):
+    if len(row) > width and (fmt.extra_columns or not any(map(str.strip, row[width:]))):
         return row[:width]
     numbered = [name for place, name in enumerate(names, 1) if name == unnamed(place)]
     if len(row) < width and fmt.columns is None and width - len(row) <= len(numbered) and names[len(row)] in numbered:
