@@ -1,4 +1,4 @@
-"""Print the help of a command with its flags grouped by subject."""
+"""Print the help of a command with its flags grouped by subject, and refuse a second value of a flag."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from gradgate.errors import UsageError
 from gradgate.settings.base import SECTIONS
 
 OTHER = "options"
@@ -13,6 +14,16 @@ OTHER = "options"
 
 class GroupedCommand(TyperCommand):
     """A command whose help has one section per subject of its flags, and an ``Options`` section without subjects."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of a command line.
+
+        Raises:
+            UsageError: a flag that takes one value, with several different ones, of which all but one would be dropped.
+        """
+        if not ctx.resilient_parsing:
+            _refuse_second_values(self.get_params(ctx), args)
+        return list(super().parse_args(ctx, args))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the flags of each subject."""
@@ -27,3 +38,32 @@ class GroupedCommand(TyperCommand):
             if records:
                 with formatter.section(name.capitalize()):
                     formatter.write_dl(records)
+
+
+def _refuse_second_values(parameters: list[Any], words: list[str]) -> None:
+    for parameter in parameters:
+        single = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag)
+        values = list(dict.fromkeys(_values(parameter.opts, words))) if single else []
+        if len(values) > 1:
+            name = parameter.opts[0]
+            raise UsageError(
+                f"{name} is given {len(values)} times, as {' and '.join(values)}; it takes one value. Leave the others "
+                f"out{_ALSO.get(name, '')}."
+            )
+
+
+_ALSO = {"--text": ", or name the second text of a pair with --text-pair"}
+
+
+def _values(names: list[str], words: list[str]) -> list[str]:
+    """Return the values that follow a flag, as ``--flag VALUE`` or ``--flag=VALUE``."""
+    found = []
+    for place, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if word == "--":
+            break
+        if flag in names and equals:
+            found.append(value)
+        elif word in names and place + 1 < len(words):
+            found.append(words[place + 1])
+    return found
