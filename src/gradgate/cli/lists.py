@@ -134,7 +134,7 @@ def task_shown(spec: TaskSpec, found: Understood) -> Group:
     lines += found.notes
     rows = [Padding(Text(_row(row)), (0, 0, 0, 4)) for row in found.examples]
     title = Text(f"{spec.name}: {spec.kind}, selected by {spec.metric}")
-    first = [Text("the first rows of train, as a model gets them:"), *rows] if rows else []
+    first: list[RenderableType] = [Text("the first rows of train, as a model gets them:"), *rows] if rows else []
     return Group(title, table, *(Text(line) for line in lines), *first)
 
 

@@ -98,8 +98,8 @@ def read_axolotl(file: str) -> AxolotlFile:
     for name in _CHANGES_THE_MODEL:
         if isinstance(record, dict) and record.get(name):
             raise MethodError(
-                f"{file} has {name}: {record[name]!r:.40}, with which axolotl trains an adapter or quantized weights, and "
-                f"this method trains the weights that unfrozen_parameters names. Remove {name} from the file; an "
+                f"{file} has {name}: {record[name]!r:.40}, with which axolotl trains an adapter or quantized weights, "
+                f"and this method trains the weights that unfrozen_parameters names. Remove {name} from the file; an "
                 f"adapter is adapter='lora:r=8'."
             )
     return AxolotlFile(file=file, patterns=tuple(patterns))

@@ -151,7 +151,8 @@ def _data_files(readme: Path, described: Any) -> dict[str, str]:
     absent = [path for path in files.values() if not files_of(readme.parent / path)]
     if absent:
         raise DataError(
-            f"{readme} names the data files {', '.join(absent)}, which are not there. Fetch them, as with `git lfs pull`"
+            f"{readme} names the data files {', '.join(absent)}, which are not there. Fetch them, as with `git "
+            "lfs pull`"
         )
     return _in_order(files)
 

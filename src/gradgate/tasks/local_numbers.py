@@ -19,9 +19,9 @@ _PLAIN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 def is_local(word: str) -> bool:
     """Return True for a number that is not written as ``1234.5``: ``3,5``, ``1.234,5``, ``1 234``, ``50 %``, ``$5``."""
-    word = word.strip().translate(_ARABIC)
+    written, word = word.strip(), word.strip().translate(_ARABIC)
     if not word or _PLAIN.fullmatch(word):
-        return False
+        return written != word
     return bool(_COMMA.fullmatch(word) or _THOUSANDS.fullmatch(word) or _UNIT.fullmatch(word))
 
 
@@ -75,6 +75,8 @@ def _is_decimal(word: str) -> bool:
 
 def _with_point(word: str, decimal: bool) -> str | None:
     """Return a number with a point for decimals; None if that is not clear."""
+    if _PLAIN.fullmatch(word):
+        return word
     if _COMMA.fullmatch(word) and (decimal or not _THOUSANDS.fullmatch(word)):
         return word.replace(",", ".")
     found = _THOUSANDS.fullmatch(word)

@@ -187,7 +187,6 @@ def default_shares(rows: int) -> Shares:
     return Shares(round(100 - 2 * share, 4), share, share)
 
 
-
 def read_shares(text: str) -> Shares:
     """Parse ``80/10/10``, or ``90/10`` without a test split.
 

@@ -82,7 +82,7 @@ def understand(spec: TaskSpec) -> Understood:
     examples = kind.read(spec, tables)
     rows = _rows(spec, tables)
     train = examples.splits[TRAIN]
-    division = division_note(spec, {split: sum(counts.values()) for split, counts in rows.items()})
+    division = division_note(spec, {split: len(table) for split, table in examples.splits.items()})
     said = [*([division] if division else []), *absent_notes(spec), *reading_notes(tables), *examples.notes]
     if not has_dev:
         said.append("there is no dev split: 'gradgate train' needs dev_file=, dev_size= or split=")

@@ -11,6 +11,7 @@ from typing import Any
 from gradgate.errors import DataError
 from gradgate.tasks.data import tests_of
 from gradgate.tasks.kinds import TaskData
+from gradgate.tasks.forms import FORMS
 from gradgate.tasks.layout import laid_out
 from gradgate.tasks.readers.decoding import decode
 from gradgate.tasks.readers.files import ENDINGS, files_of, missing, read_table
@@ -94,7 +95,10 @@ def load_unlabelled(
     Raises:
         DataError: a missing column, or a cell that does not fit the task.
     """
-    table = laid_out(spec, table)
+    if spec.form is not None and not FORMS[spec.form].fits(table, labelled=False):
+        table = laid_out(spec.model_copy(update={"form": None}), table)  # as prompts for a model of conversations
+    else:
+        table = laid_out(spec, table)
     for name, parameter in zip(spec.text_columns, ("text=", "text_pair=", "text_pair="), strict=False):
         table.column(name, parameter)
     stand_in = _no_answers if may_lack_answers else _STAND_INS[spec.kind]

@@ -63,8 +63,8 @@ def _read(kind: AskedKind) -> Any:
     for option, text in kind.options:
         if option == "modules_to_save":
             raise AdapterError(
-                f"{kind.text!r}: a run trains the head of its task with the adapter, and no other module whole, so that "
-                "modules_to_save= would have no effect. Leave it out."
+                f"{kind.text!r}: a run trains the head of its task with the adapter, and no other module whole, so "
+                "that modules_to_save= would have no effect. Leave it out."
             )
         if option not in kinds:
             near = nearest(option, kinds)

@@ -94,7 +94,7 @@ def is_there(cell: Any) -> bool:
 
 
 def parsed(cell: Any) -> Any:
-    """Return the list or object that a text holds as JSON or, as pandas writes them to csv, as Python; else the cell."""
+    """Return the list or object that a text holds as JSON or, as pandas writes it to csv, as Python; else the cell."""
     if not isinstance(cell, str) or not cell.lstrip().startswith(("[", "{")):
         return cell
     for read in (json.loads, ast.literal_eval):

@@ -128,31 +128,26 @@ def named_labels(
     Raises:
         DataError: a cell that is not a label, or one that ``label_map`` does not have.
     """
-    words = {
-        split: _by_value(
-            table.column(spec.label_column, "label="), lambda cell, row, own=table: label_word(cell, own.place(row))
-        )
-        for split, table in tables.items()
-    }
+    words: dict[str, list[str]] = {}
+    for split, table in tables.items():
+        cells = table.column(spec.label_column, "label=")
+        words[split] = _by_value(cells, table, label_word)
     names = LabelNames.of(spec, [*words.get(TRAIN, ()), *expected])
-    named = {
-        split: _by_value(own, lambda word, row, table=tables[split]: names.name(word, table.place(row)))
-        for split, own in words.items()
-    }
+    named = {split: _by_value(own, tables[split], names.name) for split, own in words.items()}
     return named, spelling_notes(spec, names, (word for own in words.values() for word in own))
 
 
-def _by_value(cells: Sequence[Any], read: Callable[[Any, int], str]) -> list[str]:
-    """Return what ``read`` makes of each cell and its row; of equal cells, only the first is read."""
+def _by_value(cells: Sequence[Any], table: Table, read: Callable[[Any, str], str]) -> list[str]:
+    """Return what ``read`` makes of each cell and its place; of equal cells, only the first is read."""
     found: dict[tuple[type, Any], str] = {}
     made = []
     for row, cell in enumerate(cells):
         if not isinstance(cell, str | bool | int):
-            made.append(read(cell, row))
+            made.append(read(cell, table.place(row)))
             continue
         key = (cell.__class__, cell)
         if key not in found:
-            found[key] = read(cell, row)
+            found[key] = read(cell, table.place(row))
         made.append(found[key])
     return made
 

@@ -121,8 +121,8 @@ def _not_utf8(path: Path, data: bytes, error: UnicodeDecodeError) -> tuple[str, 
 def _is_western(text: str) -> bool:
     """Return True if the characters beyond ASCII are where cp1252's languages have them.
 
-    Other encodings of one byte decode as well, with letters in place of quotes, capitals within words (Mac Roman), signs
-    within words (cp1250) or long runs of accents (cp1251).
+    Other encodings of one byte decode as well, with letters in place of quotes, capitals within words (Mac Roman),
+    signs within words (cp1250) or long runs of accents (cp1251).
     """
     found = [character for character in text if character > "\x7f"]
     letters = sum(character.isalpha() for character in found)
@@ -131,7 +131,7 @@ def _is_western(text: str) -> bool:
         return False
     signs = (match[0] for match in _SYMBOL_IN_WORD.finditer(text))
     odd = _RUN.search(text) or _CASES.search(text) or any(sign not in _INSIDE_WORDS for sign in signs)
-    return bool(found) and not odd and 4 * letters <= max(plain, 4)
+    return bool(found) and not odd and 2 * letters <= max(plain, 4)
 
 
 def _holds_utf8(data: bytes) -> bool:

@@ -22,7 +22,9 @@ def read_fasttext(path: Path, text: str, most: int | None = None) -> Table:
     Raises:
         DataError: a line without a label, or with nothing else.
     """
-    texts, labels, lines = [], [], []
+    texts: list[str] = []
+    labels: list[list[str]] = []
+    lines: list[int] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
