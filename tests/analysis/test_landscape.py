@@ -17,7 +17,7 @@ from gradgate.analysis.runs import find_runs
 from gradgate.errors import GradgateError, RunError, UsageError
 from gradgate.evaluation.evaluate import load_finished
 from gradgate.runs.progress import Silent
-from gradgate.settings.analysis import LandscapeSettings
+from gradgate.settings.analysis import ComputeSettings, LandscapeSettings
 from gradgate.settings.base import checked_settings
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
@@ -107,18 +107,40 @@ def test_an_interrupted_analysis_goes_on_where_it_stopped(run, tmp_path):
         measured(run, tmp_path / "out", rows=10)
 
 
-def test_a_head_alone_has_a_plane_and_no_line(settings, tmp_path, command):
+def test_a_head_alone_has_a_line_and_a_plane(settings, tmp_path, command):
     train(make_config(**settings | {"method": "head"}), tmp_path / "run")
     rows = measured(tmp_path / "run", tmp_path / "out")
-    assert {row.where for row in rows} == {PLANE}
+    assert {row.where for row in rows} == {LINE, PLANE}
     words = ("--rows", "8", "--plane", "3", "--device", "cpu")
     said = command("analyze", "landscape", str(tmp_path / "run"), *words)
     assert said.code == 0, said.err
-    assert "No run has a line: only the heads were trained." in said.out
+    assert "The minimum of head is" in said.out
     out = tmp_path / "run" / "analyses" / "landscape"
     assert {file.name for file in out.iterdir()} == {
-        "landscape.csv", "settings.json", "landscape-plane.svg", "landscape-plane.pdf",
+        "landscape.csv", "settings.json", *(f"landscape-{w}.{end}" for w in (LINE, PLANE) for end in ("svg", "pdf")),
     }  # fmt: skip
+
+
+def test_the_line_begins_where_training_began(run, tmp_path):
+    rows = measured(run, tmp_path)
+    loaded = Loader(ComputeSettings(device="cpu")).load(find_runs([run], lambda text: None)[0].runs[0])
+    model, fresh = loaded.start()
+    assert any("classifier" in name for name in fresh)
+    batches = list(loaded.trainer(model).get_test_dataloader(loaded.features(loaded.rows("dev"))))
+    with torch.no_grad():
+        total = sum(float(model(**batch).loss) * len(batch["labels"]) for batch in batches)
+    (begun,) = [row.loss for row in rows if (row.split, row.where, row.x) == ("dev", LINE, 0.0)]
+    assert begun == pytest.approx(total / 30, abs=1e-5)
+
+
+def test_rows_of_another_definition_are_not_continued(run, tmp_path):
+    folder = landscape_folder(tmp_path)
+    measured(run, tmp_path, points=2, plane=0)
+    settings = {name: value for name, value in folder.settings().items() if name not in ("line", "filters")}
+    folder.settings_file.write_text(json.dumps(settings))
+    assert folder.read()
+    with pytest.raises(RunError, match="line: None there, 'with the head' here"):
+        measured(run, tmp_path, points=2, plane=0)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,18 @@ def test_tokens_are_content_drawn_once_and_the_same_whatever_the_batches(runs):
         assert mine == pytest.approx(theirs, abs=1e-5)
 
 
+def test_only_padding_and_boundaries_are_left_out(settings, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(settings["task"], data)
+    (data / "dev.tsv").write_text("text\tlabel\n" + "good unheard [MASK] day\tgood\nbad unseen\tbad\n" * 8)
+    train(make_config(**settings | {"task": str(data), "method": "head"}), tmp_path / "run")
+    loaded = Loader(HERE).load(find_runs([tmp_path / "run"], lambda text: None)[0].runs[0])
+    sample = sample_tokens(loaded, "dev", RepresentationSettings())
+    assert sample.count == 8 * (4 + 2)
+    ids = {name: getattr(loaded.found.tokenizer, f"{name}_token_id") for name in ("unk", "mask", "pad", "cls", "sep")}
+    assert {ids["pad"], ids["cls"], ids["sep"]} == set(sample.special.tolist())
+
+
 def test_what_is_measured_is_not_measured_again(runs, tmp_path, monkeypatch):
     first = measured([runs / "full"], tmp_path / "out")
     more = measured([runs / "full", runs / "frozen"], tmp_path / "out")

@@ -67,6 +67,25 @@ def test_runs_are_exported_as_json_and_csv(command: Command, study: Path) -> Non
     assert (rows[0]["score"], rows[0]["test.macro_f1"], rows[2]["error"]) == ("0.7", "0.7", "The loss became [nan].")
 
 
+@pytest.mark.parametrize("words", [["--json", "--csv"], ["--curves", "F", "--json"], ["--csv", "--curves", "F"]])
+def test_two_forms_of_one_export_are_refused(command: Command, study: Path, words: list[str], tmp_path: Path) -> None:
+    words = [str(tmp_path / "curves.csv") if word == "F" else word for word in words]
+    code, out, err = command("study", "export", str(study), *words)
+    assert (code, out) == (2, "")
+    assert "expected one of them" in err
+    assert not list(tmp_path.glob("curves.csv"))
+
+
+@pytest.mark.parametrize("words", [["report"], ["study", "status"], ["study", "export"]])
+def test_a_run_says_what_takes_it(command: Command, study: Path, words: list[str]) -> None:
+    run = next(study.rglob("run.json")).parent
+    code, out, err = command(*words, str(run))
+    assert (code, out) == (1, "")
+    assert "holds no study, but a single run" in err
+    assert str(run / "scores.json") in err
+    assert "gradgate predict" in err
+
+
 @pytest.mark.parametrize("words", [["worker"], ["study", "status"], ["study", "retry"], ["study", "export"]])
 def test_a_folder_without_a_study_is_told(command: Command, words: list[str], tmp_path: Path) -> None:
     code, out, told = command(*words, str(tmp_path))

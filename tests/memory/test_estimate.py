@@ -57,6 +57,18 @@ def test_masters_and_states_exist_for_what_is_open_and_for_nothing_else() -> Non
     assert usage.optimizer == pytest.approx(8 * layer, rel=0.03)  # and a count of steps for each parameter
 
 
+@pytest.mark.parametrize(
+    ("method", "learns"),
+    [
+        ("head", "head"), ("groups:open=head", "head"), ("groups:open=layers.2/head", "layers.2, head"),
+        ("groups:open=@mlp", "layers.0..3"), ("bitfit", "all"), ("full", "all"),
+    ],
+)  # fmt: skip
+def test_a_phase_names_what_learns_of_the_model(method: str, learns: str) -> None:
+    estimate = gg.estimate_memory(SMALL, method, batch_size=2, max_length=16, total_steps=9)
+    assert estimate.phases[0].text == f"steps 1-9: {learns}"
+
+
 def test_phases_are_those_of_the_plan_and_kept_states_add_up() -> None:
     options: dict[str, Any] = {"batch_size": 2, "max_length": 16, "total_steps": 8}
     kept = gg.estimate_memory(SMALL, "blocks:every=2,order=top-down,state=keep", **options)

@@ -115,10 +115,10 @@ FRESH: dict[str, tuple[tuple[str, ...] | None, dict[str, Any], str]] = {
     "foreign names": (
         ("x", "y", "z"),
         {},
-        r"by a fresh one: it has x, y, z, which the task has not; the task",
+        r"by a fresh one: it has x, y, z, which the task lacks; the task",
     ),
     "some names": (("good", "bad", "awful"), {}, r"it has awful.*the task has mixed.*head='keep' keeps .*: bad, good"),
-    "more names": ((*MOODS, "none"), {}, r"it has none, which the task has not\. head='keep'"),
+    "more names": ((*MOODS, "none"), {}, r"it has none, which the task lacks\. head='keep'"),
     "generic names": (None, {}, r"has 3 outputs without names .*fresh one\. head='keep' keeps it by position"),
     "asked for": (MOODS, {"head": "fresh"}, r"replaced by a fresh one, as head='fresh' asks for"),
 }

@@ -26,9 +26,8 @@ from gradgate.settings.analysis import RepresentationSettings
 from gradgate.torch_state import cpu_threads
 from gradgate.training.pretrained import silence_libraries
 
-"""Tokens by default. The paper takes 5000; with 1000 the correlation is over half a million pairs, in a fifth of the
-time."""
-
+LEFT_OUT = ("pad", "cls", "sep", "bos", "eos")
+"""Tokens that are not compared, as tokenizers name them."""
 _LABELS = ("labels", "start_positions", "end_positions")
 States = list[NDArray[np.float32]]
 """Of each layer from the embeddings up, shape ``(tokens, width)``."""
@@ -79,7 +78,7 @@ def _measure(
     loader: Loader,
     progress: RunProgress,
 ) -> list[RepresentationRow]:
-    folder.claim({"tokens": request.tokens, "seed": request.seed})
+    folder.claim({"tokens": request.tokens, "seed": request.seed, "left_out": list(LEFT_OUT)})
     current = {(run.arm, run.seed, run.mark) for run in runs}
     existing = folder.read()
     complete = {(row.arm, row.seed, row.run, row.split) for row in existing if row.layer == row.layers}
@@ -158,13 +157,21 @@ def _compared(run: RunReference, split: str, before: States, after: States) -> l
 
 
 def sample_tokens(measured: LoadedRun, split: str, request: RepresentationSettings) -> TokenSample:
-    """Draw tokens of a split, each with the same chance; padding and special tokens are left out.
+    """Draw tokens of a split, each with the same chance.
+
+    Padding and the tokens around a text are left out: ``[PAD]``, ``[CLS]`` and ``[SEP]`` of BERT, ``<pad>``, ``<s>``
+    and ``</s>`` of XLM-R. Words that the tokenizer does not know, and masks, are tokens like any other.
 
     Raises:
         RunError: if the split has fewer than three.
+
+    Source:
+        He et al. 2021, section 2.2, https://arxiv.org/abs/2106.03164
     """
     features = measured.features(measured.rows(split))
-    special = torch.tensor(sorted(set(measured.found.tokenizer.all_special_ids)))
+    tokenizer = measured.found.tokenizer
+    ids = {getattr(tokenizer, f"{name}_token_id", None) for name in LEFT_OUT}
+    special = torch.tensor(sorted(number for number in ids if number is not None), dtype=torch.int64)
     counts = np.array([int(_content(_flat(row), special).sum()) for row in _padded_apart(features)])
     total = int(counts.sum())
     if total < 3:
@@ -191,7 +198,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def _content(batch: dict[str, Tensor], special: Tensor) -> Tensor:
-    """Return which tokens are neither padding nor special, in the shape of ``input_ids``."""
+    """Return which tokens are neither padding nor ``special``, in the shape of ``input_ids``."""
     ids = batch["input_ids"]
     content = ~torch.isin(ids, special.to(ids.device))
     return content & batch["attention_mask"].bool() if "attention_mask" in batch else content

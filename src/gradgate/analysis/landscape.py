@@ -30,8 +30,8 @@ class LandscapeRow:
         run: its mark, see :class:`gradgate.analysis.runs.RunReference`.
         where: on the line or on the plane.
         split, rows: whose loss, and over how many of its rows.
-        x: on the line the share of the way, 0 where the run began and 1 at its tuned weights; on the plane how much of
-            the first direction is added to the tuned weights.
+        x: on the line the share of the way, 0 where the run began, with the random head that it began with, and 1 at
+            its tuned weights; on the plane how much of the first direction is added to the tuned weights.
         y: how much of the second direction; None on the line.
         loss: None if it is not finite.
         distance: the length of the line's way from 0 to 1 in weights; None on the plane.
@@ -118,7 +118,7 @@ def caption(rows: Sequence[LandscapeRow]) -> str:
     """Say what the lines show, in one sentence."""
     widths = {arm: flat for arm in dict.fromkeys(row.arm for row in rows) if (flat := flatness_of(rows, arm))}
     if not widths:
-        return "No run has a line: only the heads were trained."
+        return "No run has a finite loss at its trained weights on dev, so that no minimum has a width."
     ranked = sorted(widths, key=lambda arm: -fmean(flat.width for flat in widths[arm]))
     widest, narrowest = ranked[0], ranked[-1]
     if widest == narrowest:

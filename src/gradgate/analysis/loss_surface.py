@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradgate.analysis.filters import filter_axes
 from gradgate.analysis.finished import LoadedRun, Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LINE, PLANE, LandscapeRow, Where
@@ -19,8 +20,7 @@ from gradgate.analysis.runs import RunReference
 from gradgate.analysis.weight_space import displace, distance, filter_normalized, interpolate, put_back
 from gradgate.distributed import launch
 from gradgate.errors import RunError
-from gradgate.layers import map_layers, named_parameters
-from gradgate.layers.units import HEAD
+from gradgate.layers import named_parameters
 from gradgate.runs.progress import RunProgress, about
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.settings.analysis import LandscapeSettings
@@ -33,6 +33,8 @@ Point = tuple[float, float | None]
 
 
 _MEASURED = ("rows", "seed", "low", "high", "points", "plane", "span")
+_DEFINITION = {"line": "with the head", "filters": "by output"}
+"""What is measured, so that rows of earlier versions, which kept the head tuned on the line, are not continued."""
 
 
 def line_points(asked: LandscapeSettings) -> list[Point]:
@@ -93,7 +95,7 @@ def _measure(
     loader: Loader,
     progress: RunProgress,
 ) -> list[LandscapeRow]:
-    folder.claim({name: getattr(request, name) for name in _MEASURED})
+    folder.claim({name: getattr(request, name) for name in _MEASURED} | _DEFINITION)
     current = {(run.arm, run.seed, run.mark) for run in runs}
     done = _done(folder.read())
     rows = folder.keep(lambda row: _key(row) in done and (row.arm, row.seed, row.run) in current)
@@ -203,14 +205,13 @@ class _Trained:
     """The parameters that a run has trained, and where they began.
 
     Attributes:
-        parameters: every parameter that has moved.
-        line: those of the line: without the head, its pooler, and what the pretrained weights lacked. These keep their
-            tuned weights at both ends, as the random ones that they began with would hide what the others are worth.
+        parameters: every parameter that has moved, the head and adapters among them: they begin with the random weights
+            that training began with.
     """
 
     def __init__(self, measured: LoadedRun) -> None:
         model = measured.found.model
-        start, fresh = measured.start()
+        start, _ = measured.start()
         before, own = named_parameters(start), named_parameters(model)
         if own.keys() != before.keys():
             differing = sorted(own.keys() ^ before.keys())
@@ -221,15 +222,13 @@ class _Trained:
         self.parameters = {
             name: parameter for name, parameter in own.items() if not torch.equal(parameter.cpu(), before[name].cpu())
         }
-        layers = map_layers(model, layers=measured.config.layers)
-        head = fresh.union(*(group.parameter_names for group in layers if group.name == HEAD))
-        self.line = {name: parameter for name, parameter in self.parameters.items() if name not in head}
-        self._start = {name: before[name].detach() for name in self.line}
+        self.filters = filter_axes(model)
+        self._start = {name: before[name].detach() for name in self.parameters}
 
     @cached_property
     def start(self) -> dict[str, Tensor]:
-        """The weights of the line where the run began, on the device of the model."""
-        return {name: weight.to(self.line[name].device) for name, weight in self._start.items()}
+        """The weights where the run began, on the device of the model."""
+        return {name: weight.to(self.parameters[name].device) for name, weight in self._start.items()}
 
 
 class _PointsOfRun:
@@ -255,16 +254,13 @@ class _PointsOfRun:
 
     def measure(self, todo: Todo) -> None:
         """Measure what is left."""
-        if self.trained.line:
-            self.line(todo.line)
-        else:  # nothing but the head was trained
-            self.counter.advance(len(todo.line), None)
+        self.line(todo.line)
         if todo.plane:
             self.plane(todo.plane)
 
     def line(self, points: Sequence[Point]) -> None:
         """Measure from the weights that training began with to those that it found, and beyond."""
-        parameters, start = self.trained.line, self.trained.start
+        parameters, start = self.trained.parameters, self.trained.start
         way = distance(start, parameters)
         with put_back(parameters) as end:
             for x, _ in points:
@@ -275,7 +271,7 @@ class _PointsOfRun:
         """Measure around the weights that training found. Biases and the weights of norms do not move."""
         parameters = {name: weight for name, weight in self.trained.parameters.items() if weight.ndim > 1}
         with put_back(parameters) as centre:
-            directions = [filter_normalized(centre, self.request.seed, axis) for axis in (0, 1)]
+            directions = [filter_normalized(centre, self.request.seed, axis, self.trained.filters) for axis in (0, 1)]
             for x, y in points:
                 displace(parameters, centre, directions, (x, y or 0.0))
                 self._point(PLANE, x, y, None)

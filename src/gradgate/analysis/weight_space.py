@@ -9,9 +9,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from gradgate.analysis.filters import ROWS, Axes, by_filter, from_filters
 from gradgate.gates.key import key
 
 Weights = Mapping[str, Tensor]
+_ROWS: Mapping[str, Axes] = {}
 
 
 @contextmanager
@@ -46,34 +48,35 @@ def displace(
                 parameter.add_(direction[name], alpha=step)
 
 
-def filter_normalized(centre: Weights, seed: int, axis: int) -> dict[str, Tensor]:
+def filter_normalized(centre: Weights, seed: int, axis: int, filters: Mapping[str, Axes] = _ROWS) -> dict[str, Tensor]:
     """Return a random direction in which each filter is as long as that of the weights.
 
-    A filter is what makes one output: a row of a matrix, such as the vector of a word in a table of embeddings. Biases
-    and the weights of norms stay where they are. A parameter's part depends on its name alone, so that models that
-    share it move alike.
+    Biases and the weights of norms stay where they are. A parameter's part depends on its name alone, so that models
+    that share it move alike.
 
     Args:
         centre: the weights around which the plane lies.
         seed: of the draw.
         axis: 0 or 1.
+        filters: name to the axes that count filters, see :func:`gradgate.analysis.filters.filter_axes`; rows for a
+            name that is absent.
 
     Source:
         Li et al. 2018, section 4, https://arxiv.org/abs/1712.09913
     """
     return {
-        name: _direction(weight, key(seed=seed, stream="landscape", name=name, draw=axis))
+        name: _direction(weight, key(seed=seed, stream="landscape", name=name, draw=axis), filters.get(name, ROWS))
         for name, weight in centre.items()
     }
 
 
-def _direction(weight: Tensor, seed: int) -> Tensor:
+def _direction(weight: Tensor, seed: int, axes: Axes) -> Tensor:
     if weight.ndim < 2:
         return torch.zeros_like(weight)
     draw = torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed % 2**63)).to(weight)
-    rows, norms = draw.flatten(1), weight.flatten(1).norm(dim=1, keepdim=True)
+    rows, norms = by_filter(draw, axes), by_filter(weight, axes).norm(dim=1, keepdim=True)
     scaled: Tensor = rows * (norms / rows.norm(dim=1, keepdim=True).clamp_min(1e-12))
-    return scaled.reshape(weight.shape)
+    return from_filters(scaled, weight.shape, axes)
 
 
 def distance(start: Weights, end: Weights) -> float:

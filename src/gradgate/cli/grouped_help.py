@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand
-
+from gradgate.cli.typed_paths import PathCommand
 from gradgate.errors import UsageError
 from gradgate.settings.base import SECTIONS
 
 OTHER = "options"
 
 
-class GroupedCommand(TyperCommand):
+class GroupedCommand(PathCommand):
     """A command whose help has one section per subject of its flags, and an ``Options`` section without subjects."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -19,6 +19,7 @@ from gradgate.cli.render import console, print_json
 from gradgate.errors import UsageError
 from gradgate.methods import MethodInfo
 from gradgate.methods import methods as catalog_of_methods
+from gradgate.places import typed_place
 
 if TYPE_CHECKING:
     from gradgate.tasks.spec import TaskSpec
@@ -76,7 +77,10 @@ def tasks(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """List the tasks, or show what is understood of the data of one: form, columns, labels, lengths, rows, doubts."""
+    """List the tasks, or show how the data of one are read.
+
+    It shows form, columns, labels, lengths, the first rows as a model gets them, and doubts.
+    """
     from gradgate.tasks.find import find_task, task_names
 
     if task is None:
@@ -89,6 +93,7 @@ def tasks(
     from gradgate.tasks.multitask import find_multitask, is_multitask
     from gradgate.tasks.understood import understand  # with the kinds of tasks, which the list does without
 
+    task = typed_place(task)
     if is_multitask(task):
         names = ", ".join(spec.name for spec in find_multitask(task, data=data).tasks)
         raise UsageError(f"{task} is several tasks; expected one. Name one of {names}.")
@@ -97,7 +102,9 @@ def tasks(
     )
     found = understand(spec)
     if as_json:
-        print_json({"name": spec.name, "kind": spec.kind, "metric": spec.metric, **asdict(found)})
+        known = asdict(found)
+        rows = known.pop("rows")
+        print_json({**rows, "understood": {"name": spec.name, "kind": spec.kind, "metric": spec.metric, **known}})
     else:
         console.print(task_shown(spec, found))
 

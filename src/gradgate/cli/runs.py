@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +14,10 @@ from rich.text import Text
 from gradgate.api.train import forecast_of, train_in
 from gradgate.cli.forecast import DryRun, show_forecast
 from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
-from gradgate.cli.render import console, errors, print_json, print_line
+from gradgate.cli.render import console, errors, print_json, print_json_line, print_line
 from gradgate.distributed import launch
-from gradgate.errors import UsageError
+from gradgate.errors import DataError, UsageError
+from gradgate.places import typed_place
 from gradgate.settings.finished import EvaluateSettings, PredictSettings
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import RunConfig
@@ -121,17 +121,19 @@ def predict(
     from gradgate.runs.folder import RunFolder
     from gradgate.runs.predictions import check_ending
 
+    file = typed_place(file)
     for run in runs:
         RunFolder(run).require_finished()
     if file != "-" and not Path(file).is_file():
-        raise UsageError(f"file={file!r}: there is no such file. Give one, or - for standard input.")
+        there = "it is a folder, a pipe or a device" if Path(file).exists() else "there is no such file"
+        raise UsageError(f"file={file!r}: {there}. Give a file, or - for standard input.")
     if out_file is not None:
         check_ending(out_file)
 
     from gradgate.evaluation.predict import predict as predict_rows  # torch loads after these checks
     from gradgate.runs.progress import Bar, Silent
 
-    rows = typer.get_text_stream("stdin", encoding="utf-8").read() if file == "-" else Path(file)
+    rows = _standard_input() if file == "-" else Path(file)
     with nullcontext(Silent()) if quiet or as_json else Bar(errors, "predicting", "runs") as bar:
         found = predict_rows(runs, rows, **dict(settings), progress=bar)
     if out_file is not None:
@@ -140,9 +142,19 @@ def predict(
         print_json(found.records())
     elif out_file is None:
         for record in found.records():
-            print_line(json.dumps(record, ensure_ascii=False))
+            print_json_line(record)
     elif not quiet:
         print_line(f"Predictions: {out_file}")
+
+
+def _standard_input() -> str:
+    try:
+        return typer.get_text_stream("stdin", encoding="utf-8").read()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"Standard input is not UTF-8 (byte 0x{error.object[error.start]:02x}). Convert it, for example with "
+            f"'iconv -f cp1252 -t utf-8'."
+        ) from None
 
 
 @takes_settings(of=PretrainConfig)

@@ -4,7 +4,7 @@ A delta contains the tensors that differ from the base's: in full under their na
 the elements that differ, increasing; int32, or int64 from 2^31 elements on) and ``NAME.val`` (their values), whichever
 is smaller. Everything else is as in the base, whose fingerprint the delta records. A table with more or fewer rows than
 the base's is stored like any other: flat indices refer to the new shape, which is in the metadata, and include every
-element of a new row.
+element of a new row. So is a tensor of another dtype: the metadata name the dtype that the base's is cast to first.
 
 ::
 

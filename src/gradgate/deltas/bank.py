@@ -12,7 +12,8 @@ from torch import nn
 
 from gradgate.deltas.delta import Delta, load
 from gradgate.deltas.patched import Patched, check_base, open_weights
-from gradgate.deltas.swap import Patch, Target, Whole
+from gradgate.deltas.swap import Patch, Whole
+from gradgate.deltas.target import Target
 from gradgate.errors import BusyError, DeltaError, nearest
 
 
@@ -77,10 +78,7 @@ class Bank:
         self._target.check_names(trained)
         self.base()
         with self._switching():
-            for shared in trained.base.entries:
-                if shared not in self._compared:
-                    self._target.check_base(trained, shared)
-                    self._compared.add(shared)
+            self._target.check_base(trained, self._compared)
             self._patches[name] = list(self._target.patches(trained))
         trained.close()
 

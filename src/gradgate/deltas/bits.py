@@ -36,31 +36,37 @@ def flat_bits(tensor: Tensor) -> Tensor:
     return tensor.detach().reshape(-1).view(_INTEGERS[tensor.element_size()])
 
 
-def changed_at(tensor: Tensor, base: Tensor) -> Iterator[Tensor]:
+def changed_at(tensor: Tensor, base: Tensor, *, cast: bool = False) -> Iterator[Tensor]:
     """Yield the flat indices where the bits of a tensor differ from the base's, in increasing order, in chunks.
 
     Args:
         tensor: of any shape.
         base: of the same dtype. Only elements that both have are compared; further ones of ``tensor`` differ.
+        cast: the base was cast to that dtype. Then its NaN differ too, as processors cast them to different bits.
     """
-    mine, theirs = flat_bits(tensor), flat_bits(base)
-    common = min(mine.numel(), theirs.numel())
-    for start in range(0, common, _AT_ONCE):
-        stop = min(start + _AT_ONCE, common)
-        yield (mine[start:stop] != theirs[start:stop]).nonzero().view(-1) + start
-    if mine.numel() > common:
-        yield torch.arange(common, mine.numel())
+    common = min(tensor.numel(), base.numel())
+    for start, differs in _differences(tensor, base, common, cast):
+        yield differs.nonzero().view(-1) + start
+    if tensor.numel() > common:
+        yield torch.arange(common, tensor.numel())
 
 
-def count_changed(tensor: Tensor, base: Tensor) -> int:
+def count_changed(tensor: Tensor, base: Tensor, *, cast: bool = False) -> int:
     """Count the elements that :func:`changed_at` yields."""
-    mine, theirs = flat_bits(tensor), flat_bits(base)
-    common = min(mine.numel(), theirs.numel())
-    if torch.equal(mine[:common], theirs[:common]):
-        return mine.numel() - common
-    starts = range(0, common, _AT_ONCE)
-    pieces = ((mine[s : min(s + _AT_ONCE, common)], theirs[s : min(s + _AT_ONCE, common)]) for s in starts)
-    return sum(int((a != b).count_nonzero()) for a, b in pieces) + mine.numel() - common
+    common = min(tensor.numel(), base.numel())
+    if not cast and torch.equal(flat_bits(tensor)[:common], flat_bits(base)[:common]):
+        return tensor.numel() - common
+    found = _differences(tensor, base, common, cast)
+    return sum(int(differs.count_nonzero()) for _, differs in found) + tensor.numel() - common
+
+
+def _differences(tensor: Tensor, base: Tensor, common: int, cast: bool) -> Iterator[tuple[int, Tensor]]:
+    """Yield the start of each chunk of the first ``common`` elements, and which of its elements differ."""
+    mine, theirs, values = flat_bits(tensor), flat_bits(base), base.detach().reshape(-1)
+    for start in range(0, common, _AT_ONCE):
+        part = slice(start, min(start + _AT_ONCE, common))
+        differs = mine[part] != theirs[part]
+        yield start, differs | values[part].isnan() if cast else differs
 
 
 def digest_of(tensor: Tensor) -> str:

@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Literal
 
 from gradgate.deltas.bits import count_changed
-from gradgate.deltas.delta import FLOATS, INDICES, VALUES, Origin
+from gradgate.deltas.delta import FLOATS, INDICES, VALUES, Origin, can_cast
 from gradgate.deltas.fingerprint import digests_of, fingerprint, in_threads
-from gradgate.deltas.patched import Mapped, mapped
+from gradgate.deltas.patched import RENAMED, Mapped
+from gradgate.deltas.plain_model import check_comparable
 from gradgate.deltas.safetensors_file import Entry, sum_bytes
 from gradgate.deltas.weights import Weights, grouped_by_file
 from gradgate.errors import DeltaError
@@ -25,7 +26,7 @@ class Change:
     """The change of one tensor of the trained model.
 
     Attributes:
-        stored: ``not`` if it is bit for bit the base's.
+        stored: ``not`` if it is bit for bit the base's, after a cast if the dtype differs.
         count: elements that differ from the base's; all elements if the base lacks the tensor.
     """
 
@@ -83,9 +84,14 @@ def compare(trained: Weights, base: Weights, name: str | None = None) -> Changes
         DeltaError: if a file is damaged, or the two models have no tensor in common.
     """
     _check_names(trained)
-    digests = digests_of(base)
-    prefix = _prefix(trained.entries, base.entries)
-    all_of_base = Mapped(base, prefix)
+    check_comparable(trained, base)
+    names = Origin(
+        base=name or base.where,
+        base_fingerprint=fingerprint(base.entries, digests_of(base)),
+        prefix=_prefix(trained.entries, base.entries),
+        older_names=any(older in key for key in trained.entries for older, _ in RENAMED),
+    )
+    all_of_base = Mapped(base, names)
     shared = [key for key in trained.entries if key in all_of_base.entries]
     if not shared:
         raise DeltaError(
@@ -93,17 +99,11 @@ def compare(trained: Weights, base: Weights, name: str | None = None) -> Changes
             f"{', '.join(list(base.entries)[:3])} in the base. Pass the base that it was trained from."
         )
     left_out = tuple(sorted(set(base.entries) - {all_of_base.name_in_base(key) for key in shared}))
-    origin = Origin(
-        base=name or base.where,
-        base_fingerprint=fingerprint(base.entries, digests),
-        prefix=prefix,
-        left_out=left_out,
-        dtype=_cast(trained.entries, all_of_base.entries),
-    )
-    theirs = mapped(base, origin)
+    origin = replace(names, left_out=left_out, dtype=_cast(trained.entries, all_of_base.entries))
+    theirs = Mapped(base, origin)
     found: dict[str, Change] = {}
-    for names in grouped_by_file(trained):
-        found |= dict(zip(names, in_threads(lambda key: _change(key, trained, theirs), names), strict=True))
+    for keys in grouped_by_file(trained):
+        found |= dict(zip(keys, in_threads(lambda key: _change(key, trained, theirs), keys), strict=True))
         trained.close()
         theirs.close()
     shapes = {
@@ -111,7 +111,12 @@ def compare(trained: Weights, base: Weights, name: str | None = None) -> Changes
         for key, change in found.items()
         if change.stored == "sparse" and trained.entries[key].shape != theirs.entries[key].shape
     }
-    return Changes(trained, theirs, replace(origin, shapes=shapes), found)
+    dtypes = {
+        key: trained.entries[key].dtype
+        for key, change in found.items()
+        if change.stored != "whole" and trained.entries[key].dtype != theirs.entries[key].dtype
+    }
+    return Changes(trained, theirs, replace(origin, shapes=shapes, dtypes=dtypes), found)
 
 
 def _check_names(trained: Weights) -> None:
@@ -125,15 +130,23 @@ def _check_names(trained: Weights) -> None:
 def _change(name: str, trained: Weights, base: Mapped) -> Change:
     mine = trained.entries[name]
     theirs = base.entries.get(name)
-    if theirs is None or not comparable(mine, theirs):
+    if theirs is None or not comparable(mine, theirs, base.own_dtype(name)):
         return Change("whole", mine.elements)
-    return stored_best(mine, theirs, count_changed(trained.read(name), base.read(name)))
+    tensor, of_base = trained.read(name), base.read(name, mine.dtype)
+    return stored_best(mine, theirs, count_changed(tensor, of_base, cast=mine.dtype != base.own_dtype(name)))
 
 
-def comparable(mine: Entry, theirs: Entry) -> bool:
-    """Return True if two tensors have one dtype, and one shape or shapes that differ only in rows."""
+def comparable(mine: Entry, theirs: Entry, own: str) -> bool:
+    """Return True if a tensor's dtype is the base's or can be cast from it, and its shape differs only in rows.
+
+    Args:
+        mine: of the trained model.
+        theirs: of the base, after the cast that all of its tensors had.
+        own: dtype in the base's files.
+    """
     rows_only = bool(mine.shape) and mine.shape[1:] == theirs.shape[1:] and len(mine.shape) == len(theirs.shape)
-    return mine.dtype == theirs.dtype and mine.item_bytes in (1, 2, 4, 8) and (mine.shape == theirs.shape or rows_only)
+    of_a_kind = mine.dtype == theirs.dtype or can_cast(own, mine.dtype)
+    return of_a_kind and mine.item_bytes in (1, 2, 4, 8) and (mine.shape == theirs.shape or rows_only)
 
 
 def stored_best(mine: Entry, theirs: Entry, count: int) -> Change:
@@ -158,10 +171,10 @@ def _matches(trained: Mapping[str, Entry], base: Mapping[str, Entry], mine: str,
 
 
 def _cast(trained: Mapping[str, Entry], base: Mapping[str, Entry]) -> str | None:
-    """Return the dtype to which floating-point tensors were cast before training; None if they were not."""
-    changed = Counter(
-        entry.dtype
-        for name, entry in trained.items()
-        if name in base and base[name].dtype != entry.dtype and {base[name].dtype, entry.dtype} <= set(FLOATS)
-    )
-    return changed.most_common(1)[0][0] if changed else None
+    """Return the dtype that most floating-point tensors were cast to before training; None if most were not cast."""
+    pairs = [(base[name].dtype, entry.dtype) for name, entry in trained.items() if name in base]
+    floats = [(before, after) for before, after in pairs if {before, after} <= set(FLOATS)]
+    if not floats:
+        return None
+    dtype, count = Counter(after for _, after in floats).most_common(1)[0]
+    return dtype if count > sum(before == after for before, after in floats) else None

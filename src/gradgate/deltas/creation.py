@@ -15,10 +15,12 @@ from gradgate.deltas.changes import Changes, compare
 from gradgate.deltas.delta import INDICES, VALUES, Delta, just_written
 from gradgate.deltas.model_files import differing_files
 from gradgate.deltas.patched import open_weights
+from gradgate.deltas.plain_model import check_no_adapter
 from gradgate.deltas.safetensors_file import StreamedFile, streamed, sum_bytes
 from gradgate.deltas.weight_patch import PatchFile
 from gradgate.deltas.weights import Weights
 from gradgate.errors import DeltaError
+from gradgate.places import typed_path
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -43,7 +45,7 @@ def create(
     Raises:
         DeltaError: if a model cannot be read, has no tensor of the base, or the file cannot be written.
     """
-    out = Path(out).expanduser()
+    out = typed_path(out)
     with _folder_of(model, out) as name:
         changes = compare(_trained(name, base), open_weights(os.fspath(base)), _recorded(base))
         return _write(changes, out, method, task)
@@ -51,8 +53,8 @@ def create(
 
 def _trained(name: str, base: Place) -> Weights:
     """Open the weights of a trained model, or of the base with a patch file applied."""
-    if Path(name).is_file():
-        return PatchFile(Path(name), open_weights(os.fspath(base)))
+    if typed_path(name).is_file():
+        return PatchFile(typed_path(name), open_weights(os.fspath(base)))
     return open_weights(name)
 
 
@@ -84,14 +86,16 @@ def _write_sparse(file: StreamedFile, changes: Changes, name: str) -> None:
     import torch
 
     tensor = changes.trained.read(name)
-    places = torch.cat([torch.empty(0, dtype=torch.int64), *changed_at(tensor, changes.base.read(name))])
+    dtype = changes.trained.entries[name].dtype
+    of_base, cast = changes.base.read(name, dtype), dtype != changes.base.own_dtype(name)
+    places = torch.cat([torch.empty(0, dtype=torch.int64), *changed_at(tensor, of_base, cast=cast)])
     file.write(name + INDICES, places.to(dtype_of(changes.entries[name + INDICES].dtype)))
     file.write(name + VALUES, flat_bits(tensor)[places])
 
 
 def _recorded(base: Place) -> str:
     """Return the base's name for the record: an absolute path, so that it is found from any folder, or a hub name."""
-    path = Path(base).expanduser()
+    path = typed_path(base)
     return str(path.resolve()) if path.is_dir() else os.fspath(base)
 
 
@@ -106,7 +110,7 @@ def _folder_of(model: Any, out: Path) -> Iterator[str]:
             f"{type(model).__name__} has no save_pretrained, so the names of its tensors on disk are not known. "
             f"Expected a transformers model, or the folder that one was saved in."
         )
-    _refuse_adapters(model)
+    check_no_adapter(model)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", suffix=".part", dir=out.parent) as folder:
@@ -114,14 +118,3 @@ def _folder_of(model: Any, out: Path) -> Iterator[str]:
             yield folder
     except OSError as error:
         raise DeltaError(f"Cannot write next to {out}: {error.strerror or error}. Free space on its disk.") from error
-
-
-def _refuse_adapters(model: Any) -> None:
-    from gradgate.adapters.attach import attached
-
-    if attached(model) is not None or hasattr(model, "peft_config"):
-        raise DeltaError(
-            f"This {type(model).__name__} has an adapter, which its library saves in a small file of its own: use "
-            f"gradgate.adapters.save or PEFT's save_pretrained. Merge or remove the adapter for a delta of "
-            f"the model."
-        )

@@ -14,9 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from gradgate.deltas.safetensors_file import DIGEST, Entry, check_digest, damaged, read_header, sum_bytes
 from gradgate.deltas.weights import is_plain
 from gradgate.errors import DeltaError
+from gradgate.places import typed_path
 
 FORMAT = "gradgate-delta"
-VERSION = "1"
+VERSIONS = ("1", "1.1")
+"""1.1 has tensors whose dtype changed, which readers of 1 would leave in the base's."""
 ENCODING = "raw"
 """Encoding of the indices, under the name that other readers of this layout use for absolute ones."""
 INDICES, VALUES = ".idx", ".val"
@@ -24,6 +26,7 @@ DELTA_FILE = "delta.safetensors"
 """Its name in the ``model`` folder of a run."""
 
 FLOATS = ("F64", "F32", "F16", "BF16")
+_INTEGERS = ("I64", "I32", "I16", "I8", "U8", "BOOL")
 _INDEX_TYPES = ("I32", "I64")
 _KEPT_FILES = (".json", ".txt", ".model", ".jinja")  # of a configuration or a tokenizer; never code
 
@@ -38,8 +41,11 @@ class Origin:
         method: the method that trained the model; None if unknown.
         task: the task that it was trained on; None if unknown.
         prefix: the prefix of names in the trained model, and the one of names in the base.
+        older_names: True if norms have the older names of the base, such as ``LayerNorm.gamma``, in the trained model
+            too.
         left_out: tensors of the base that the trained model lacks, such as the head of its pre-training.
         dtype: dtype to which floating-point tensors of the base are cast first; None if they are not.
+        dtypes: dtypes to which single tensors of the base are cast instead, by name.
         shapes: shapes of sparse tensors with more or fewer rows than the base's.
         files: configuration of the trained model, and files of its tokenizer if it differs from the base's.
     """
@@ -49,8 +55,10 @@ class Origin:
     method: str | None = None
     task: str | None = None
     prefix: tuple[str, str] = ("", "")
+    older_names: bool = False
     left_out: tuple[str, ...] = ()
     dtype: str | None = None
+    dtypes: dict[str, str] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
@@ -60,7 +68,8 @@ class Origin:
         """Return the metadata as safetensors stores it: text by name, JSON if a value is not text."""
         present = {name: value for name, value in asdict(self).items() if value or name in self._TEXT[:2]}
         texts = {name: value if name in self._TEXT else json.dumps(value) for name, value in present.items()}
-        return {"format": FORMAT, "version": VERSION, "encoding": ENCODING, **texts}
+        version = VERSIONS[1] if self.dtypes else VERSIONS[0]
+        return {"format": FORMAT, "version": version, "encoding": ENCODING, **texts}
 
     @classmethod
     def read(cls, metadata: Mapping[str, str], path: Path) -> Origin:
@@ -74,10 +83,10 @@ class Origin:
                 f"{path} is not a delta: its format is {metadata.get('format')!r}, expected {FORMAT!r}. Pass a file "
                 f"written by 'gradgate delta create'."
             )
-        if metadata.get("version") != VERSION:
+        if metadata.get("version") not in VERSIONS:
             raise DeltaError(
-                f"{path} has version {metadata.get('version')!r} of the format, but this reader supports {VERSION!r}. "
-                f"Install the version of gradgate that wrote it."
+                f"{path} has version {metadata.get('version')!r} of the format, but this reader supports "
+                f"{' and '.join(map(repr, VERSIONS))}. Install the version of gradgate that wrote it."
             )
         if metadata.get("encoding", ENCODING) != ENCODING:
             raise damaged(path, f"its indices are encoded as {metadata['encoding']!r}; expected {ENCODING!r}")
@@ -102,6 +111,11 @@ class Origin:
 
 
 _ORIGIN: TypeAdapter[Origin] = TypeAdapter(Origin)
+
+
+def can_cast(before: str, after: str) -> bool:
+    """Return True if a delta may cast one dtype to the other: both of floats, or both of integers."""
+    return before == after or any({before, after} <= set(dtypes) for dtypes in (FLOATS, _INTEGERS))
 
 
 @dataclass(frozen=True)
@@ -129,8 +143,8 @@ class Delta:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all tensors that differ from the base's."""
-        return (*self.whole, *self.sparse)
+        """Names of all tensors that differ from the base's, without those that only the cast of all changes."""
+        return (*self.whole, *self.sparse, *(name for name in self.origin.dtypes if name not in self.sparse))
 
     def describe(self) -> dict[str, Any]:
         """Return all facts about the delta, as JSON values."""
@@ -139,6 +153,7 @@ class Delta:
             "file": str(self.path),
             "bytes": self.bytes,
             **{name: getattr(origin, name) for name in ("base", "base_fingerprint", "method", "task", "dtype")},
+            "dtypes": dict(origin.dtypes),
             "left_out": list(origin.left_out),
             "shapes": {name: list(shape) for name, shape in origin.shapes.items()},
             "files": sorted(origin.files),
@@ -155,7 +170,7 @@ def load(path: Path | str) -> Delta:
     Raises:
         DeltaError: if it is absent, damaged or not a delta.
     """
-    path = Path(path).expanduser()
+    path = typed_path(path)
     delta, digest = _read(path)
     check_digest(path, digest)
     return delta

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gradgate.files import parse_json
+from gradgate.files import parse_json, read_bytes
 
 CONFIG_FILE = "config.json"
 _CONFIGURATIONS = (CONFIG_FILE, "generation_config.json")
+_DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 _TOKENIZER = "tokenizer.json"
 _OF_TOKENIZER = (
     _TOKENIZER, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt",
@@ -32,6 +33,20 @@ def differing_files(trained: Path, base: Path) -> dict[str, str]:
     if _tokens(trained) not in (None, _tokens(base)):
         files |= {name: text for name in _OF_TOKENIZER if (text := _text(trained / name)) is not None}
     return files
+
+
+def dtype_in_memory(files: Mapping[str, str]) -> str | None:
+    """Return the dtype that a configuration names, in which transformers loads the model; None if it names none.
+
+    Args:
+        files: name to text of a model's small files.
+    """
+    try:
+        config = parse_json(files.get(CONFIG_FILE, ""))
+    except ValueError:
+        return None
+    named = config.get("dtype", config.get("torch_dtype"))
+    return _DTYPES.get(named) if isinstance(named, str) else None
 
 
 def kept_files(folder: Path) -> Iterator[Path]:
@@ -66,6 +81,6 @@ def _tokens(folder: Path) -> Any:
 
 def _text(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return read_bytes(path).decode("utf-8")
+    except (OSError, ValueError):
         return None

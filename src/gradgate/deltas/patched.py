@@ -12,14 +12,14 @@ from torch import Tensor
 
 from gradgate import hub
 from gradgate.deltas.bits import code_of, dtype_of, flat_bits
-from gradgate.deltas.delta import DELTA_FILE, FLOATS, INDICES, VALUES, Delta, Origin, load
+from gradgate.deltas.delta import DELTA_FILE, FLOATS, INDICES, VALUES, Delta, Origin, can_cast, load
 from gradgate.deltas.fingerprint import digests_of, fingerprint
 from gradgate.deltas.safetensors_file import Entry, damaged
 from gradgate.deltas.weights import Checkpoint, Weights, find_folder, has_weights
 from gradgate.errors import DeltaError
 
 # Checkpoints converted from TensorFlow, such as BERT's own, have other names for norms than models in memory.
-_RENAMED = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
+RENAMED = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 
 
 def open_weights(name: str) -> Weights:
@@ -49,20 +49,19 @@ class Mapped:
 
     Args:
         base: the weights of the base.
-        prefix, left_out, dtype: as in :class:`Origin`.
+        origin: its names and its dtype are used.
     """
 
-    def __init__(
-        self, base: Weights, prefix: tuple[str, str], left_out: tuple[str, ...] = (), dtype: str | None = None
-    ) -> None:
+    def __init__(self, base: Weights, origin: Origin) -> None:
         self.base, self.where, self.folder = base, base.where, base.folder
-        self._mine, self._theirs = prefix
-        self._cast = dtype
-        self._names = {self._named(name): name for name in base.entries if name not in left_out}
+        self._mine, self._theirs = origin.prefix
+        self._cast, self._casts = origin.dtype, origin.dtypes
+        self._renamed = () if origin.older_names else RENAMED
+        self._names = {self._named(name): name for name in base.entries if name not in origin.left_out}
 
     def _named(self, name: str) -> str:
         mine = self._mine + name[len(self._theirs) :] if name.startswith(self._theirs) else name
-        for older, newer in _RENAMED:
+        for older, newer in self._renamed:
             mine = mine.replace(older, newer)
         return mine
 
@@ -74,32 +73,30 @@ class Mapped:
     def entries(self) -> dict[str, Entry]:
         """Dtype and shape of each tensor, after the cast."""
         of_base = self.base.entries
-        return {name: Entry(self._type(of_base[theirs]), of_base[theirs].shape) for name, theirs in self._names.items()}
+        return {name: Entry(self._type(name), of_base[theirs].shape) for name, theirs in self._names.items()}
 
-    def _type(self, entry: Entry) -> str:
-        return self._cast if self._cast is not None and entry.dtype in FLOATS else entry.dtype
+    def _type(self, name: str) -> str:
+        own = self.own_dtype(name)
+        return self._casts.get(name) or (self._cast if self._cast is not None and own in FLOATS else own)
 
-    def read(self, name: str) -> Tensor:
-        """Read one tensor."""
-        theirs = self._names[name]
-        tensor = self.base.read(theirs)
-        return tensor.to(dtype_of(self._type(self.base.entries[theirs])))
+    def own_dtype(self, name: str) -> str:
+        """Return the dtype of a tensor in the base's files."""
+        return self.base.entries[self._names[name]].dtype
+
+    def read(self, name: str, dtype: str | None = None) -> Tensor:
+        """Read one tensor, cast from its own dtype to ``dtype``; by default to the one in ``entries``."""
+        return self.base.read(self._names[name]).to(dtype_of(dtype or self.entries[name].dtype))
 
     def close(self) -> None:
         """Close the base's files."""
         self.base.close()
 
 
-def mapped(base: Weights, origin: Origin) -> Mapped:
-    """Return the base as seen by the trained model that an origin describes."""
-    return Mapped(base, origin.prefix, origin.left_out, origin.dtype)
-
-
 class Patched:
     """The weights of a trained model, from its base and its delta."""
 
     def __init__(self, base: Weights, delta: Delta, folder: Path | None = None) -> None:
-        self.base, self.delta = mapped(base, delta.origin), delta
+        self.base, self.delta = Mapped(base, delta.origin), delta
         self.folder = folder or delta.path.parent
         self.where = str(folder or delta.path)
         self._shared = self.base.entries
@@ -117,6 +114,10 @@ class Patched:
         return cls(base, delta, folder)
 
     def _check_names(self) -> None:
+        for name, dtype in self.delta.origin.dtypes.items():
+            if name not in self._shared or not can_cast(own := self.base.own_dtype(name), dtype):
+                fault = f"is {own} in the base" if name in self._shared else "is not in the base"
+                raise damaged(self.delta.path, f"its metadata cast {name} to {dtype}, and it {fault}")
         for name, values in self.delta.sparse.items():
             if name not in self._shared:
                 raise damaged(self.delta.path, f"{name}{INDICES} is of a tensor that the base does not have")

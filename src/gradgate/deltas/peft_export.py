@@ -16,10 +16,13 @@ from torch import Tensor, nn
 
 from gradgate import hub
 from gradgate.deltas.delta import Delta, load
+from gradgate.deltas.layout import Layout
 from gradgate.deltas.model_files import CONFIG_FILE
 from gradgate.deltas.patched import Patched, open_weights
+from gradgate.deltas.plain_model import check_plain_weights
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import in_use, write_files
+from gradgate.places import typed_path
 
 _PREFIX = "base_model.model."
 
@@ -67,17 +70,20 @@ def export(
     if to != "peft":
         raise DeltaError(f"There is no export to {to!r}. Expected 'peft'.")
     delta = delta if isinstance(delta, Delta) else load(Path(delta))
-    out = Path(out).expanduser()
+    out = typed_path(out)
     if in_use(out):
         raise DeltaError(f"{out} is not empty. Pass a new folder.")
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
-    model = _structure(delta)
-    changed = _by_module(delta.names)
+    model = _structure(trained)
+    layout = Layout.of(model, model.state_dict())
+    changed = _by_module(layout, delta.names)
+    if not changed:
+        raise DeltaError(f"{delta.path} changes no weight, so there is nothing to export. Use its base as it is.")
+    _check_modules(delta, model, changed)
     rank, sparse = _rank(trained, model, changed)
-    tensors = dict(_shira(trained, sparse, rank))
     whole = [module for module in changed if module not in sparse]
-    tensors |= dict(_whole(trained, model, whole))
     config = _config(trained, rank, sparse, whole)
+    tensors = dict(_shira(trained, sparse, rank)) | dict(_whole(trained, model, layout, whole))
     try:
         weights = save({name: tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
         write_files(out, {"adapter_model.safetensors": weights, "adapter_config.json": json.dumps(config, indent=2)})
@@ -87,12 +93,15 @@ def export(
     return Exported(out, tuple(sparse), tuple(whole), rank)
 
 
-def _structure(delta: Delta) -> nn.Module:
+def _structure(trained: Patched) -> nn.Module:
     """Build the model without its weights, from the configuration in the delta."""
     import transformers
 
+    check_plain_weights(trained.base.folder, trained.base.where)
+    delta = trained.delta
     try:
         values = json.loads(delta.origin.files[CONFIG_FILE])
+        hub.check_sizes(values, f"The configuration in {delta.path}")
         config = transformers.AutoConfig.for_model(**values)
         factory: Any = getattr(transformers, values["architectures"][0])
         with torch.device("meta"):
@@ -105,11 +114,24 @@ def _structure(delta: Delta) -> nn.Module:
     return model
 
 
-def _by_module(names: tuple[str, ...]) -> dict[str, list[str]]:
+def _by_module(layout: Layout, names: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return module to the names on disk of what changed in it."""
     modules: dict[str, list[str]] = {}
     for name in names:
-        modules.setdefault(name.rpartition(".")[0], []).append(name)
+        for module in dict.fromkeys(memory.rpartition(".")[0] for memory in layout.names_in_memory(name)):
+            modules.setdefault(module, []).append(name)
     return modules
+
+
+def _check_modules(delta: Delta, model: nn.Module, changed: Mapping[str, list[str]]) -> None:
+    """Raise DeltaError if a changed tensor is in no module below the model, as PEFT stores modules."""
+    known = dict(model.named_modules())
+    stray = [names[0] for module, names in changed.items() if not module or module not in known]
+    if stray:
+        raise DeltaError(
+            f"{delta.path} changes {stray[0]}, which is in no module of a {type(model).__name__}, and PEFT stores "
+            f"modules. Use 'gradgate delta apply' instead."
+        )
 
 
 def _rank(trained: Patched, model: nn.Module, changed: Mapping[str, list[str]]) -> tuple[int, dict[str, int]]:
@@ -118,7 +140,8 @@ def _rank(trained: Patched, model: nn.Module, changed: Mapping[str, list[str]]) 
     counts = {
         module: delta.sparse[names[0]].elements
         for module, names in changed.items()
-        if names == [f"{module}.weight"] and names[0] in delta.sparse and names[0] not in delta.origin.shapes
+        if names == [f"{module}.weight"] and names[0] in delta.sparse
+        if names[0] not in delta.origin.shapes and names[0] not in delta.origin.dtypes
         if isinstance(model.get_submodule(module), nn.Linear)
     }
     while counts:
@@ -154,10 +177,11 @@ def _filled(places: Tensor, count: int, elements: int) -> Tensor:
     return torch.cat([places, free.nonzero().view(-1)[: count - len(places)]]).sort().values
 
 
-def _whole(trained: Patched, model: nn.Module, modules: list[str]) -> Iterator[tuple[str, Tensor]]:
+def _whole(trained: Patched, model: nn.Module, layout: Layout, modules: list[str]) -> Iterator[tuple[str, Tensor]]:
     for module in modules:
         for name in model.get_submodule(module).state_dict():
-            yield f"{_PREFIX}{module}.{name}", trained.read(f"{module}.{name}")
+            tensor = layout.read(f"{module}.{name}", trained.read, trained.entries)
+            yield f"{_PREFIX}{module}.{name}", tensor
 
 
 def _config(trained: Patched, rank: int, sparse: Mapping[str, int], whole: list[str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from gradgate.activation_cache.replay import PrefixReplay
 from gradgate.deltas.application import apply
 from gradgate.deltas.bits import flat_bits
 from gradgate.deltas.delta import Delta
+from gradgate.deltas.plain_model import check_plain_weights
 from gradgate.errors import DeltaError
 from gradgate.layers import map_layers
 from gradgate.layers.units import EMBEDDINGS
@@ -109,6 +110,7 @@ class SharedPrefix:
 def _model_of(base: str | os.PathLike[str] | None, delta: str | os.PathLike[str] | Delta) -> nn.Module:
     with tempfile.TemporaryDirectory(prefix="gradgate-", ignore_cleanup_errors=True) as folder:
         place = apply(delta, base, Path(folder) / "model")
+        check_plain_weights(place, f"The model of {getattr(delta, 'path', delta)}")
         config = transformers.AutoConfig.from_pretrained(place)
         name = next(iter(config.architectures or ()), None)
         kind = getattr(transformers, name or "", None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from gradgate.deltas.bits import flat_bits
 from gradgate.deltas.delta import Delta
 from gradgate.deltas.model_files import CONFIG_FILE
-from gradgate.deltas.patched import Patched, entry_of
 from gradgate.errors import DeltaError
 from gradgate.files import parse_json
 
@@ -69,8 +68,36 @@ class Whole(Patch):
 
 
 @dataclass(frozen=True, eq=False)
+class Retyped(Patch):
+    """A tensor of another dtype, which replaces the model's: a cast of it with single elements of other values.
+
+    Attributes:
+        tensor: of the model.
+        dtype: after the cast.
+        base: the data that it replaces, which stay in memory.
+        places: flat indices, shape ``(elements,)``.
+        trained: their values as integers.
+    """
+
+    tensor: Tensor
+    dtype: torch.dtype
+    base: Tensor
+    places: Tensor
+    trained: Tensor
+
+    def do(self) -> None:
+        device = self.base.device
+        values = self.base.to(self.dtype)
+        flat_bits(values).scatter_(0, self.places.to(device).long(), self.trained.to(device))
+        self.tensor.data = values
+
+    def undo(self) -> None:
+        self.tensor.data = self.base
+
+
+@dataclass(frozen=True, eq=False)
 class Reshaped(Patch):
-    """A tensor of another shape, such as a head for other labels, which replaces the model's."""
+    """A tensor of another shape or dtype, such as a head for other labels, which replaces the model's."""
 
     tensor: Tensor
     trained: Tensor
@@ -124,108 +151,3 @@ class Labels(Patch):
         except (ValueError, TypeError) as error:
             raise DeltaError(f"{delta.path} is damaged: its {CONFIG_FILE} cannot be read ({error}).") from None
         return cls(model, *({name: getattr(source, name, None) for name in _LABELS} for source in (read, config)))
-
-
-@dataclass(frozen=True, eq=False)
-class Target:
-    """A model in memory, by the names of its tensors.
-
-    Attributes:
-        model: the model.
-        tensors: saved parameters and buffers; tied ones under each of their names.
-        of_base: bits of the base's tensors that some delta replaces in full, in host memory.
-    """
-
-    model: nn.Module
-    tensors: dict[str, Tensor]
-    of_base: dict[str, Tensor] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, model: nn.Module) -> Target:
-        """Check that a model is in memory and not sharded; raise DeltaError if not."""
-        tensors: dict[str, Tensor] = dict(model.state_dict(keep_vars=True))
-        for name, tensor in tensors.items():
-            if type(tensor).__name__ in ("DTensor", "ShardedTensor") or hasattr(tensor, "device_mesh"):
-                raise DeltaError(
-                    f"{name} is sharded over several devices, but the elements of a delta index unsharded tensors. "
-                    f"Create the bank before the model is sharded, or load each task with gradgate.deltas.apply."
-                )
-            if tensor.device.type == "meta":
-                raise DeltaError(
-                    f"{name} is not in memory (device 'meta'), as if accelerate keeps weights on disk. Load the full "
-                    f"model, without offloading."
-                )
-            if not tensor.is_contiguous():
-                raise DeltaError(
-                    f"{name} is not contiguous in memory. Call .contiguous() on it before creating the bank."
-                )
-        return cls(model, tensors)
-
-    def check_names(self, trained: Patched) -> None:
-        """Check that the model has the tensors of a trained one, and no others.
-
-        Raises:
-            DeltaError: if not, with the names of missing or surplus tensors.
-        """
-        known: dict[int, str] = {}
-        for name in (name for name in trained.entries if name in self.tensors):
-            other = known.setdefault(id(self.tensors[name]), name)
-            if other != name:
-                raise DeltaError(
-                    f"{name} and {other} are one tensor in the model, but two in the base of {trained.delta.path}. "
-                    f"Load the base with the configuration that the task was trained with."
-                )
-        missing = [name for name in trained.entries if name not in self.tensors]
-        ignored = getattr(self.model, "_keys_to_ignore_on_save", None) or ()
-        more = [name for name, tensor in self.tensors.items() if id(tensor) not in known and name not in ignored]
-        if missing or more:
-            faults = [f"lacks {', '.join(missing[:3])}"] if missing else []
-            faults += [f"has {', '.join(more[:3])}, which is not in the delta's model"] if more else []
-            raise DeltaError(
-                f"This {type(self.model).__name__} {' and '.join(faults)}: {trained.delta.path} belongs to a model of "
-                f"another class. Load the base in the class that the task was trained with."
-            )
-
-    def check_base(self, trained: Patched, name: str) -> None:
-        """Check that a tensor of the model is bit for bit the base's; raise DeltaError if not."""
-        wanted, mine = trained.base.entries[name], self.tensors[name]
-        if entry_of(mine) != wanted:
-            raise DeltaError(
-                f"{name} is {entry_of(mine).dtype} {list(mine.shape)} in the model, but {wanted.dtype} "
-                f"{list(wanted.shape)} in the base of {trained.delta.path}. Load the base in the same dtype."
-            )
-        if not torch.equal(flat_bits(mine).cpu(), flat_bits(trained.base.read(name))):
-            raise DeltaError(
-                f"{name} in the model differs from the base {trained.base.where!r}, so {trained.delta.path} does not "
-                f"fit it. Load the base again, without training it."
-            )
-
-    def patches(self, trained: Patched) -> Iterator[Patch]:
-        """Yield the patches that turn the base into a trained model, after reading and checking every value."""
-        for name in trained.delta.names:
-            tensor = self.tensors[name]
-            entry = trained.entries[name]
-            if entry.dtype != entry_of(tensor).dtype:
-                raise DeltaError(
-                    f"{name} is {entry_of(tensor).dtype} in the model but {entry.dtype} in {trained.delta.path}. Load "
-                    f"the base in the same dtype."
-                )
-            if entry.shape != tuple(tensor.shape):
-                values = self._kept(trained.read(name).clone(), tensor)
-                yield Reshaped(tensor, values, tensor.data, self._module_of(name))
-            elif name in trained.delta.sparse:
-                places, values = trained.patch(name)
-                of_base = flat_bits(trained.base.read(name))[places.long()]
-                yield Elements(tensor, *(self._kept(part, tensor) for part in (places, flat_bits(values), of_base)))
-            else:
-                if name not in self.of_base:
-                    self.of_base[name] = self._kept(flat_bits(tensor).cpu(), tensor)
-                yield Whole(tensor, self._kept(flat_bits(trained.read(name)), tensor), self.of_base[name])
-        yield Labels.of(self.model, trained.delta)
-
-    def _kept(self, value: Tensor, tensor: Tensor) -> Tensor:
-        """Return a copy in host memory that does not depend on the file, pinned for a tensor on CUDA."""
-        return value.pin_memory() if tensor.is_cuda else value.clone()
-
-    def _module_of(self, name: str) -> nn.Module:
-        return self.model.get_submodule(name.rpartition(".")[0])

@@ -53,7 +53,7 @@ def weight_patches(
     """Yield the content of a delta, one tensor at a time, for a server that has the base, such as vLLM.
 
     vLLM's ``load_checkpoint_weight_patches`` takes them as they are, with full tensors and single elements in separate
-    calls. Tensors of single elements come first.
+    calls. Tensors of single elements come first. A tensor with another dtype than the base's is yielded in full.
 
     Args:
         delta: the file.
@@ -64,12 +64,13 @@ def weight_patches(
     """
     delta = delta if isinstance(delta, Delta) else load(os.fspath(delta))
     trained = Patched.checked(open_weights(delta.origin.base if base is None else os.fspath(base)), delta)
-    for name in delta.sparse:
+    cast = delta.origin.dtypes
+    for name in (name for name in delta.sparse if name not in cast):
         places, values = trained.patch(name)
         yield WeightPatch(name, trained.entries[name].shape, values.dtype, values, places)
-    for name, entry in delta.whole.items():
+    for name in (*delta.whole, *cast):
         tensor = trained.read(name)
-        yield WeightPatch(name, entry.shape, tensor.dtype, tensor.view(-1))
+        yield WeightPatch(name, tuple(tensor.shape), tensor.dtype, tensor.view(-1))
     trained.close()
 
 

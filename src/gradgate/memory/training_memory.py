@@ -104,6 +104,8 @@ class TrainingMemory:
         """Return the peak of each phase of a training, in order."""
         state = State()
         peaks = []
+        frozen = self._layers.frozen
+        trainable = [group.name for group in self._layers if not frozen.issuperset(group.parameter_names)]
         for phase in plans:
             gates = tuple(_as_memory_sees(gate) for gate in phase.plan.values())
             key = gates, state, phase.steps > 1, tuple(map(_without_seed, phase.measured)), phase.watched
@@ -111,7 +113,7 @@ class TrainingMemory:
                 self._computed[key] = self._phase(phase, state)
             usage, state = self._computed[key]
             learning = [name for name, gate in phase.plan.items() if gate.share > 0.0 and self._gating.groups[name]]
-            words = in_words(learning, [name for name in phase.plan if self._gating.groups[name]])
+            words = in_words(learning, trainable)
             peaks.append(PhaseMemory(phase.step, phase.steps, words, usage, phase.supposed))
         return tuple(peaks)
 

@@ -32,7 +32,8 @@ class Spectrum(HasUnitOption):
         share: of the units of each kind that learn, in (0, 1], rounded down.
         ends: ``open`` trains the embeddings and the head, as the authors' code does; ``closed`` keeps the embeddings
             and an output layer over tokens closed, while the head of a task, which begins with random weights, learns.
-        unit: what is chosen: a ``module``, or a ``part`` or a whole ``layer`` by the mean over its matrices.
+        unit: what is chosen: a ``module``, or a ``part`` or a whole ``layer`` by the mean over its matrices. The ratio
+            of a tensor of several experts is the mean over the experts.
     """
 
     name: ClassVar[str] = "spectrum"
@@ -41,7 +42,9 @@ class Spectrum(HasUnitOption):
     deviates: ClassVar[str] = (
         "The authors' code also opens the biases of a chosen module, ranks norms, which have a single singular value, "
         "and keeps the last norm closed; here the biases and norms of the layers stay closed, and the last norm goes "
-        "with the head."
+        "with the head. It also ranks each projection of each expert by itself; here the experts of a layer that "
+        "transformers joins to one tensor, with gate and up projections in one matrix, open together, by the mean of "
+        "their ratios."
     )
 
     share: float = 0.25

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
-from gradgate.files import read_bytes, write_text
+from gradgate.files import read_bytes, remedy, write_text
+from gradgate.printable import csv_table
 from gradgate.runs.folder import RunFolder
+
+_MOST_BYTES = 16 << 30  # of the predictions of one split
 
 
 def predictions_text(rows: Iterable[dict[str, Any]]) -> str:
@@ -29,8 +30,12 @@ def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
 
 def copy_predictions(best: Path, folder: RunFolder) -> None:
     """Write the prediction files that stand beside the best weights."""
-    files = sorted(best.rglob("*.jsonl"))
-    texts = {file.relative_to(best).with_suffix("").as_posix(): file.read_text(encoding="utf-8") for file in files}
+    texts: dict[str, str] = {}
+    for file in sorted(best.rglob("*.jsonl")):
+        try:
+            texts[file.relative_to(best).with_suffix("").as_posix()] = read_bytes(file, _MOST_BYTES).decode("utf-8")
+        except (OSError, ValueError) as error:
+            raise RunError(f"{file} cannot be read: {error}. {remedy(file)}") from None
     write_predictions(folder, texts)
 
 
@@ -69,11 +74,7 @@ class Predictions:
                 | {f"{run}.{name}": v for run in self.by_run for name, v in row[run].items()}
                 for row in flat
             ]
-        file = io.StringIO()
-        writer = csv.DictWriter(file, dict.fromkeys(name for row in flat for name in row), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in row.items()} for row in flat)
-        return file.getvalue()
+        return csv_table({name: _cell(value) for name, value in row.items()} for row in flat)
 
     def write(self, path: Path) -> None:
         """Write them as CSV or JSON lines, by the file's ending; RunError if that cannot be done."""

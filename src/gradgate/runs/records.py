@@ -21,6 +21,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy, write_json
+from gradgate.places import short_name
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.tasks.metrics.per_class import ClassScores
 from gradgate.tasks.types import DEV as DEV
@@ -91,7 +92,7 @@ class ModelRecord:
     @property
     def label(self) -> str:
         """The name; for a folder the last part of its path, which does not depend on the machine."""
-        return Path(self.name).name if Path(self.name).is_absolute() else self.name
+        return short_name(self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +122,7 @@ class RunRecord:
     model: dict[str, str | int] = field(default_factory=dict)
     followed: str | None = field(default=None, metadata=_IF_GIVEN)
     language_adapters: dict[str, str] | None = field(default=None, metadata=_IF_GIVEN)
-    class_weights: dict[str, float | dict[str, float]] | None = field(default=None, metadata=_IF_GIVEN)
+    class_weights: Mapping[str, float | Mapping[str, float]] | None = field(default=None, metadata=_IF_GIVEN)
 
     @property
     def method(self) -> str:
@@ -191,7 +192,7 @@ class FileSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of a run.
+    """The cost of a run; None is what the source of an imported one does not say.
 
     Attributes:
         steps: optimizer steps done.
@@ -207,13 +208,13 @@ class Cost:
         files: of the weights; None for an adapter, or if the weights were not kept.
     """
 
-    steps: int
-    seconds_per_step: float
-    seconds_total: float
+    steps: int | None
+    seconds_per_step: float | None
+    seconds_total: float | None
     peak_memory_bytes: int | None = None
-    trainable_share: float
-    parameters: int
-    parameters_trained: int
+    trainable_share: float | None
+    parameters: int | None
+    parameters_trained: int | None
     bytes_stored: int | None = None
     device: str
     prefix_rows: dict[str, int] | None = None

@@ -79,10 +79,10 @@ class Progress:
             return None
         scores = [score for step, score in self.dev.items() if step <= until]
         if not scores:
-            first = min(self.dev, default=None)
+            first = f"first is at step {min(self.dev)}" if self.dev else "training was never scored there"
             raise DataError(
                 f"A run of {self.step} steps has no score on dev up to step {until}, where it is to be compared; its "
-                f"first is at step {first}. Evaluate every {until} steps or more often."
+                f"{first}. Evaluate every {until} steps or more often."
             )
         return max(scores) if higher else min(scores)
 

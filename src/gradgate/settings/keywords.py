@@ -229,6 +229,24 @@ class RecommendKeywords(TypedDict, total=False):
     store: Literal["auto", "delta", "model"] | None
 
 
+class ImportKeywords(TypedDict, total=False):
+    """The settings of a ``ImportSettings``; None means not passed."""
+
+    arm: str | Sequence[str] | None
+    score: str | Sequence[str] | None
+    seed: str | Sequence[str] | None
+    task: str | Sequence[str] | None
+    model: str | Sequence[str] | None
+    split: str | None
+    step: str | None
+    metric: str | None
+    rows: str | None
+    cost: str | Sequence[str] | None
+    lower_is_better: bool | None
+    reference: str | None
+    pair: str | None
+
+
 class MemoryKeywords(TypedDict, total=False):
     """The settings of a ``MemorySettings``; None means not passed."""
 

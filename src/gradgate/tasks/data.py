@@ -18,7 +18,7 @@ from gradgate.tasks.readers.files import files_of
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.tables import check_place, read_one, read_tables, read_tests
-from gradgate.tasks.types import TRAIN_AND_DEV, GenerationOptions, base_of
+from gradgate.tasks.types import LEAST_DEV, TRAIN_AND_DEV, GenerationOptions, base_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -59,10 +59,25 @@ def load_task(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> TaskDa
             *([division] if division else []),
             *reading_notes(tables),
             *examples.notes,
-            *small_dev_notes(rows),
         ),
         division=division,
     )
+
+
+def load_to_train(spec: TaskSpec) -> TaskData:
+    """Read and check every row of a task that is trained on.
+
+    Raises:
+        DataError: as ``load_task``, or a dev split of one row.
+    """
+    data = load_task(spec)
+    if len(data.dev) < LEAST_DEV:
+        raise DataError(
+            f"The dev split of the task {spec.name} has one row. Expected {LEAST_DEV} or more, as checkpoints and "
+            f"methods are selected on dev, and one row selects by chance. Add rows, or give dev_size= or split= to "
+            f"take them from train"
+        )
+    return data
 
 
 def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
@@ -169,11 +184,6 @@ def absent_notes(spec: TaskSpec) -> list[str]:
 def reading_notes(tables: dict[str, Table]) -> list[str]:
     """Return the notes on how the files of the splits were read, each once."""
     return list(dict.fromkeys(note for table in tables.values() for note in table.notes))
-
-
-def small_dev_notes(rows: dict[str, int]) -> list[str]:
-    """Return the notes on a dev split that is too small to select on; ``rows`` are counts by split."""
-    return ["dev has one row: which checkpoint it selects is chance"] if rows.get("dev") == 1 else []
 
 
 def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:

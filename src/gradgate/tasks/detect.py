@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from gradgate.tasks.readers.rows import Table, as_text, paths_in, renamed, with_
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
 from gradgate.tasks.types import KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares, default_shares
 
+_ENGLISH = "en"
 _GENERATION = KIND_INFO["generation"]
 
 
@@ -82,6 +84,25 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
 def recognise_file(file: Path, given: Given, source: str | None = None) -> TaskSpec:
     """Return a task with this train file; dev and test are taken from its rows unless they are there."""
     return _describe(file.stem, file.parent, splits_of_file(file), given, source, one_file=True)
+
+
+def named_language(file: Path, language: str | None) -> bool:
+    """Return True if the name of a file, or of its folder, ends in the code of a language."""
+    return language is not None and language in (re.split(r"[._-]", file.stem)[-1], file.parent.name)
+
+
+def check_source(source: str | None, where: str) -> None:
+    """Refuse a source language for data that name no language, as their rows would only be called otherwise.
+
+    Raises:
+        UsageError: for any but English, which such rows are taken to be in.
+    """
+    if source not in (None, _ENGLISH):
+        raise UsageError(
+            f"source={source}: nothing in {where} says that its rows are in {source}. Name its files "
+            f"train.{source}.csv and dev.{source}.csv, or describe the data in a task.yaml with `source: {source}`; or "
+            f"leave source= out"
+        )
 
 
 def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> bool:

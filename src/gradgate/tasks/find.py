@@ -8,8 +8,9 @@ from typing import Any
 
 from gradgate import sample
 from gradgate.errors import DataError, UsageError, nearest
+from gradgate.places import typed_path, typed_place
 from gradgate.tasks.catalog import at_folder, entries
-from gradgate.tasks.detect import Given, recognise_file, recognise_folder
+from gradgate.tasks.detect import Given, check_source, named_language, recognise_file, recognise_folder
 from gradgate.tasks.language_column import choose_source, languages_in
 from gradgate.tasks.languages import expand, in_languages
 from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
@@ -64,7 +65,7 @@ def find_task(
     """
     files = (_absolute(train_file), _absolute(dev_file), _absolute(test_file))
     given = Given(text, text_pair, label, kind, metric, *files, None if split is None else read_shares(split))
-    spec = _change(_find(str(name), data, given, source), given)
+    spec = _change(_find(typed_place(name), data, given, source), given)
     return spec if languages is None else in_languages(spec, languages)
 
 
@@ -90,6 +91,8 @@ def _find(name: str, data: Path | None, given: Given, source: str | None) -> Tas
     found = recognise_folder(whole, given, source) if path.is_dir() else recognise_file(whole, given, source)
     if found.language_column is not None:
         return found
+    if not found.languages and not named_language(whole, source):
+        check_source(source, str(path))
     return build_spec({**found.model_dump(), **from_source}, f"source={source} of {path}")
 
 
@@ -184,18 +187,19 @@ def _yaml_in(folder: Path) -> Path | None:
 
 
 def _existing(folder: Path) -> Path:
-    if not Path(folder).is_dir():
+    folder = typed_path(folder)
+    if not folder.is_dir():
         raise DataError(f"data={folder} is not a folder; give the one that holds the task's files")
-    return Path(folder)
+    return folder
 
 
 def _absolute(file: str | Path | None) -> str | None:
-    return None if file is None else str(Path(file).absolute())
+    return None if file is None else str(typed_path(file).absolute())
 
 
 def _beside(name: str) -> list[str]:
     """List the files and folders next to the path."""
-    folder = Path(name).expanduser().parent
+    folder = Path(name).parent
     return [str(folder / entry.name) for entry in folder.iterdir()] if folder.is_dir() else []
 
 

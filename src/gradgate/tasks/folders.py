@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.files import parse_yaml
+from gradgate.plain_yaml import parse_yaml
 from gradgate.tasks.catalog import entries
 from gradgate.tasks.languages import INDO_EUROPEAN
 from gradgate.tasks.readers.arrow import SPLITS, STATE

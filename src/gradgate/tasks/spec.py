@@ -23,7 +23,8 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from gradgate.errors import DataError, UsageError, nearest
-from gradgate.files import parse_yaml, read_bytes
+from gradgate.files import read_bytes
+from gradgate.plain_yaml import parse_yaml
 from gradgate.tasks.faults import in_words, unknown_entry
 from gradgate.tasks.forms import FORMS
 from gradgate.tasks.types import (
@@ -332,7 +333,7 @@ def _is_in_languages(spec: TaskSpec) -> bool:
 def _stay_inside(file: str, where: str) -> None:
     """Refuse a path that a task file must not name; symbolic links that the user created are followed."""
     absolute = PurePosixPath(file).is_absolute() or PureWindowsPath(file).is_absolute() or PureWindowsPath(file).drive
-    if absolute or ".." in PureWindowsPath(file).parts:
+    if absolute or file.startswith("~") or ".." in PureWindowsPath(file).parts:
         raise DataError(
             f"{where}: {file!r} leaves the task's folder. Expected a relative path without '..'; "
             "put the file into the folder, or pass it as train_file=, dev_file= or test_file="

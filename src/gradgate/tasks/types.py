@@ -210,6 +210,8 @@ def read_shares(text: str) -> Shares:
 
 TRAIN, DEV = "train", "dev"
 TRAIN_AND_DEV = (TRAIN, DEV)
+LEAST_DEV = 2
+"""Rows of dev at least, of every kind of task. Train and test need one."""
 TEST = "test"
 ORIGINAL_DEV = "original_dev"
 """The dev split of a task with test splits, if runs hold out dev rows of train and score this one."""

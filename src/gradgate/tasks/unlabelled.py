@@ -55,7 +55,7 @@ def read_text(text: str, spec: TaskSpec, source: str = STANDARD_INPUT) -> Table:
         return _lines(text, source, spec)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.jsonl"
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")  # JSON has half a surrogate pair escaped
         try:
             return replace(read_table(file, FileFormat()), source=source)
         except DataError as error:

@@ -127,8 +127,8 @@ def _by_name(head: CheckpointHead, labels: Sequence[str], wanted: str | None, mo
         return HeadPlan(tuple(places), note, len(labels))
     foreign = [name for number, name in enumerate(head.labels) if number not in found]
     absent = [name for name, place in zip(labels, places, strict=True) if place is None]
-    parts = [f"it has {_listed(foreign)}, which the task has not"] if foreign else []
-    parts += [f"the task has {_listed(absent)}, which it has not"] if absent else []
+    parts = [f"it has {_listed(foreign)}, which the task lacks"] if foreign else []
+    parts += [f"the task has {_listed(absent)}, which it lacks"] if absent else []
     what = "; ".join(parts)
     if wanted is None:
         shared = f" head='keep' keeps what both have: {_listed(sorted(set(labels) - set(absent)))}." if found else ""

@@ -10,6 +10,7 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import TRAIN, SplitScores, TaskRecord
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData, load_task
+from gradgate.tasks.data import load_to_train
 from gradgate.tasks.held_out import dev_as_test
 from gradgate.tasks.kinds.generation import Generation
 from gradgate.tasks.multitask import is_multitask
@@ -104,7 +105,7 @@ def prepare_single(config: RunConfig) -> PreparedSingleTask:
     """
     spec = find_task_of(config)
     if config.dev_size is None:
-        return prepared(load_task(spec), config)
+        return prepared(load_to_train(spec), config)
     return prepared(dev_as_test(load_task(spec, required=(TRAIN,)), config.dev_size), config)
 
 

@@ -174,7 +174,7 @@ def activation_cache_of(config: RunConfig, cache: Path, progress: RunProgress) -
         return None
     auto = config.activation_cache == "auto"
     made = ActivationCache(
-        folder=cache if auto else Path(config.activation_cache).expanduser(),
+        folder=cache if auto else Path(config.activation_cache),
         dtype=config.activation_cache_dtype,
         size=config.activation_cache_size,
         passes=2.0 if auto else 1.0,

@@ -18,6 +18,7 @@ from gradgate import hub
 from gradgate.distributed import launch
 from gradgate.errors import NonFiniteError, RunError, UsageError, nearest
 from gradgate.files import read_json, write_json
+from gradgate.replacing import replaced
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.settings.run import RunConfig
@@ -247,7 +248,8 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
             fsdp.save_whole(self.model, folder / WEIGHTS_FILE)
         elif self.args.should_save:  # else another process does
             folder.mkdir(parents=True, exist_ok=True)
-            save_model(self.model, str(folder / WEIGHTS_FILE))
+            with replaced(folder / WEIGHTS_FILE) as part:
+                save_model(self.model, str(part))
 
     def load_weights(self, folder: Path) -> None:
         """Load the weights that :meth:`save_model` wrote into the model."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import nn
 
 from gradgate.activation_cache.cache import ActivationCache, CachedForward, RowCounts
@@ -20,6 +22,8 @@ class FrozenLayers(Effect):
         cache: stores the output of the closed layers; None to compute it in every pass.
         horizon: chooses how many layers are cached; needed with a cache.
     """
+
+    on_model: ClassVar[bool] = True
 
     def __init__(
         self, model: nn.Module, layers: LayerMap, cache: ActivationCache | None = None, horizon: Horizon | None = None

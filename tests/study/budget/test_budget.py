@@ -293,6 +293,8 @@ def test_impossible_budgets_are_refused() -> None:
     late = {RunKey("a0", "t0", 0): Progress(20, {15: 0.1})}
     with pytest.raises(DataError, match=r"no score on dev up to step 10.*Evaluate every 10 steps"):
         Allocator(full_grid(8, 5), 800).verdict(late)
+    with pytest.raises(DataError, match="training was never scored there"):
+        Allocator(full_grid(8, 5), 800).verdict({RunKey("a0", "t0", 0): Progress(20, {})})
 
 
 def test_an_undecided_verdict_says_what_would_decide() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -51,6 +52,12 @@ def test_a_decisive_grid_is_found_again(clear: list[CurveRow]) -> None:
     assert (score.false_winners, score.regret, score.same_best) == (0.0, 0.0, 1.0)
     assert 0 < score.steps <= 0.1
     assert replay(curves, 0.1, repeats=3) == replay(curves, 0.1, 3)
+
+
+def test_a_grid_without_dev_has_no_replay(clear: list[CurveRow]) -> None:
+    unscored = [replace(row, dev=None) for row in clear]
+    with pytest.raises(DataError, match="None of the 100 runs has a score on dev, by which a budget compares them"):
+        as_curves(unscored)
 
 
 def test_a_whole_grid_agrees_with_itself(clear: list[CurveRow]) -> None:

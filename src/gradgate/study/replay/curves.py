@@ -37,9 +37,15 @@ def as_curves(rows: Sequence[CurveRow]) -> Curves:
     Rows of other schedules than the whole one are left out.
 
     Raises:
-        DataError: if no seed is left, a run occurs twice, or runs of one task differ in length or metric.
+        DataError: if no run has a score on dev, no seed is left, a run occurs twice, or runs of one task differ in
+            length or metric.
     """
     chosen = [row for row in rows if row.schedule == WHOLE]
+    if not any(row.dev is not None for row in chosen):
+        raise DataError(
+            f"None of the {len(rows_by_run(chosen))} runs has a score on dev, by which a budget compares them: there "
+            f"is nothing to replay. Expected runs that were scored on dev while they trained."
+        )
     found = rows_by_run(chosen)
     arms = tuple(dict.fromkeys(key.arm for key in found))
     tasks = tuple(dict.fromkeys(key.task for key in found))

@@ -9,11 +9,14 @@ from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError, RunError
+from gradgate.tasks.kinds.template_trial import why_unbounded
 from gradgate.tasks.readers.turns import ASSISTANT, RENDERED, Turn
 from gradgate.tasks.types import IGNORED, GenerationOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+_TRIED: set[str] = set()  # templates that have rendered a conversation within bounds
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,7 @@ class Rendering:
 
     def _from_template(self, row: Conversation, *, begins: bool, tokenize: bool, without: Sequence[str] = ()) -> Any:
         messages = [turn.message(without) for turn in row.turns]
+        self._try_template(messages)
         try:
             return self._tokenizer.apply_chat_template(
                 messages,
@@ -201,6 +205,22 @@ class Rendering:
                 f"{', '.join(turn.role for turn in row.turns)}; expected turns that the template takes. Correct the "
                 f"row, or say `template: none` in the task"
             ) from error
+
+    def _try_template(self, messages: list[dict[str, str]]) -> None:
+        """Refuse a template that does not end, or grows without end, before it runs in this process."""
+        try:
+            template = str(self._tokenizer.get_chat_template())
+        except ValueError:  # several templates, of which none is the default: the tokenizer says so
+            return
+        if template in _TRIED:
+            return
+        why = why_unbounded(template, messages, self._tokenizer.special_tokens_map)
+        if why is not None:
+            raise RunError(
+                f"The chat template of {self._tokenizer.name_or_path or 'the tokenizer'} {why}. Correct it, give "
+                f"another model, or say `template: none` in the task."
+            )
+        _TRIED.add(template)
 
     @cached_property
     def _joins_spaces(self) -> bool:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
+_MOST_DIGITS = 18  # of labels that are in the order of numbers
+
 
 def labels_of(data: TaskData) -> tuple[str, ...]:
     """Return the labels of a task that has some."""
@@ -166,7 +168,7 @@ def label_order(spec: TaskSpec, in_train: Iterable[str]) -> tuple[str, ...]:
     if spec.label_map is not None:
         return tuple(dict.fromkeys(spec.label_map.values()))
     labels = set(in_train)
-    if all(label.removeprefix("-").isdecimal() for label in labels):
+    if all(label.removeprefix("-").isdecimal() and len(label) <= _MOST_DIGITS for label in labels):
         return tuple(sorted(labels, key=lambda label: (int(label), label)))
     return tuple(sorted(labels))
 

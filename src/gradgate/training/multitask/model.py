@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig
 
 from gradgate.errors import RunError
+from gradgate.replacing import replaced
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData
 from gradgate.training.pretrained import load_for_task, load_pretrained, set_dropout
@@ -82,7 +83,7 @@ def load_multitask(
     fresh: set[str] = set()
     of_encoder: set[str] = set()
     for task, (kind, data) in tasks.items():
-        model, missing = load_for_task(config, kind, data, tokenizer, lambda text, task=task: note(f"{task}: {text}"))
+        model, missing = load_for_task(config, kind, data, tokenizer, _named(note, task))
         prefix = model.base_model_prefix
         base = model._modules.pop(prefix, None)
         if base is None:
@@ -113,7 +114,13 @@ def save_heads(model: MultitaskModel, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for task in model.tasks:
         tensors = {name: tensor.contiguous() for name, tensor in model.head(task).state_dict().items()}
-        save_file(tensors, folder / f"{task}.safetensors", metadata={"format": "pt"})
+        with replaced(folder / f"{task}.safetensors") as part:
+            save_file(tensors, part, metadata={"format": "pt"})
+
+
+def _named(note: Callable[[str], None], task: str) -> Callable[[str], None]:
+    """Return a function that notes what concerns one task."""
+    return lambda text: note(f"{task}: {text}")
 
 
 def _key(task: str) -> str:

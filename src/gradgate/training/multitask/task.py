@@ -15,7 +15,7 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import write_predictions
 from gradgate.runs.records import SplitScores, TaskRecord
 from gradgate.settings.run import RunConfig
-from gradgate.tasks import load_task
+from gradgate.tasks.data import load_to_train
 from gradgate.tasks.multitask import KIND, MultitaskSpec
 from gradgate.training.multitask.model import load_multitask, save_encoder, save_heads
 from gradgate.training.multitask.trainer import MEAN, MultitaskTrainer, TaskBatches
@@ -107,7 +107,7 @@ class PreparedMultitask:
 
     def __init__(self, spec: MultitaskSpec) -> None:
         self.name, self.mix = spec.name, spec.mix
-        self.tasks = {task.name: PreparedSingleTask(load_task(task)) for task in spec.tasks}
+        self.tasks = {task.name: PreparedSingleTask(load_to_train(task)) for task in spec.tasks}
         self.notes = tuple(f"{name}: {note}" for name, task in self.tasks.items() for note in task.notes)
 
     @classmethod

@@ -75,7 +75,7 @@ def flatness_table(rows: Sequence[LandscapeRow]) -> Table:
         Column(
             "distance",
             "Way",
-            "Euclidean distance from the weights before to those after, without the head",
+            "Euclidean distance from the weights before to those after",
             show=lambda row: formats.decimal(row.distance),
             raw=lambda row: row.distance,
         ),
