@@ -1,4 +1,4 @@
-"""Print the help of a command with its flags grouped by subject, and refuse a second value of a flag."""
+"""Print the help of a command with its flags grouped by subject, and refuse a second value of a flag of data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GroupedCommand(PathCommand):
         """Parse the words of a command line.
 
         Raises:
-            UsageError: a flag that takes one value, with several different ones, of which all but one would be dropped.
+            UsageError: a flag of data that takes one value, with several different ones.
         """
         if not ctx.resilient_parsing:
             _refuse_second_values(self.get_params(ctx), args)
@@ -40,7 +40,10 @@ class GroupedCommand(PathCommand):
 
 
 def _refuse_second_values(parameters: list[Any], words: list[str]) -> None:
+    """Refuse a second value of a flag of data: both may be meant. Of other flags, scripts override a first value."""
     for parameter in parameters:
+        if getattr(parameter, "rich_help_panel", None) != _DATA and parameter.opts[0] not in _COLUMNS:
+            continue
         single = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag)
         values = list(dict.fromkeys(_values(parameter.opts, words))) if single else []
         if len(values) > 1:
@@ -51,6 +54,8 @@ def _refuse_second_values(parameters: list[Any], words: list[str]) -> None:
             )
 
 
+_DATA = "data"
+_COLUMNS = ("--text", "--text-pair", "--label", "--kind", "--data", "--split", "--source")
 _ALSO = {"--text": ", or name the second text of a pair with --text-pair"}
 
 

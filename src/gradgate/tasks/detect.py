@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,13 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
 
 def recognise_file(file: Path, given: Given, source: str | None = None) -> TaskSpec:
     """Return a task with this train file; dev and test are taken from its rows unless they are there."""
+    status = file.stat()
+    return _recognised(file, given, source, (status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=16)
+def _recognised(file: Path, given: Given, source: str | None, stamp: tuple[int, int]) -> TaskSpec:
+    """Return the task of a file; commands ask several times, and reading may take seconds. ``stamp`` tells changes."""
     return _describe(file.stem, file.parent, splits_of_file(file), given, source, one_file=True)
 
 

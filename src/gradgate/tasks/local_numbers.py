@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,8 +28,10 @@ def is_local(word: str) -> bool:
 
 def are_local(words: Sequence[str]) -> bool:
     """Return True if most words are numbers, and some of these are in local writing."""
-    local = sum(map(is_local, words))
-    return local > 0 and 2 * (local + sum(_PLAIN.fullmatch(word.strip()) is not None for word in words)) > len(words)
+    counts = Counter(words)
+    local = sum(count for word, count in counts.items() if is_local(word))
+    plain = sum(count for word, count in counts.items() if _PLAIN.fullmatch(word.strip()))
+    return local > 0 and 2 * (local + plain) > len(words)
 
 
 def in_points(table: Table, column: str) -> Table:

@@ -177,12 +177,12 @@ class Shares:
         return "/".join(f"{share:g}" for share in (self.train, self.dev, self.test))
 
 
-MOST_HELD_OUT = 10_000
+MOST_HELD_OUT = 5_000
 """Rows of dev and of test that are taken from a large file unless its shares are named."""
 
 
 def default_shares(rows: int) -> Shares:
-    """Return 80/10/10, or the shares that make dev and test of 10,000 rows each in a file of more than 100,000."""
+    """Return 80/10/10, or the shares that make dev and test of 5,000 rows each in a file of more than 50,000."""
     share = min(10.0, round(100 * MOST_HELD_OUT / max(rows, 1), 4))
     return Shares(round(100 - 2 * share, 4), share, share)
 

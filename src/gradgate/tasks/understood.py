@@ -14,6 +14,7 @@ from gradgate.tasks.folders import FOUND
 from gradgate.tasks.forms import FORMS
 from gradgate.tasks.forms.base import LOOKED_AT
 from gradgate.tasks.kinds.generation import turns_of
+from gradgate.tasks.readers.file_forms import FILE_FORMS
 from gradgate.tasks.readers.files import files_of, missing, read_table, type_of
 from gradgate.tasks.readers.rows import MISSING, Table
 from gradgate.tasks.spec import TaskSpec
@@ -126,21 +127,7 @@ def _form(spec: TaskSpec) -> str:
         return rows
     kind = type_of(files[0], spec.format_of(split))
     where = spec.description if spec.description in FOUND else None
-    return ", ".join(part for part in (rows, _TYPES.get(kind, kind), where) if part)
-
-
-_TYPES = {
-    "jsonl": "JSON lines",
-    "json": "JSON",
-    "parquet": "Parquet",
-    "arrow": "Arrow",
-    "conll": "a token per line (CoNLL)",
-    "conllu": "CoNLL-U",
-    "squad": "SQuAD's JSON",
-    "fasttext": "fastText's lines",
-    "saved": "saved by datasets",
-    "folders": "a folder of texts per class",
-}
+    return ", ".join(part for part in (rows, FILE_FORMS[kind].shown, where) if part)
 
 
 def _columns(spec: TaskSpec, table: Table) -> dict[str, str]:

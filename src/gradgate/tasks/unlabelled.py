@@ -10,8 +10,8 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.data import tests_of
-from gradgate.tasks.kinds import TaskData
 from gradgate.tasks.forms import FORMS
+from gradgate.tasks.kinds import TaskData
 from gradgate.tasks.layout import laid_out
 from gradgate.tasks.readers.decoding import decode
 from gradgate.tasks.readers.files import ENDINGS, files_of, missing, read_table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gradgate.tasks.readers.rows import Table
@@ -93,8 +94,8 @@ class TaskData:
             return None
         counts: Counter[int] = Counter()
         for batch in self.train.select_columns(["label"]).iter(batch_size=10_000):
-            for cell in batch["label"]:
-                counts.update(cell if isinstance(cell, list) else (cell,))
+            cells = batch["label"]
+            counts.update(chain.from_iterable(cells) if isinstance(cells[0], list) else cells)
         return {label: counts[number] for number, label in enumerate(self.labels)}
 
 

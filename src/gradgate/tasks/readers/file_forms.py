@@ -52,7 +52,9 @@ FILE_FORMS: dict[str, FileForm] = {
 
 FOLDER_FORMS = {
     "named files": FileForm("", "`train.csv`, `dev.csv`, `test.csv`", "also with `.de` for languages"),
-    "folders of splits": FileForm("a folder per split", "`train/data.csv`, `train/pos/1.txt`", "each folder is a split"),
+    "folders of splits": FileForm(
+        "a folder per split", "`train/data.csv`, `train/pos/1.txt`", "each folder is a split"
+    ),
     "shards": FileForm(
         "shards, as data sets of the hub have them", "`data/train-00000-of-00002.parquet`", "joined, in their order"
     ),
