@@ -56,6 +56,7 @@ def test_a_training_that_raises_frees_its_model(event: str, error: type[BaseExce
 def test_a_signal_within_a_step_frees_the_model(tmp_path: Path) -> None:
     model = build("bert")
     before = weights(model)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
 
     class Interrupted(Trainer):
         def training_step(self, *args: Any, **kwargs: Any) -> Any:

@@ -131,10 +131,12 @@ def test_marks_of_checkpointing_are_in_a_copy() -> None:
 
 def test_python_copies_models_by_itself_afterwards() -> None:
     gc.collect()
-    table, model = dict(copyreg.dispatch_table), build("bert")
+    model = build("bert")
+    kinds = {type(module) for module in model.modules()}
+    table = kinds & copyreg.dispatch_table.keys()
     with Tuner(model, adamw(model), "full"), Tuner(other := build("bert"), adamw(other), "full"):
-        assert copyreg.dispatch_table != table
-    assert copyreg.dispatch_table == table
+        assert kinds <= copyreg.dispatch_table.keys()
+    assert kinds & copyreg.dispatch_table.keys() == table
 
 
 # A tuner that nobody holds.
