@@ -116,7 +116,7 @@ def _rows(spec: TaskSpec, tables: Mapping[str, Table]) -> dict[str, dict[str, in
 
 def _form(spec: TaskSpec) -> str:
     """Describe the files and the rows of a task."""
-    rows = f"{spec.form} ({FORMS[spec.form].recognised})" if spec.form else _PLAIN.get(spec.kind, "")
+    rows = spec.form or _PLAIN.get(spec.kind, "")
     if spec.kind in _PLAIN and len(spec.text_columns) > 1:
         rows = rows.replace("a text", "two texts").replace("its", "their")
     if spec.folder is None:
@@ -135,8 +135,7 @@ def _columns(spec: TaskSpec, table: Table) -> dict[str, str]:
     parts: dict[str, str] = {}
     if spec.form is not None and spec.folder is not None:
         raw = read_table(spec.folder / spec.places[TRAIN], spec.format_of(TRAIN), LOOKED_AT)
-        read = FORMS[spec.form].columns_of(raw)
-        return {name: spec.kind if name in read else "not used" for name in raw.columns}
+        return dict.fromkeys(raw.columns, "not used") | FORMS[spec.form].parts_of(raw)
     for place, name in enumerate(spec.text_columns):
         parts[name] = "text" if len(spec.text_columns) == 1 else f"text {place + 1}"
     parts[spec.label_column] = "label"
