@@ -81,15 +81,10 @@ def tasks(
 
     It shows form, columns, labels, lengths, the first rows as a model gets them, and doubts.
     """
-    from gradgate.tasks.find import find_task, task_names
-
     if task is None:
-        specs = [find_task(name) for name in task_names()]
-        if as_json:
-            print_json([spec.model_dump(mode="json", exclude_none=True) for spec in specs])
-        else:
-            console.print(tasks_table(specs))
+        _list_tasks(as_json)
         return
+    from gradgate.tasks.find import find_task
     from gradgate.tasks.multitask import find_multitask, is_multitask
     from gradgate.tasks.understood import understand  # with the kinds of tasks, which the list does without
 
@@ -107,6 +102,17 @@ def tasks(
         print_json({**rows, "understood": {"name": spec.name, "kind": spec.kind, "metric": spec.metric, **known}})
     else:
         console.print(task_shown(spec, found))
+
+
+def _list_tasks(as_json: bool) -> None:
+    """Print every named task."""
+    from gradgate.tasks.find import find_task, task_names
+
+    specs = [find_task(name) for name in task_names()]
+    if as_json:
+        print_json([spec.model_dump(mode="json", exclude_none=True) for spec in specs])
+    else:
+        console.print(tasks_table(specs))
 
 
 def tasks_table(specs: list[TaskSpec]) -> Table:
