@@ -16,7 +16,7 @@ from rich.text import Text
 from gradgate.cli.completion import tasks_named
 from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import console, print_json
-from gradgate.errors import UsageError
+from gradgate.errors import UsageError, some_of
 from gradgate.methods import MethodInfo
 from gradgate.methods import methods as catalog_of_methods
 from gradgate.places import typed_place
@@ -155,16 +155,11 @@ def _columns(columns: dict[str, str]) -> str:
     """Format columns by their part: ``message (text), queue (label); not used: id``."""
     used = [name if part == name else f"{name} ({part})" for name, part in columns.items() if part != "not used"]
     unused = [name for name, part in columns.items() if part == "not used"]
-    return ", ".join(used) + (f"; not used: {_some(unused)}" if unused else "")
+    return ", ".join(used) + (f"; not used: {some_of(unused, _SHOWN)}" if unused else "")
 
 
 def _labels(counts: dict[str, int]) -> str:
-    return _some([f"{label} {count:,}" if count else label for label, count in counts.items()])
-
-
-def _some(words: list[str]) -> str:
-    """Join words, the first of many."""
-    return ", ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")
+    return some_of([f"{label} {count:,}" if count else label for label, count in counts.items()], _SHOWN)
 
 
 def _number(value: float) -> str:
