@@ -103,7 +103,9 @@ def test_any_study_can_be_checked_under_the_labels_of_a_paper(tmp_path: Path) ->
     numbers = numbers_of_study("graddrop", read_study(write_study(tmp_path, tuple(scores), scores=scores)))
     assert numbers.stand_in
     assert "toy is none of the paper's tasks" in numbers.notes[0]
-    assert check(find_claim("G1"), numbers).state == "holds"
+    outcome = check(find_claim("G1"), numbers)
+    assert (outcome.state, outcome.findings[0].compared) == ("cannot tell", True)
+    assert outcome.findings[0].text.endswith("other data than XNLI, of which the claim is")
     assert {key.method for key in numbers.scores} == {"SFT", "GradDrop", "GradFreeze-BottomUp"}
 
 

@@ -25,6 +25,7 @@ from gradgate.papers.claims.numbers import (
     DEV_MEAN,
     LOSS_RISE,
     SCHEDULES,
+    SEARCH_SEEDS,
     SECONDS,
     SEED_SPREAD,
     TOP_DOWN,
@@ -83,15 +84,20 @@ def numbers_of(paper: str, rows: Iterable[PaperScore], stand_in: bool = False, n
     arms: dict[Key, dict[str, None]] = {}
     analyzed: dict[Path, dict[tuple[str, int], dict[str, float]]] = {}
     own = list(rows)
-    spreads: dict[Path, dict[str, dict[int, float]]] = {}
+    spreads: dict[Path, dict[str, dict[int, tuple[float, int]]]] = {}
     for row in own:
         folder = row.results.folder
         if folder not in spreads:
             spreads[folder] = seed_spreads(row.results)
         if row.arm in spreads[folder]:
-            key = Key(row.place, row.label, SEED_SPREAD)
-            scores.setdefault(key, spreads[folder][row.arm])
-            arms.setdefault(key, {})[row.arm] = None
+            searched = spreads[folder][row.arm]
+            for searched_on, by_rate in (
+                (SEED_SPREAD, {rate: spread for rate, (spread, _) in searched.items()}),
+                (SEARCH_SEEDS, {rate: float(seeds) for rate, (_, seeds) in searched.items()}),
+            ):
+                key = Key(row.place, row.label, searched_on)
+                scores.setdefault(key, by_rate)
+                arms.setdefault(key, {})[row.arm] = None
     if paper == "adaptereff":
         own += [replace(row, label=BEST_SIZE) for row in best_sizes(own)]
     for row in own:
@@ -241,15 +247,15 @@ def _scores(paper: str, row: PaperScore, cell: RunResult) -> dict[str, float]:
     return found | {name: value for name, value in course.items() if value is not None}
 
 
-def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
+def seed_spreads(results: StudyResults) -> dict[str, dict[int, tuple[float, int]]]:
     """Compute the spread of dev scores over seeds at each learning rate of a search (AdapterEff, Fig. 4).
 
     A rate counts for a label if each seed of the search has a score, so that a failed run does not narrow the spread.
     If other settings were searched too, their mean is used.
 
     Returns:
-        The study's label to the rank of the rate, from 0, to the standard deviation over the seeds: in points if the
-        metric is a share. Empty for a search with one seed.
+        The study's label to the rank of the rate, from 0, to the standard deviation over the seeds, in points if the
+        metric is a share, and their number. Empty for a search with one seed.
     """
     shown = summarize_study(results).format
     scores: dict[str, dict[float, dict[str, dict[int, float]]]] = {}
@@ -264,7 +270,10 @@ def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
         return {}
     spreads = {
         label: {
-            rates.index(rate): shown.factor * fmean(stdev(by_seed.values()) for by_seed in settings.values())
+            rates.index(rate): (
+                shown.factor * fmean(stdev(by_seed.values()) for by_seed in settings.values()),
+                len(seeds),
+            )
             for rate, settings in by_rate.items()
             if all(by_seed.keys() == seeds for by_seed in settings.values())
         }

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gradgate.errors import RunError
 from gradgate.files import in_use, read_json, remedy, write_json
-from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
+from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, ON_THE_SAMPLE, Numbers, Place
 from gradgate.papers.measured import PaperScore, numbers_of
 from gradgate.papers.planning import PlannedCell, ReproductionPlan, Scale
 from gradgate.papers.preset import Preset, TableEntry, find_preset
@@ -131,7 +131,7 @@ class Reproduction:
 
     def numbers(self) -> Numbers:
         """Return the scores under the labels of the paper."""
-        notes = [] if self.scale == "full" else ["measured on the embedded sample"]
+        notes = [] if self.scale == "full" else [ON_THE_SAMPLE]
         return numbers_of(self.preset.paper, [row.measured for row in self.rows], notes=notes)
 
 
