@@ -17,7 +17,7 @@ from gradgate.errors import RunError
 from gradgate.methods.plan_file import read_timeline
 from gradgate.methods.timeline import Timeline
 from gradgate.papers.analyzed import analyzed_quantities, schedule_correlations, tracked_quantities
-from gradgate.papers.arms import arm_labels, model_label, task_label, whole_model
+from gradgate.papers.arms import arm_labels, model_label, table_entry, task_label, whole_model
 from gradgate.papers.claims.adaptereff import BEST_SIZE
 from gradgate.papers.claims.numbers import (
     DEV_BEST,
@@ -125,7 +125,13 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     notes = [] if task else [f"{study.task.name} is none of the paper's tasks and stands in for each of them"]
     if paper == "fun" and whole_model(study):
         notes.append("the schedules open layers of the whole model here, and of adapters in the paper")
-    rows = [PaperScore(place, label, arm, results.of(arm), results) for arm, label in labels.items()]
+    split, metric = _as_in_table(paper, results)
+    if split not in (None, results.main_split):
+        notes.append(f"scored on {split}, as in the paper's table")
+    rows = [
+        PaperScore(place, label, arm, results.of(arm), results, split=split, metric=metric)
+        for arm, label in labels.items()
+    ]
     numbers = numbers_of(paper, rows, stand_in=task is None, notes=notes)
     scores, arms = dict(numbers.scores), dict(numbers.arms)
     if paper == "fun":
@@ -136,6 +142,19 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
             scores[Key(place, SCHEDULES, name)] = by_seed
             arms[Key(place, SCHEDULES, name)] = (", ".join(scheduled),)
     return replace(numbers, scores=scores, arms=arms, source=str(results.folder))
+
+
+def _as_in_table(paper: str, results: StudyResults) -> tuple[str | None, str | None]:
+    """Return the split and the metric that a paper's table prints of a task, as far as the runs have them."""
+    entry = table_entry(paper, results.study.task.name)
+    if entry is None or results.study.task.languages:
+        return None, None
+    split, metric = entry.paper_task.split, entry.metric
+    if split == ORIGINAL_DEV:  # of runs that hold out other dev rows; else it picked the checkpoints
+        split = None if results.study.settings.get("dev_size") is None else original_dev(results)
+    there = split if split == DEV or split in results.test_splits else None
+    has_metric = any(metric in cell.metrics(there or results.main_split) for cell in results.cells if cell.scores)
+    return there, metric if has_metric else None
 
 
 def best_sizes(rows: Iterable[PaperScore]) -> list[PaperScore]:

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isclose
+from statistics import fmean
 
 from gradgate.analysis.sharing import model_sizes, saved_share
 from gradgate.papers.claims.base import FAILS, HOLDS, UNKNOWN, Claim, ClaimCheck, ClaimOutcome
-from gradgate.papers.claims.numbers import PRINTED_SEED, QUALITY, SAVED, SECONDS, Lookup, Numbers, Place, kind_of
+from gradgate.papers.claims.numbers import (
+    PRINTED_SEED,
+    QUALITY,
+    SAVED,
+    SECONDS,
+    Lookup,
+    Numbers,
+    Place,
+    UnknownError,
+    kind_of,
+)
 from gradgate.papers.claims.quantities import Quantity, minus, quality, ratio
 from gradgate.papers.claims.rules import all_of, any_of, both
 from gradgate.papers.claims.thresholds import FEWEST_TASKS, above, below, counted_tasks, over_tasks
@@ -88,6 +99,17 @@ def _quality(numbers: Numbers, pairs: Pairs, method: str) -> Quantity:
     if QUALITY in numbers.on(place, method):
         return lambda score: score(place, method, QUALITY)
     return quality(pairs, method, BASELINE)
+
+
+def measured_quality(numbers: Numbers, model: str, method: str) -> float | None:
+    """Return the relative quality of a method, the mean over seeds, as the claims compare it; None if undefined."""
+    places = numbers.places(BASELINE, method, models=[model])
+    pairs = [(place, on) for place in places for on in numbers.languages(place, BASELINE, method)]
+    try:
+        by_seed = numbers.by_seed(quality(pairs, method, BASELINE)) if pairs else {}
+    except (UnknownError, ZeroDivisionError):
+        return None
+    return fmean(by_seed.values()) if by_seed else None
 
 
 def _said(model: str, task: str, what: str, pairs: Pairs) -> str:
