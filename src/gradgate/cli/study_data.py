@@ -85,10 +85,11 @@ def replay(
     """Measure how often a budget's answer agrees with a whole grid.
 
     Each repeat takes an order of the grid's seeds, the same for all arms, and spends the budget on the recorded runs in
-    this order; if there are no more orders than repeats, each is taken once. The full grid is decisive if its best arm is significantly better than every other by two-sided paired
-    t-tests of its whole runs (p < 0.05 after Holm's correction). A repeat agrees if it puts an arm first that is not
-    significantly worse than the best by these tests: of a decisive grid the best arm alone. A false winner is named if
-    the grid is not decisive, or if it is another arm than its best.
+    this order; if there are no more orders than repeats, each is taken once. The full grid is decisive if its best arm
+    is significantly better than every other by two-sided paired t-tests of its whole runs (p < 0.05 after Holm's
+    correction). A repeat agrees if it puts an arm first that is not significantly worse than the best by these tests:
+    of a decisive grid the best arm alone. A false winner is named if the grid is not decisive, or if it is another arm
+    than its best.
     """
     from rich.progress import Progress
 
