@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gradgate.study.budget.evidence import LEVEL, Look, plan_looks
-from gradgate.study.budget.full_grid import FullGrid, RunKey, Targets
-from gradgate.study.budget.judging import Compared, LookResult, judge, pairs_for, seen_by_length
+from gradgate.study.budget.full_grid import EIGHTHS, FullGrid, RunKey, Targets
+from gradgate.study.budget.judging import FEWEST_TESTED, Compared, LookResult, judge, pairs_for, seen_by_length
 from gradgate.study.budget.stages import Stage, plan_stages
 from gradgate.study.budget.standing import UNKNOWN, Observed, Standing, standing
 from gradgate.study.budget.verdict import Needed, Verdict
@@ -53,6 +53,12 @@ class Allocator:
     def looks(self) -> tuple[Look, ...]:
         """The planned tests."""
         return plan_looks(self.stages[-1], len(self.grid.steps), self.earlier_verdicts)
+
+    @property
+    def can_name_a_winner(self) -> bool:
+        """Whether the plan ends with a test: two or more pairs of whole runs."""
+        last = self.stages[-1]
+        return last.eighths == EIGHTHS[-1] and last.seeds * len(self.grid.steps) >= FEWEST_TESTED
 
     def spent(self, observed: Observed) -> int:
         """Return the optimizer steps of all runs."""

@@ -9,6 +9,9 @@ from gradgate.statistics import holm, pairs_needed
 from gradgate.study.budget.evidence import LEVEL, Deficit, Look, Noise, Table, deficits, pooled_noise
 from gradgate.study.budget.stages import Stage
 
+FEWEST_TESTED = 2
+"""The fewest pairs of whole runs that are tested."""
+
 
 @dataclass(frozen=True)
 class LookResult:
@@ -113,7 +116,7 @@ def _why_untested(last: Compared, pairs: int) -> str | None:
     if last.stage.eighths < 8:
         share = f"{last.stage.eighths / 8:g} of the schedule"
         return f"The budget ends at {share}; nothing is tested there, as the order may still change."
-    if pairs < 2:
+    if pairs < FEWEST_TESTED:
         return f"{pairs} pair{'s' * (pairs != 1)} of whole runs: too few for a test."
     return None
 
