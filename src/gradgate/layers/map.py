@@ -10,12 +10,14 @@ from typing import get_args
 
 from gradgate.errors import LayerMapError, nearest
 from gradgate.layers.names import canonical_name
-from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Tower, Unit, Weight, split
+from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Unit, Weight, split
 
 
 @dataclass(frozen=True)
 class LayerMap:
     """The groups of one model in depth order. Each parameter is in exactly one group; empty groups are left out.
+
+    Networks in which nothing can learn, such as a frozen teacher, are in no group if others can; a note names them.
 
     Iterating yields the groups, ``map["layers.3"]`` is one of them, and printing the map shows a tree. ``ties`` lists
     the names that share one tensor: the first of them is in a group. ``notes`` are sentences on what is unusual.
@@ -77,13 +79,24 @@ class LayerMap:
         return not self.frozen.issuperset(self[group].parameter_names)
 
     @property
-    def towers(self) -> dict[Tower, tuple[Group, ...]]:
+    def towers(self) -> dict[str, tuple[Group, ...]]:
         """Layers from the bottom by tower, in the order in which the towers run; empty for a model of one stack."""
-        towers: dict[Tower, tuple[Group, ...]] = {}
+        towers: dict[str, tuple[Group, ...]] = {}
         for group in self.layers:
             if group.tower:
                 towers[group.tower] = (*towers.get(group.tower, ()), group)
         return towers
+
+    @cached_property
+    def axes(self) -> tuple[tuple[Group, ...], ...]:
+        """Layers from the bottom by network: one tuple unless the model has several networks side by side.
+
+        The towers of one network, such as encoder and decoder, follow each other on its axis.
+        """
+        axes: dict[str, list[Group]] = {}
+        for group in self.layers:
+            axes.setdefault(group.network, []).append(group)
+        return tuple(map(tuple, axes.values()))
 
     @property
     def layer_count(self) -> int:
@@ -138,7 +151,7 @@ class LayerMap:
     @property
     def shared_layers(self) -> bool:
         """True if one set of weights runs at several depths, as in ALBERT."""
-        return any(group.uses > 1 for group in self.groups)
+        return any(group.uses > group.passes for group in self.groups)
 
     def group_of(self, parameter_name: str) -> Group:
         """Return the group of a parameter, by any of its names, with or without the prefixes that wrappers add.
