@@ -101,7 +101,7 @@ class GateCallback(Callback):  # type: ignore[misc]
                 steps_per_epoch=per_epoch,
                 seed=seed,
                 audit=self.audit,
-                layers=_layer_map(pl_module, self.layers),
+                layers=self.layers if isinstance(self.layers, LayerMap) else map_layers(pl_module, self.layers),
                 fisher_data=batches_of(trainer.train_dataloader, seed),
                 state=saved,
                 frozen_dropout=self.frozen_dropout,
@@ -147,21 +147,6 @@ class GateCallback(Callback):  # type: ignore[misc]
         self._restore()
         self._restore = None
         self.tuner.detach(audit=audit)
-
-
-def _layer_map(module: LightningModule, layers: LayerMap | str | None) -> LayerMap:
-    """Map the layers of a module; one without its own ``forward`` runs as its largest child does."""
-    if isinstance(layers, LayerMap):
-        return layers
-    has_forward = "forward" in vars(module) or type(module).forward is not LightningModule.forward
-    largest = max(module.children(), key=lambda part: sum(p.numel() for p in part.parameters()), default=None)
-    if has_forward or largest is None:
-        return map_layers(module, layers)
-    vars(module)["forward"] = wraps(largest.forward)(lambda *args, **kwargs: largest(*args, **kwargs))
-    try:
-        return map_layers(module, layers)
-    finally:
-        del vars(module)["forward"]
 
 
 def _steps(trainer: Trainer, module: LightningModule) -> tuple[int | None, int | None]:

@@ -14,7 +14,7 @@ from gradgate.layers.names import named_parameters, reshard, unwrap
 from gradgate.layers.networks import alone, idle_beside, in_one_whole, run_apart, with_networks
 from gradgate.layers.placement import Observed, Placement
 from gradgate.layers.probe import Trace, observe
-from gradgate.layers.stacks import block_lists, describe_lists, find_stacks, named_stacks, unmistakable_stacks
+from gradgate.layers.stacks import Stack, block_lists, describe_lists, find_stacks, named_stacks, unmistakable_stacks
 from gradgate.layers.towers import find_sections, with_projectors
 from gradgate.layers.units import Unit
 
@@ -70,6 +70,7 @@ def map_layers(
     sections = with_networks(model, find_sections(model, stacks, trace))
     sections = with_projectors(model, sections, named_parameters(model), trace)
     out: dict[str, nn.Module] = {}
+    frozen: list[Stack] = []
     # One architecture stays whole, as does a model in which nothing can learn.
     parts = in_one_whole(model, sections) and not any(s.network for s in sections)
     learn = [s for s in sections if s.stack.can_learn(learning) or layers is not None or parts]
@@ -77,7 +78,7 @@ def map_layers(
         frozen = [s.stack for s in sections if s not in learn]
         frozen += frozen_beside(model, [s.stack for s in learn], learning, trace)
         sections, out = alone(learn, frozen) if frozen else sections, left_out(model, frozen, learning)
-    return Placement(model, sections, Observed(trace, failure), out).layer_map().at(unit)
+    return Placement(model, sections, Observed(trace, failure), out, frozen).layer_map().at(unit)
 
 
 def _not_found(model: nn.Module, trace: Trace | None, failure: str, learning: Container[int]) -> LayerMapError:

@@ -8,9 +8,9 @@ from torch import nn
 
 from gradgate.layers.learning import is_frozen
 from gradgate.layers.names import canonical_name
-from gradgate.layers.networks import is_whole, whole_around
 from gradgate.layers.probe import Trace
 from gradgate.layers.stacks import ROOT, Stack, listed_blocks
+from gradgate.layers.wholes import is_whole, whole_around
 
 
 def left_out(model: nn.Module, frozen: Iterable[Stack], learning: Container[int]) -> dict[str, nn.Module]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from torch import nn
 
 from gradgate.layers.flow import new_list_mark
 from gradgate.layers.learning import is_frozen
-from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Trace, observe
 from gradgate.layers.stacks import Stack, listed_blocks, reads_no_text
 from gradgate.layers.towers import Section, by_reading
 from gradgate.layers.units import MARKS
+from gradgate.layers.wholes import is_whole, whole_around, wholes
 
 _NO_FORWARD = ("_forward_unimplemented", "LightningModule.forward")
 
@@ -86,14 +85,15 @@ def alone(sections: Sequence[Section], beside: Sequence[Stack]) -> list[Section]
 def run_apart(model: nn.Module, trace: Trace | None, learning: Container[int]) -> Trace | None:
     """Return the trace with a forward of each network that did not run and can learn; each gets an input of its own.
 
-    Without a trace, the networks run apart if there are several, or if the module has no forward of its own, as a
-    LightningModule whose training step calls its parts.
+    Without a trace, the networks run apart if there are several, frozen ones included, or if the module has no forward
+    of its own, as a LightningModule whose training step calls its parts.
     """
     without_forward = _lacks_forward(model)
-    parts = [] if is_whole(model) else [m for m in wholes(model) if not is_frozen(m, learning)]
+    every = [] if is_whole(model) else list(wholes(model))
+    parts = [module for module in every if not is_frozen(module, learning)]
     if trace is None and without_forward and not parts:
         parts = [child for child in model.children() if any(id(p) in learning for p in child.parameters())]
-    if trace is None and len(parts) < 2 and not without_forward:
+    if trace is None and len(every) < 2 and not without_forward:
         return None
     if len({reads_no_text(part) for part in parts}) > 1:  # images and text may feed each other: find_stacks places them
         return trace
@@ -124,29 +124,6 @@ def idle_beside(model: nn.Module, chosen: Sequence[Stack], learning: Container[i
     ]
 
 
-def is_whole(module: nn.Module) -> bool:
-    """Return True for a model of a class in transformers, whose stacks are parts of one architecture."""
-    base = getattr(sys.modules.get("transformers.modeling_utils"), "PreTrainedModel", None)
-    return base is not None and isinstance(module, base) and type(module).__module__.startswith("transformers.")
-
-
-def wholes(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield the outermost models of transformers in a module, each once."""
-    seen: set[nn.Module] = set()
-
-    def walk(module: nn.Module) -> Iterator[nn.Module]:
-        if module in seen:
-            return
-        seen.add(module)
-        if is_whole(module):
-            yield module
-        else:
-            for child in module.children():
-                yield from walk(child)
-
-    yield from walk(module)
-
-
 def _lacks_forward(model: nn.Module) -> bool:
     return "forward" not in vars(model) and type(model).forward.__qualname__.endswith(_NO_FORWARD)
 
@@ -159,14 +136,6 @@ def _components(stacks: Sequence[Stack]) -> list[int]:
             if not one.is_apart_from(other):
                 numbers = [numbers[j] if number == numbers[i] else number for number in numbers]
     return numbers
-
-
-def whole_around(model: nn.Module, path: str) -> str:
-    """Return the path of the outermost model of transformers around a stack; empty if there is none."""
-    parts = path.split(".")
-    modules = {canonical_name(raw): module for raw, module in model.named_modules()}
-    around = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
-    return next((p for p in around if p in modules and is_whole(modules[p])), "")
 
 
 def _names(sections: Sequence[Section], owners: Sequence[tuple[int, str]]) -> dict[tuple[int, str], str]:

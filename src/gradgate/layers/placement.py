@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
@@ -48,10 +48,16 @@ class Placement:
         sections: of the stacks whose layers are mapped.
         observed: what ran.
         frozen: modules in no group, by path: nothing in them can learn.
+        beside: the stacks in these modules.
     """
 
     def __init__(
-        self, model: nn.Module, sections: list[Section], observed: Observed, frozen: Mapping[str, nn.Module]
+        self,
+        model: nn.Module,
+        sections: list[Section],
+        observed: Observed,
+        frozen: Mapping[str, nn.Module],
+        beside: Iterable[Stack],
     ) -> None:
         self.model, self.stacks = model, [section.stack for section in sections]
         self.sections = {section.stack: section for section in sections}
@@ -76,6 +82,8 @@ class Placement:
         ]
         self.modules = {canonical_name(raw): module for raw, module in model.named_modules()}
         self.networks = networks_of(sections)
+        apart = (stack for stack in beside if all(stack.is_apart_from(other) for other in self.stacks))
+        self.beside = frozenset().union(*(stack.marks for stack in apart))
         self.unused: set[str] = set()
         self.tower_inputs: list[str] = []
 
@@ -184,6 +192,8 @@ class Placement:
 
     def _depth_at(self, name: str, time: int) -> int:
         """Return the layer that ran then; between two, the lower one unless the parameter feeds the next tower."""
+        if self.trace and self.beside & self.trace.fed.get(id(self.parameters[name]), frozenset()):
+            return len(self.layers) + 1  # it projects what a frozen network returned
         runs = [run for run in self.runs if self._in_network(name, run[2])]
         started = [run for run in runs if run[0] <= time]
         coming = runs[len(started) :]

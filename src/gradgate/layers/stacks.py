@@ -14,6 +14,7 @@ from gradgate.errors import LayerMapError, nearest
 from gradgate.layers.flow import NOTHING, Sources, declared_kinds
 from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Span, Trace, items_of
+from gradgate.layers.wholes import is_whole, wholes
 
 T = TypeVar("T")
 ROOT = "."
@@ -112,14 +113,16 @@ def find_stacks(model: nn.Module, trace: Trace, learning: Container[int]) -> lis
     too if it runs before or after and its layers are of the same kind: the second tower of an encoder-decoder. An inner
     model for images or sound that received no input has its own stack too, before those that ran. If nothing in the
     leading stack can learn, such as that of a teacher, the largest one that can and that reads nothing of it leads
-    beside it. Lists whose modules run side by side, such as heads and experts, are not layers.
+    beside it. Lists whose modules run side by side, such as heads and experts, are not layers, nor are lists of models.
 
     Args:
         model: the model that ran.
         trace: what ran.
         learning: the ``id`` of each parameter that can learn.
     """
+    networks = set() if is_whole(model) else set(wholes(model))
     lists = [stack for stack in _lists(model, trace) if stack.runs and not stack.is_side_by_side]
+    lists = [s for s in lists if networks.isdisjoint(part for layer in s.layers for part in layer.modules())]
     chosen = _chosen(lists)
     if chosen and not any(stack.can_learn(learning) for stack in chosen):
         chosen += _chosen([s for s in lists if s.can_learn(learning) and all(s.is_apart_from(o) for o in chosen)])
