@@ -19,6 +19,7 @@ except ImportError:
     ) from None
 
 from gradgate.layers import LayerMap, map_layers
+from gradgate.measure import Batches
 from gradgate.measure.batches import batches_of
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
@@ -43,6 +44,8 @@ class GateCallback(Callback):  # type: ignore[misc]
         seed: of the method's random draws; None takes the one of ``seed_everything``, or 0.
         audit: see :class:`gradgate.Tuner`.
         layers: see :class:`gradgate.Tuner`; paths begin at the LightningModule.
+        fisher_data: see :class:`gradgate.Tuner`; by default the training's batches, in an order of their own. Methods
+            that measure need it if the data are a stream, or if the model does not take the batches.
         frozen_dropout: see :class:`gradgate.Tuner`.
         lr_scale: see :class:`gradgate.Tuner`.
         master: see :class:`gradgate.Tuner`.
@@ -63,6 +66,7 @@ class GateCallback(Callback):  # type: ignore[misc]
         seed: int | None = None,
         audit: bool | None = None,
         layers: LayerMap | str | None = None,
+        fisher_data: Batches | None = None,
         frozen_dropout: bool = False,
         lr_scale: Mapping[str, float] | None = None,
         master: MasterPrecision | None = None,
@@ -71,6 +75,7 @@ class GateCallback(Callback):  # type: ignore[misc]
         self.seed = seed
         self.audit = audit
         self.layers = layers
+        self.fisher_data = fisher_data
         self.frozen_dropout = frozen_dropout
         self.lr_scale = lr_scale
         self.master = master
@@ -102,7 +107,7 @@ class GateCallback(Callback):  # type: ignore[misc]
                 seed=seed,
                 audit=self.audit,
                 layers=self.layers if isinstance(self.layers, LayerMap) else map_layers(pl_module, self.layers),
-                fisher_data=batches_of(trainer.train_dataloader, seed),
+                fisher_data=self.fisher_data or batches_of(trainer.train_dataloader, seed),
                 state=saved,
                 frozen_dropout=self.frozen_dropout,
                 lr_scale=self.lr_scale,

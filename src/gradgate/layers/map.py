@@ -22,7 +22,8 @@ class LayerMap:
     Iterating yields the groups, ``map["layers.3"]`` is one of them, and printing the map shows a tree. ``ties`` lists
     the names that share one tensor: the first of them is in a group. ``notes`` are sentences on what is unusual.
     ``weights`` describes each parameter, and ``unit`` is the size of the groups inside the layers. ``frozen`` lists the
-    names of parameters that never learn, such as a backbone under adapters; a tuner sets them.
+    names of parameters that never learn, such as a backbone under adapters; a tuner sets them. ``prompts`` lists those
+    in the head that come before the layers: PEFT's prompts, which learn as a head does.
     """
 
     model: str
@@ -32,6 +33,7 @@ class LayerMap:
     weights: Mapping[str, Weight] = field(default_factory=dict, repr=False, compare=False)
     unit: Unit = "layer"
     frozen: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    prompts: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     _group_names: dict[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ def with_networks(model: nn.Module, sections: Sequence[Section]) -> list[Section
         if len(kinds) < 2 or "" in set().union(*kinds) or sum(map(len, kinds)) > len(set().union(*kinds)):
             return list(sections)
         return [replace(s, network=str(s.tower)) for s in sections]
-    owners = [(number, whole_around(model, s.path)) for s, number in zip(sections, numbers, strict=True)]
+    owners = [(number, whole_around(model, s.stack.path)) for s, number in zip(sections, numbers, strict=True)]
     towers = {(s.tower, owner) for s, owner in zip(sections, owners, strict=True)}
     if len(set(owners)) < 2:
         return list(sections)
@@ -52,7 +52,7 @@ def with_networks(model: nn.Module, sections: Sequence[Section]) -> list[Section
 
 def in_one_whole(model: nn.Module, sections: Sequence[Section]) -> bool:
     """Return True if all stacks are in one model of transformers."""
-    around = {whole_around(model, section.path) for section in sections}
+    around = {whole_around(model, section.stack.path) for section in sections}
     return is_whole(model) or (len(around) == 1 and "" not in around)
 
 

@@ -13,7 +13,7 @@ from gradgate.layers.flow import kinds_of
 from gradgate.layers.map import LayerMap, human
 from gradgate.layers.names import canonical_name, named_parameters, tied_names
 from gradgate.layers.networks import networks_of
-from gradgate.layers.parts import parts_of
+from gradgate.layers.parts import parts_of, prompts_of
 from gradgate.layers.probe import Span, Trace
 from gradgate.layers.stacks import Stack, in_running_order
 from gradgate.layers.towers import Section
@@ -84,6 +84,7 @@ class Placement:
         self.networks = networks_of(sections)
         apart = (stack for stack in beside if all(stack.is_apart_from(other) for other in self.stacks))
         self.beside = frozenset().union(*(stack.marks for stack in apart))
+        self.prompts = prompts_of(model) & self.parameters.keys()
         self.unused: set[str] = set()
         self.tower_inputs: list[str] = []
 
@@ -113,6 +114,7 @@ class Placement:
             tuple(tie for tie in tied_names(self.model) if tie[0] in self.parameters),
             tuple(self._notes(groups)),
             self._weights({name for group in groups if group.stack for name in group.parameter_names}),
+            prompts=frozenset(self.prompts),
         )
 
     def _layers(self) -> list[_Layer]:
@@ -147,7 +149,12 @@ class Placement:
         }
 
     def _depth(self, name: str, parameter: nn.Parameter) -> int:
-        """Return where a parameter runs. Inputs of a tower that reads no tokens belong to the tower's lowest layer."""
+        """Return where a parameter runs. Inputs of a tower that reads no tokens belong to the tower's lowest layer.
+
+        A prompt that PEFT puts before the input is new, as a head is, and learns with it.
+        """
+        if name in self.prompts:
+            return len(self.layers) + 1
         depth = self._depth_by_use(name, parameter)
         section = self._section_of(name)
         if depth == 0 and section and section.has_own_input:
@@ -264,6 +271,8 @@ class Placement:
         for path, module in self.frozen.items():
             count = sum(parameter.numel() for parameter in module.parameters())
             yield f"{path} cannot learn, so it is in no group: all of its {human(count)} parameters are frozen."
+        if self.prompts:
+            yield f"A prompt that learns with the head: {_listed(sorted(self.prompts))}."
         if self.tower_inputs:
             yield f"Inputs of a later stack, counted as embeddings: {_listed(self.tower_inputs)}."
         for group in groups:

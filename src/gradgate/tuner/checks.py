@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
@@ -44,6 +45,29 @@ class OnlyTuner(Effect):
     def release(self) -> None:
         """Forget the model."""
         _ATTACHED.pop(self._model, None)
+
+
+class EmptyGroups(Effect):
+    """Warns if a method that closes some groups opens layers in which everything was frozen before."""
+
+    def __init__(self, method: Method, layers: LayerMap) -> None:
+        whole, reached = layers.at("layer"), {layers[name].layer for name in method.reaches(layers) if name in layers}
+        self._spec, self._towers = method.spec, whole.towers
+        self._empty = [g.name for g in whole.layers if g.name in reached and not whole.can_learn(g.name)]
+
+    def on_plan(self, coming: ComingStep) -> None:
+        """Warn once, when the tuner attaches; a method that opens everything, as for adapters, says nothing by it."""
+        empty, self._empty = self._empty, []
+        if not empty or not any(gate.closed for gate in coming.plan.values()):
+            return
+        learn = [tower for tower, groups in self._towers.items() if not {group.name for group in groups} <= {*empty}]
+        hint = f", or name the tower that can learn (tower={learn[0]})" if len(learn) == 1 else ""
+        warnings.warn(
+            f"{self._spec!r} opens {_runs(empty)}, in which nothing can learn: all parameters there were frozen before "
+            f"the tuner attached, and what is frozen then is never opened. Expected layers that can learn; let the "
+            f"tuner do the freezing{hint}.",
+            stacklevel=2,
+        )
 
 
 class DistributedChecks(Effect):
@@ -100,6 +124,11 @@ class FiniteGradients(Effect):
                 f"step {step.number - 1}. "
                 f"Lower the learning rate, clip gradients, or use bf16 or fp32 instead of fp16."
             )
+
+
+def _runs(names: Sequence[str]) -> str:
+    """Return names in one text, at most the first and the last three of them."""
+    return ", ".join(names) if len(names) < 7 else f"{', '.join(names[:3])} to {', '.join(names[-3:])}"
 
 
 def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers: Optimizers) -> None:

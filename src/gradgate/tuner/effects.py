@@ -14,10 +14,12 @@ from gradgate.methods.traits import Traits
 from gradgate.tuner.audit import Audit
 from gradgate.tuner.averaged_weights import AveragedWeights
 from gradgate.tuner.backward import Checkpointing, GraphLimits
-from gradgate.tuner.checks import DistributedChecks, FiniteGradients, MomentumOfAdam, reached_names
+from gradgate.tuner.batch_norms import HeldStatistics
+from gradgate.tuner.checks import DistributedChecks, EmptyGroups, FiniteGradients, MomentumOfAdam, reached_names
 from gradgate.tuner.chunked_step import ChunkedStep
 from gradgate.tuner.dropout import DropoutOff
 from gradgate.tuner.effect import Effect
+from gradgate.tuner.foreign_changes import ForeignChanges
 from gradgate.tuner.frozen_layers import FrozenLayers
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.gradient_release import GradientRelease
@@ -61,6 +63,7 @@ def effects_of_passes(trained: Trained) -> list[Effect]:
         Checkpointing(model, gating.by_group),
         *([trained.frozen_layers] if trained.frozen_layers else []),
         *([Mixing(model, traits.mixing, gating.trainable, trained.seed)] if traits.mixing else []),
+        HeldStatistics(model, {n: p for n, p in gating.parameters.items() if n not in gating.beside}),
         SwitchedAdapters(model, gating),
         *([DropoutOff(model)] if traits.dropout_off else []),
     ]
@@ -103,6 +106,9 @@ def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, releas
             f"then. Leave it out, or use another method."
         )
     return [
+        # What other code has changed is refused before a gradient is touched.
+        ForeignChanges(trained.model, gating, audited=audit),
+        EmptyGroups(method, trained.layers),
         # A plan that DDP or an optimizer cannot follow is refused before anything has changed.
         DistributedChecks(replicas),
         MomentumOfAdam(optimizers),

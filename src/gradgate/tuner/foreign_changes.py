@@ -1,0 +1,119 @@
+"""Notice what other code changes in a model while a tuner is attached: flags, and weights that it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import attrgetter, is_not
+from typing import Any
+
+from torch import nn
+
+from gradgate.distributed.shards import is_sharded
+from gradgate.errors import AttachError
+from gradgate.layers import named_parameters
+from gradgate.layers.learning import forget_learning, remember_learning
+from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
+from gradgate.tuner.gating import Gating
+from gradgate.tuner.switched_adapters import switched_parameters
+
+_FLAG = attrgetter("requires_grad")
+_NAMED = 3  # parameters named in a message
+
+
+class ForeignChanges(Effect):
+    """Refuses a step if other code set flags that the plan sets, or replaced weights that the optimizer holds.
+
+    Both are compared before each step of the optimizer, by two passes in C over the parameters and modules: tens of
+    microseconds in a model of a few hundred. Flags that PEFT opens when it switches adapters are left to
+    :class:`SwitchedAdapters`. In shards, which FSDP2 replaces in each pass, only flags are compared.
+
+    Args:
+        model: without wrappers such as DDP.
+        gating: says what is open.
+        audited: an audit compares the flags, so that only replaced weights are looked for here.
+    """
+
+    def __init__(self, model: nn.Module, gating: Gating, *, audited: bool) -> None:
+        self._model, self._gating, self._audited = model, gating, audited
+        self._names = tuple(gating.parameters)
+        self._parameters = tuple(gating.parameters.values())
+        self._expected: list[bool] = []
+        self._homes: tuple[Any, ...] = ()
+        self._keys: tuple[str, ...] = ()
+        self._values: tuple[object, ...] = ()
+
+    def attach(self) -> None:
+        """Note what can learn, and where each parameter is."""
+        remember_learning(self._model)
+        self._look()
+
+    def on_plan(self, coming: ComingStep) -> None:
+        """Note which parameters the plan opens."""
+        self._expected = [name in coming.opened for name in self._names]
+
+    def before_step(self, step: OptimizerStep) -> None:
+        """Compare flags and parameters with those of the plan.
+
+        Raises:
+            AttachError: naming what was changed.
+        """
+        if not self._audited and list(map(_FLAG, self._parameters)) != self._expected:
+            self._refuse_flags(step.number)
+        if any(map(is_not, map(dict.get, self._homes, self._keys), self._values)):
+            self._refuse_replaced(step.number)
+
+    def release(self) -> None:
+        """Forget what can learn."""
+        forget_learning(self._model)
+
+    def _look(self) -> None:
+        places = [] if any(map(is_sharded, self._parameters)) else list(_places(self._model))
+        self._homes, self._keys, self._values = zip(*places, strict=True) if places else ((), (), ())
+
+    def _refuse_flags(self, number: int) -> None:
+        each = zip(self._names, self._parameters, self._expected, strict=True)
+        changed = {name: expected for name, parameter, expected in each if parameter.requires_grad is not expected}
+        switched = {id(parameter) for parameter in switched_parameters(self._model)}
+        for opened, did in ((False, "True"), (True, "False")):
+            names = [name for name, expected in changed.items() if expected is opened]
+            names = [name for name in names if opened or id(self._gating.parameters[name]) not in switched]
+            if names:
+                state = "open" if opened else "closed"
+                raise AttachError(
+                    f"{_listed(names)} {'is' if len(names) == 1 else 'are'} {state} in step {number}, but other code "
+                    f"set requires_grad to {did} while the tuner was attached. Expected one that freezes: remove the "
+                    f"other (a callback such as BackboneFinetuning or FinetuningScheduler, model.freeze(), a loop over "
+                    f"requires_grad), or let it freeze before the tuner attaches; what is frozen then is never opened."
+                )
+
+    def _refuse_replaced(self, number: int) -> None:
+        present = {id(parameter) for parameter in self._model.parameters()}
+        lost = [name for name, p in self._gating.parameters.items() if id(p) not in present]
+        if not lost:  # a module was wrapped, or one put in place of another has the same parameters
+            self._look()
+            return
+        now = named_parameters(self._model).get(lost[0])
+        before = tuple(self._gating.parameters[lost[0]].shape)
+        shapes = "it is no longer in the model" if now is None else f"its shape was {before} and is {tuple(now.shape)}"
+        raise AttachError(
+            f"{_listed(lost)} {'was' if len(lost) == 1 else 'were'} replaced or removed before step {number}, while "
+            f"the tuner was attached ({lost[0]}: {shapes}). The optimizer has the old tensors, so the new ones would "
+            f"never learn. Expected the same tensors until detach(): resize embeddings, replace heads and tie weights "
+            f"first, then make the optimizer and the tuner."
+        )
+
+
+def _places(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, object]]:
+    """Yield where each parameter, and each module with parameters, is registered: dictionary, key and value."""
+    for module in model.modules():
+        for key, parameter in module._parameters.items():
+            if parameter is not None:
+                yield module._parameters, key, parameter
+        for key, child in module._modules.items():
+            if child is not None and next(child.parameters(), None) is not None:
+                yield module._modules, key, child
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
