@@ -54,8 +54,8 @@ class GateCallback(Callback):  # type: ignore[misc]
         tuner: the tuner of the current or latest training; None before the first.
 
     Raises:
-        AttachError: when training starts, as :class:`gradgate.Tuner` does; later, if the module calls
-            ``toggle_optimizer``, which sets ``requires_grad`` too.
+        AttachError: when training starts, as :class:`gradgate.Tuner` does, or if another callback freezes layers;
+            later, if the module calls ``toggle_optimizer``, which sets ``requires_grad`` too.
         RunError: if a checkpoint is of another method, seed or optimizer.
     """
 
@@ -86,6 +86,7 @@ class GateCallback(Callback):  # type: ignore[misc]
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Attach; if training resumes, continue from the checkpoint's state."""
+        _refuse_finetuning(trainer)
         self._detach(audit=False)  # from an interrupted training
         done: int = trainer.global_step
         state, self._state = self._state, {}
@@ -184,6 +185,17 @@ def _call_for_each_step(module: LightningModule) -> Callable[[], None]:
             put_back()
 
     return _shadow(module, "training_step", call)
+
+
+def _refuse_finetuning(trainer: Trainer) -> None:
+    """Refuse callbacks that freeze and unfreeze too, such as BackboneFinetuning and FinetuningScheduler."""
+    others = [c for c in trainer.callbacks if any(kind.__name__ == "BaseFinetuning" for kind in type(c).__mro__)]
+    if others:
+        names = " and ".join(dict.fromkeys(type(callback).__name__ for callback in others))
+        raise AttachError(
+            f"{names} freezes and unfreezes layers too, and what it froze before the training would never be opened. "
+            f"Expected one callback that does; remove {names}, or GateCallback."
+        )
 
 
 def _refuse_toggling(*_: Any, **__: Any) -> None:

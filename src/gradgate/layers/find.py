@@ -37,6 +37,11 @@ def map_layers(
     before the layers of a vision or audio tower is in its lowest layer; what runs between it and the next tower is a
     ``projector``. Empty groups are left out: a model that ends with its last layer has no ``head``.
 
+    Networks that run side by side, such as query and passage encoders, are towers with their paths as names, each with
+    a depth of its own (:attr:`LayerMap.axes`); what comes before and after their layers is in ``embeddings`` and
+    ``head``. A network that did not run gets a forward of its own. One in which nothing can learn, such as a teacher,
+    is in no group if others can. Lists of heads or experts, which run side by side, are not layers.
+
     Args:
         model: from transformers or any other module; also inside DDP, ``torch.compile`` or PEFT.
         layers: path of the ModuleList or Sequential that contains the layers, or several paths separated by commas
@@ -47,7 +52,8 @@ def map_layers(
         example: keyword arguments of ``model.forward`` for that forward; needed if they cannot be guessed.
 
     Raises:
-        LayerMapError: if the layers cannot be found, or ``layers`` or ``example`` does not fit the model.
+        LayerMapError: if the layers cannot be found or are not clear, with the paths to choose from; if ``layers`` or
+            ``example`` does not fit the model; for what is not a module.
     """
     model = unwrap(model)
     reshard(model)

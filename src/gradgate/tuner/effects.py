@@ -107,7 +107,7 @@ def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, releas
         )
     return [
         # What other code has changed is refused before a gradient is touched.
-        ForeignChanges(trained.model, gating, audited=audit),
+        ForeignChanges(trained.model, trained.layers, gating, audited=audit),
         EmptyGroups(method, trained.layers),
         # A plan that DDP or an optimizer cannot follow is refused before anything has changed.
         DistributedChecks(replicas),

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter, is_not
 from typing import Any
 
+import torch
 from torch import nn
 
 from gradgate.distributed.shards import is_sharded
 from gradgate.errors import AttachError
-from gradgate.layers import named_parameters
+from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.learning import forget_learning, remember_learning
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
@@ -29,15 +30,20 @@ class ForeignChanges(Effect):
 
     Args:
         model: without wrappers such as DDP.
+        layers: its map.
         gating: says what is open.
         audited: an audit compares the flags, so that only replaced weights are looked for here.
     """
 
-    def __init__(self, model: nn.Module, gating: Gating, *, audited: bool) -> None:
+    def __init__(self, model: nn.Module, layers: LayerMap, gating: Gating, *, audited: bool) -> None:
         self._model, self._gating, self._audited = model, gating, audited
         self._names = tuple(gating.parameters)
         self._parameters = tuple(gating.parameters.values())
         self._expected: list[bool] = []
+        # In layers nothing is resized; libraries resize tables and heads, some without another tensor.
+        inside = {name for group in layers.layers for name in group.parameter_names}
+        self._ends = {name: p for name, p in gating.parameters.items() if name not in inside and not is_sharded(p)}
+        self._shapes: list[torch.Size] = []
         self._homes: tuple[Any, ...] = ()
         self._keys: tuple[str, ...] = ()
         self._values: tuple[object, ...] = ()
@@ -45,6 +51,7 @@ class ForeignChanges(Effect):
     def attach(self) -> None:
         """Note what can learn, and where each parameter is."""
         remember_learning(self._model)
+        self._shapes = [parameter.shape for parameter in self._ends.values()]
         self._look()
 
     def on_plan(self, coming: ComingStep) -> None:
@@ -59,7 +66,8 @@ class ForeignChanges(Effect):
         """
         if not self._audited and list(map(_FLAG, self._parameters)) != self._expected:
             self._refuse_flags(step.number)
-        if any(map(is_not, map(dict.get, self._homes, self._keys), self._values)):
+        resized = [parameter.shape for parameter in self._ends.values()] != self._shapes
+        if resized or any(map(is_not, map(dict.get, self._homes, self._keys), self._values)):
             self._refuse_replaced(step.number)
 
     def release(self) -> None:
@@ -88,18 +96,20 @@ class ForeignChanges(Effect):
 
     def _refuse_replaced(self, number: int) -> None:
         present = {id(parameter) for parameter in self._model.parameters()}
-        lost = [name for name, p in self._gating.parameters.items() if id(p) not in present]
+        before = dict(zip(self._ends, self._shapes, strict=True))
+        each = self._gating.parameters.items()
+        lost = [name for name, p in each if id(p) not in present or p.shape != before.get(name, p.shape)]
         if not lost:  # a module was wrapped, or one put in place of another has the same parameters
             self._look()
             return
         now = named_parameters(self._model).get(lost[0])
-        before = tuple(self._gating.parameters[lost[0]].shape)
-        shapes = "it is no longer in the model" if now is None else f"its shape was {before} and is {tuple(now.shape)}"
+        old = tuple(before.get(lost[0], self._gating.parameters[lost[0]].shape))
+        shapes = "it is no longer in the model" if now is None else f"its shape was {old} and is {tuple(now.shape)}"
         raise AttachError(
-            f"{_listed(lost)} {'was' if len(lost) == 1 else 'were'} replaced or removed before step {number}, while "
-            f"the tuner was attached ({lost[0]}: {shapes}). The optimizer has the old tensors, so the new ones would "
-            f"never learn. Expected the same tensors until detach(): resize embeddings, replace heads and tie weights "
-            f"first, then make the optimizer and the tuner."
+            f"{_listed(lost)} {'was' if len(lost) == 1 else 'were'} replaced, resized or removed before step "
+            f"{number}, while the tuner was attached ({lost[0]}: {shapes}). The optimizer has the old tensors. "
+            f"Expected the same tensors until detach(): resize embeddings, replace heads and tie weights first, then "
+            f"make the optimizer and the tuner."
         )
 
 
