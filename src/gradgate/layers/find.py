@@ -35,12 +35,9 @@ def map_layers(
     one, but the decoder's own embeddings in ``embeddings``. Unused parameters are placed by their position in the
     model, with a note; so are all parameters if no forward can be run and one list of layers is unmistakable. What runs
     before the layers of a vision or audio tower is in its lowest layer; what runs between it and the next tower is a
-    ``projector``. Empty groups are left out: a model that ends with its last layer has no ``head``.
-
-    Networks that run side by side, such as query and passage encoders, are towers with their paths as names, each with
-    a depth of its own (:attr:`LayerMap.axes`); what comes before and after their layers is in ``embeddings`` and
-    ``head``. A network that did not run gets a forward of its own. One in which nothing can learn, such as a teacher,
-    is in no group if others can. Lists of heads or experts, which run side by side, are not layers.
+    ``projector``. Empty groups are left out. Networks side by side, such as query and passage encoders, are towers
+    named by their paths, with an axis of depth each (:attr:`LayerMap.axes`); one that the forward does not run is run
+    by itself. A network in which nothing can learn, such as a teacher, is in no group if others can.
 
     Args:
         model: from transformers or any other module; also inside DDP, ``torch.compile`` or PEFT.
@@ -52,39 +49,59 @@ def map_layers(
         example: keyword arguments of ``model.forward`` for that forward; needed if they cannot be guessed.
 
     Raises:
-        LayerMapError: if the layers cannot be found or are not clear, with the paths to choose from; if ``layers`` or
-            ``example`` does not fit the model; for what is not a module.
+        LayerMapError: if the layers cannot be found, with the paths to choose from, or ``layers`` or ``example`` does
+            not fit the model.
     """
     model = unwrap(model)
     reshard(model)
+    learning = learning_ids(model)
+    stacks, observed = _stacks(model, layers, _observed(model, example, learning), learning)
+    return _placed(model, stacks, observed, learning, chosen=layers is not None).layer_map().at(unit)
+
+
+def _observed(model: nn.Module, example: Mapping[str, Tensor] | None, learning: Container[int]) -> Observed:
+    """Run a forward of the model and, apart from it, of each network that it does not run."""
     if next(model.parameters(), None) is None:
         raise LayerMapError(f"{type(model).__name__} has no parameters to group. Expected a model with weights.")
-    learning = learning_ids(model)
     trace, failure = observe(model, example)
     trace = run_apart(model, trace, learning)
     reshard(model)
-    stacks = find_stacks(model, trace, learning) if trace and layers is None else []
+    return Observed(trace, failure)
+
+
+def _stacks(
+    model: nn.Module, layers: str | None, observed: Observed, learning: Container[int]
+) -> tuple[list[Stack], Observed]:
+    """Return the stacks of layers, and what of the forward counts for them: nothing if none of them ran in it."""
+    trace, failure = observed
     if layers is not None:
-        stacks = named_stacks(model, layers, trace)
-    elif trace and stacks:
-        stacks += idle_beside(model, stacks, learning, trace)
-    else:
-        stacks = unmistakable_stacks(model, learning)
-        if not stacks:
-            raise _not_found(model, trace, failure, learning)
-        failure, trace = "no list of layers ran in it" if trace else failure, None
-    sections = with_networks(model, find_sections(model, stacks, trace))
-    sections = with_projectors(model, sections, named_parameters(model), trace)
-    out: dict[str, nn.Module] = {}
+        return named_stacks(model, layers, trace), observed
+    stacks = find_stacks(model, trace, learning) if trace else []
+    if trace and stacks:
+        return [*stacks, *idle_beside(model, stacks, learning, trace)], observed
+    stacks = unmistakable_stacks(model, learning)
+    if not stacks:
+        raise _not_found(model, trace, failure, learning)
+    return stacks, Observed(None, "no list of layers ran in it" if trace else failure)
+
+
+def _placed(
+    model: nn.Module, stacks: list[Stack], observed: Observed, learning: Container[int], *, chosen: bool
+) -> Placement:
+    """Place all that is not in a network without anything that can learn.
+
+    One architecture stays whole, as do stacks that were chosen by hand and a model in which nothing can learn.
+    """
+    sections = with_networks(model, find_sections(model, stacks, observed.trace))
+    sections = with_projectors(model, sections, named_parameters(model), observed.trace)
+    whole = chosen or (in_one_whole(model, sections) and not any(section.network for section in sections))
+    learn = [section for section in sections if whole or section.stack.can_learn(learning)]
     frozen: list[Stack] = []
-    # One architecture stays whole, as does a model in which nothing can learn.
-    parts = in_one_whole(model, sections) and not any(s.network for s in sections)
-    learn = [s for s in sections if s.stack.can_learn(learning) or layers is not None or parts]
-    if any(s.kind != "projector" for s in learn):
-        frozen = [s.stack for s in sections if s not in learn]
-        frozen += frozen_beside(model, [s.stack for s in learn], learning, trace)
-        sections, out = alone(learn, frozen) if frozen else sections, left_out(model, frozen, learning)
-    return Placement(model, sections, Observed(trace, failure), out, frozen).layer_map().at(unit)
+    if any(section.kind != "projector" for section in learn):
+        frozen = [section.stack for section in sections if section not in learn]
+        frozen += frozen_beside(model, [section.stack for section in learn], learning, observed.trace)
+    mapped = alone(learn, frozen) if frozen else sections
+    return Placement(model, mapped, observed, left_out(model, frozen, learning), frozen)
 
 
 def _not_found(model: nn.Module, trace: Trace | None, failure: str, learning: Container[int]) -> LayerMapError:
