@@ -58,7 +58,7 @@ class EmptyGroups(Effect):
         self._empty = [g.name for g in layers_of_it if g.name in reached and not whole.can_learn(g.name)]
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Warn once, when the tuner attaches; a method that opens everything, as for adapters, says nothing by it."""
+        """Report them once, when the tuner attaches; a method that opens everything, as for adapters, says nothing by it."""
         empty, self._empty = self._empty, []
         if not empty or not any(gate.closed for gate in coming.plan.values()):
             return
