@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gradgate.errors import RunError
-from gradgate.files import digests, in_use, parse_yaml, read_bytes, read_json, write_files, write_json, write_text
+from gradgate.files import digests, in_use, read_bytes, read_json, write_files, write_json, write_text
+from gradgate.plain_yaml import parse_yaml
 
 DAMAGED = {
     "empty": b"",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gradgate.settings.base import CheckedSettings
 from gradgate.settings.compare import CompareSettings, RecommendSettings
+from gradgate.settings.imports import ImportSettings
 from gradgate.settings.memory import MemorySettings
 from gradgate.settings.run import RunConfig
 from gradgate.settings.signature import in_sections
@@ -18,6 +19,7 @@ REQUESTS: dict[str, tuple[type[CheckedSettings], frozenset[str]]] = {
     "RunKeywords": (RunConfig, frozenset({"model", "task", "method"})),
     "CompareKeywords": (CompareSettings, frozenset({"model", "task", "method"})),
     "RecommendKeywords": (RecommendSettings, frozenset({"model", "task"})),
+    "ImportKeywords": (ImportSettings, frozenset()),
     "MemoryKeywords": (
         MemorySettings,
         frozenset({"model", "method", "optim", "adapter", "language_adapters", "layers", "steps"}),
@@ -37,8 +39,11 @@ _TYPES = {
     "LrScaleField": "Mapping[str, float] | Sequence[str] | None",
     "KindName": "str",
     "Head": 'Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]',
-    "Path": "str | PathLike[str]",
+    "PathField": "str | PathLike[str] | None",
+    "PlaceField": "str",
+    "PlacesField": "str | Sequence[str]",
     "Texts": "str | Sequence[str]",
+    "Columns": "str | Sequence[str]",
     "SeedsField": "int | str | Sequence[int]",
     "SizesField": "int | str | Sequence[int | str]",
     "SearchField": "str | Sequence[str] | Mapping[str, Sequence[object]]",

@@ -1,7 +1,8 @@
 """Decide which weights of a pretrained transformer learn, and when, and measure which decision was best."""
 
-from __future__ import annotations
+from gradgate import import_path as _import_path  # noqa: F401 - before all others, whose place it decides
 
+# isort: split
 from typing import TYPE_CHECKING
 
 from gradgate.lazy import lazy_names
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from gradgate import lightning as lightning
     from gradgate.activation_cache import ActivationCache
     from gradgate.api.compare import Study, compare
+    from gradgate.api.imports import import_results
     from gradgate.api.recommend import recommend
     from gradgate.api.train import Run, train
     from gradgate.clock import Clock
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from gradgate.methods import methods as methods
     from gradgate.training.gate_callback import GateCallback
     from gradgate.training.new_tokens import new_token_rows
-    from gradgate.tuner import Tuner
+    from gradgate.tuner import Tuner, detach
 
 __version__ = "0.1.0"
 
@@ -108,8 +110,10 @@ __all__ = [
     "adapters",
     "compare",
     "deltas",
+    "detach",
     "estimate_memory",
     "gates",
+    "import_results",
     "map_layers",
     "method",
     "methods",
@@ -138,8 +142,10 @@ __getattr__, __dir__ = lazy_names(
         "adapters": "gradgate.adapters",
         "compare": "gradgate.api.compare",
         "deltas": "gradgate.deltas",
+        "detach": "gradgate.tuner",
         "estimate_memory": "gradgate.memory.request",
         "gates": "gradgate.gates",
+        "import_results": "gradgate.api.imports",
         "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
         "map_layers": "gradgate.layers",
         "new_token_rows": "gradgate.training.new_tokens",

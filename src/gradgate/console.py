@@ -13,22 +13,7 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Column, Table
 
-# Escape sequences begin with a character of C0 or C1; the others reorder or hide text, or cannot be encoded.
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_CONTROL_PICTURES = 0x2400
-_DELETE, _DELETE_PICTURE = 0x7F, "␡"
-
-
-def visible(text: str) -> str:
-    """Replace each control character by a picture, such as ``␛`` for ESC; tabs and line ends stay."""
-    return UNSAFE.sub(_picture, text)
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(_CONTROL_PICTURES + code)
-    return _DELETE_PICTURE if code == _DELETE else f"\\u{code:04x}"
+from gradgate.printable import visible
 
 
 class PlainConsole(Console):
@@ -108,11 +93,11 @@ def _shared(least: list[int], most: list[int], room: int) -> list[int]:
     return [widths[column] for column in range(len(least))]
 
 
-def _edge(stream: TextIO) -> dict[str, int]:
+def _edge(stream: TextIO | None) -> dict[str, int]:
     """Return the size of the page, if rich cannot find it."""
     asked = os.environ.get("COLUMNS", "")
     width = max(_NARROWEST, int(asked)) if asked.isdecimal() and int(asked) else None
-    if not stream.isatty():
+    if stream is None or not stream.isatty():  # None where the standard stream is closed
         return {"width": width or _UNWRAPPED}
     is_dumb = os.environ.get("TERM", "").lower() in ("dumb", "unknown")
     return {"width": width, "height": _DUMB_HEIGHT} if is_dumb and width else {}

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from gradgate.errors import DataError
 from gradgate.files import append_text, read_bytes, write_text
+from gradgate.printable import cell_text, csv_text
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+_STANDARD_OUTPUT = Path("/dev/stdout")
 Row = TypeVar("Row", bound="DataclassInstance")
 
 
@@ -45,16 +48,16 @@ class CsvRows(Generic[Row]):
         Raises:
             RunError: if it cannot be written.
         """
-        text = _csv_text([self._columns, *(asdict(row).values() for row in rows)])
-        if file.is_symlink() or (file.exists() and not file.is_file()):  # such as /dev/stdout
-            append_text(file, text)
+        text = csv_text([self._columns, *(asdict(row).values() for row in rows)])
+        if file == _STANDARD_OUTPUT:
+            sys.stdout.write(text)
         else:
             write_text(file, text)
 
     def append(self, file: Path, rows: Iterable[Row]) -> None:
         """Add rows to a file, which is created if absent; RunError if it cannot be written."""
-        text = _csv_text(asdict(row).values() for row in rows)
-        append_text(file, text if file.is_file() else _csv_text([self._columns]) + text)
+        text = csv_text(asdict(row).values() for row in rows)
+        append_text(file, text if file.is_file() else csv_text([self._columns]) + text)
 
     def read(self, file: Path) -> list[Row]:
         """Read the rows of a file.
@@ -109,7 +112,7 @@ class CsvRows(Generic[Row]):
         if len(cells) != len(header):
             raise ValueError(f"it has {len(cells)} cells; expected {len(header)}")
         optional = {field.name for field in fields(self.row) if field.default is not MISSING}
-        values = dict(zip(header, cells, strict=True))
+        values = dict(zip(header, map(cell_text, cells), strict=True))
         known = {name: cell or None for name, cell in values.items() if cell or name not in optional}
         row = adapter.validate_python(known)
         self.check(row)
@@ -121,9 +124,3 @@ def _problem(error: Exception) -> str:
         return str(error)
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}"
-
-
-def _csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_LONG_WORD = re.compile(r"\S{1000,}?(?=[.,;:)]*(?:\s|$))")
+_SHOWN = 100
+
 
 class GradgateError(Exception):
     """Base of every error that a user can correct. The command line prints it and exits with ``exit_code``.
@@ -16,6 +19,10 @@ class GradgateError(Exception):
 
     exit_code = 1
     reported_by_main = False
+
+    def __str__(self) -> str:
+        """Return the message, in which a word of a thousand characters or more is shortened."""
+        return _LONG_WORD.sub(lambda word: f"{word[0][:_SHOWN]}... ({len(word[0]):,} characters)", super().__str__())
 
 
 class UsageError(GradgateError, ValueError):

@@ -1,11 +1,10 @@
-"""Read and write files safely: atomic writes, JSON and YAML with limits, digests, and locks between processes."""
+"""Read and write files safely: atomic writes, JSON with limits, digests, and locks between processes."""
 
 from __future__ import annotations
 
 import errno
 import json
 import math
-import os
 import re
 import stat
 from collections.abc import Iterable, Mapping
@@ -14,20 +13,17 @@ from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import yaml
-
 from gradgate.errors import RunError
+from gradgate.replacing import check_inside, check_replaceable, fresh_file, is_part, sync
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
 _MOST_BYTES = 256 << 20  # of a text file; the longest contain the seconds of each step
 _LONGEST_NAME = 60  # characters of a name that is made of a text
-_MOST_LEVELS = 50  # of YAML; some releases of the C parser crash the process on values that are nested too deeply
 _WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
+_LONG_NUMBER = "integer string conversion"  # as Python says of too many digits
 _WRITABLE = "Choose a file in a writable folder, or free space on its disk."
-# The pure Python loader takes many seconds on a plan that changes at every step.
-_SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_json(path: Path, *, finite: bool = True) -> dict[str, Any]:
@@ -75,63 +71,13 @@ def parse_json(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
         value = json.loads(text, **checks)
     except RecursionError:
         raise ValueError("its values are nested too deeply; expected a few levels") from None
+    except ValueError as error:
+        if _LONG_NUMBER in str(error):
+            raise ValueError("a whole number has thousands of digits") from None
+        raise
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, got {type(value).__name__}")
     return value
-
-
-def parse_yaml(content: bytes | str) -> Any:
-    """Parse YAML of plain values: no Python tags, no repeated key in a mapping, at most 50 levels.
-
-    Raises:
-        ValueError: if it is anything else; the message says what and where, and fits after the file's name.
-    """
-    try:
-        _check_levels(content)
-        return yaml.load(content, Loader=_UniqueKeyLoader)  # derived from a safe loader
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
-    except (RecursionError, OverflowError) as error:
-        raise ValueError(f"a value cannot be read ({error}); expected plain values") from None
-
-
-def _check_levels(content: bytes | str) -> None:
-    level = 0
-    try:
-        for event in yaml.parse(content, Loader=_SAFE_LOADER):
-            if isinstance(event, yaml.CollectionStartEvent):
-                level += 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                level -= 1
-            if level > _MOST_LEVELS:
-                _refuse_levels(event.start_mark)
-    except yaml.MarkedYAMLError as error:
-        # The scanner of PyYAML 6.0.4 has its own limit, and reads ahead of the parser.
-        if "maximum nesting depth" in f"{error.context} {error.problem}":
-            _refuse_levels(error.problem_mark)
-        raise
-
-
-def _refuse_levels(mark: Any) -> NoReturn:  # a mark of the C or the Python parser; None if unknown
-    line = mark.line + 1 if mark else 0
-    raise ValueError(f"line {line}: values are nested too deeply; expected at most {_MOST_LEVELS} levels")
-
-
-class _UniqueKeyLoader(_SAFE_LOADER):  # type: ignore[misc]
-    """A loader that rejects a mapping with a repeated key, of which YAML would silently take the last."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen: dict[str, int] = {}
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
-                continue
-            line = key.start_mark.line + 1
-            if key.value in seen:
-                raise ValueError(
-                    f"line {line}: {key.value!r} is given twice, first in line {seen[key.value]}; expected it once"
-                )
-            seen[key.value] = line
-        return super().construct_mapping(node, deep)
 
 
 def remedy(path: Path) -> str:
@@ -168,34 +114,65 @@ def write_text(path: Path, text: str) -> None:
     write_files(path.parent, {path.name: text})
 
 
-def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+def write_files(folder: Path, contents: Mapping[str, str | bytes], *, inside: Path | None = None) -> None:
     """Write several files of one folder: none is replaced before all are on disk.
 
     Args:
         folder: created if absent.
         contents: by file name. Text is written as UTF-8; surrogates, which UTF-8 cannot encode, become escapes as in
             JSON and Python.
+        inside: a folder that ``folder`` belongs to, and no link may lead out of.
 
     Raises:
         RunError: if one cannot be written; then all are as they were before.
     """
-    parts = {folder / name: folder / f".{name}.part" for name in contents}
+    parts: dict[Path, Path] = {}
     path = folder
     try:
+        if inside is not None:
+            check_inside(inside, folder)
         folder.mkdir(parents=True, exist_ok=True)
-        for path, part in parts.items():
+        for path in (folder / name for name in contents):
             content = contents[path.name]
-            with part.open("wb") as file:
-                file.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())  # else a crash may leave the replaced file empty
+            parts[path] = fresh_file(path)
+            parts[path].write_bytes(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
+            sync(parts[path])
         for path, part in parts.items():
             part.replace(path)
     except (OSError, ValueError) as error:
-        for part in parts.values():
-            with suppress(OSError, ValueError):
-                part.unlink()
         raise RunError(f"Cannot write {path}: {getattr(error, 'strerror', None) or error}. {_WRITABLE}") from error
+    finally:
+        for part in parts.values():
+            with suppress(OSError):
+                part.unlink()
+
+
+def check_name(folder: Path) -> None:
+    """Refuse a folder for results whose name is not UTF-8, as the libraries that write weights do.
+
+    Raises:
+        RunError: for such a name.
+    """
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise RunError(
+            f"The name {str(folder)!r} is not UTF-8, so no weights can be written there. Give another out=."
+        ) from None
+
+
+def below(root: Path, *names: str) -> Path:
+    """Return a path below a folder.
+
+    Raises:
+        RunError: if a link leads out of the folder there.
+    """
+    place = root.joinpath(*names)
+    try:
+        check_inside(root, place)
+    except OSError as error:
+        raise RunError(f"Cannot write {place}: {error.strerror}.") from None
+    return place
 
 
 def append_text(path: Path, text: str) -> None:
@@ -205,15 +182,11 @@ def append_text(path: Path, text: str) -> None:
         RunError: if it cannot be written.
     """
     try:
+        check_replaceable(path)
         with path.open("a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise RunError(f"Cannot write {path}: {error.strerror or error}. {_WRITABLE}") from error
-
-
-def is_part(path: Path) -> bool:
-    """Return True if a file is a half-written one of :func:`write_files`."""
-    return path.name.startswith(".") and path.name.endswith(".part")
 
 
 def in_use(path: Path) -> bool:
@@ -266,11 +239,12 @@ def take_lock(path: Path, wait: float = 0) -> FileLock | None:
         The lock, to be released; None if another process, or another holder in this one, has it.
 
     Raises:
-        OSError: if the file cannot be made.
+        OSError: if the file cannot be made, or what is there is not a file.
         NoLocksError: if its file system has no locks.
     """
     from filelock import FileLock, Timeout  # takes a moment, which commands without locks need not wait for
 
+    check_replaceable(path)
     lock = FileLock(path, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire(timeout=wait, blocking=wait > 0)

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from gradgate import sample
 from gradgate.errors import RunError, nearest
+from gradgate.files import parse_json, read_bytes
+from gradgate.places import typed_path
 
+CONFIG_FILE = "config.json"
 _TIMEOUT_SECONDS = 10
+# Entries of a configuration that say how many objects are built, and the most that any model has by far.
+_MOST = {
+    re.compile(r"(num|n)(_\w+)?_(layers?|blocks?|stages?)|\w+_layers|depths?"): 2_000,
+    re.compile(r"(num|n)(_\w+)?_experts?"): 100_000,
+    re.compile(r"num_labels|id2label|label2id"): 1_000_000,
+}
 
 
 def model_source(name: str) -> str:
@@ -20,13 +31,16 @@ def model_source(name: str) -> str:
     """
     if name in sample.MODELS:
         return str(sample.MODELS[name])
-    path = Path(name).expanduser()
+    path = typed_path(name)
     if path.is_dir():
-        if not (path / "config.json").is_file():
+        if not (path / CONFIG_FILE).is_file():
             raise RunError(
                 f"{name} is a folder without config.json, so it is not a pretrained model. Expected a folder that "
                 f"save_pretrained has written."
             )
+        _check_entries(path)
+        _check_file(path / CONFIG_FILE)
+        _check_generation(path / "generation_config.json")
         return str(path)
     looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
     if looks_like_path:
@@ -37,9 +51,60 @@ def model_source(name: str) -> str:
     return name
 
 
+def check_sizes(values: Mapping[str, Any], where: object) -> None:
+    """Refuse a model whose configuration asks for far more layers, experts or labels than any has.
+
+    Args:
+        values: of a configuration of transformers, those of its parts included.
+        where: the place of the configuration, for the message.
+
+    Raises:
+        RunError: naming the entry.
+    """
+    for name, value in values.items():
+        if isinstance(value, Mapping) and name not in ("id2label", "label2id"):
+            check_sizes(value, where)
+            continue
+        for number in value if isinstance(value, list) else [value]:
+            count = len(number) if isinstance(number, Mapping) else number
+            most = next((most for names, most in _MOST.items() if names.fullmatch(str(name))), None)
+            if most is not None and isinstance(count, int) and count > most:
+                raise RunError(
+                    f"{where} says {name}: {_digits(count)}. Expected at most {most:,}; correct the configuration."
+                )
+
+
+def _digits(count: int) -> str:
+    return f"{count:,}" if count < 10**15 else "a number of more than 15 digits"
+
+
+def _check_entries(folder: Path) -> None:
+    """Refuse a folder with a pipe or a device, which a library that opens it would wait for."""
+    for path in folder.iterdir():
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise RunError(f"{path} is a pipe or a device; expected a file. Remove it, or put the model's file there.")
+
+
+def _check_file(file: Path) -> None:
+    try:
+        values = parse_json(read_bytes(file), finite=False)
+    except (OSError, ValueError):  # transformers says what is wrong with it
+        return
+    check_sizes(values, file)
+
+
+def _check_generation(file: Path) -> None:
+    """Refuse damaged settings of generation, which transformers would silently leave out."""
+    try:
+        if file.exists():
+            parse_json(read_bytes(file), finite=False)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file} is damaged: {error}. Restore a good copy, or remove it.") from None
+
+
 def nearest_model(name: str) -> str:
     """Return ``" Did you mean 'sample'?"`` if a name is near an embedded model's or a neighbouring folder's."""
-    path = Path(name).expanduser()
+    path = typed_path(name)
     folders = path.parent.iterdir() if path.parent.is_dir() else ()
     models = (str(path.parent / folder.name) for folder in folders if (folder / "config.json").is_file())
     return nearest(name, [*sample.MODELS, *models])

@@ -13,6 +13,7 @@ from gradgate.errors import AttachError, RunError, UsageError
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
     from lightning.pytorch.callbacks import GradientAccumulationScheduler
+    from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 except ImportError:
     raise UsageError(
         "gg.lightning needs Lightning, which cannot be imported here: pip install 'gradgate[lightning]'."
@@ -23,6 +24,7 @@ from gradgate.measure import Batches
 from gradgate.measure.batches import batches_of
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
+from gradgate.model_copies import put_back, replace
 from gradgate.tuner import Tuner
 from gradgate.tuner.float32_states import Float32States
 from gradgate.tuner.masters import MasterPrecision, has_masters
@@ -35,6 +37,7 @@ class GateCallback(Callback):  # type: ignore[misc]
     training step then runs as one call of the module, as under DDP, so that closed layers at the bottom run without
     dropout. With manual optimization this applies only to what the module computes by calling itself. Several
     optimizers make one step together. The state is in Lightning's checkpoints, and restored when training resumes.
+    Lightning logs :attr:`gradgate.Tuner.metrics` in each training step, and the module is free after an exception.
 
     The callback works with one device, DDP (``strategy="ddp_find_unused_parameters_true"`` for methods that close
     layers) and sharding by FSDP2 (``ModelParallelStrategy``). FSDP version 1 and DeepSpeed are rejected.
@@ -91,6 +94,8 @@ class GateCallback(Callback):  # type: ignore[misc]
         done: int = trainer.global_step
         state, self._state = self._state, {}
         saved = state if done > 0 and state else None
+        if done > 0 and saved is None:
+            _check_resumable(self.method, trainer.ckpt_path)
         states, self._optimizer_states = self._optimizer_states, []
         if saved is not None and has_masters(saved):  # on Lightning's load, torch rounded them
             for optimizer, one in zip(trainer.optimizers, states, strict=bool(states)):
@@ -125,6 +130,11 @@ class GateCallback(Callback):  # type: ignore[misc]
         if done > 0 and saved is None:
             self.tuner.resume_at(done // len(trainer.optimizers))
 
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any, **__: Any) -> None:
+        """Log the open share and the phase of the step that was just done."""
+        for name, value in self.tuner.metrics.items() if self.tuner is not None else ():
+            pl_module.log(name, value, on_step=True, on_epoch=False)
+
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Detach."""
         self._detach(audit=True)
@@ -143,7 +153,8 @@ class GateCallback(Callback):  # type: ignore[misc]
         self._state = state_dict
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Keep the optimizers' states of a checkpoint until training starts."""
+        """Keep the optimizers' states of a checkpoint until training starts, and no state of a training before."""
+        self._state = {}
         self._optimizer_states = list(checkpoint.get("optimizer_states", ()))
 
     def _detach(self, *, audit: bool) -> None:
@@ -153,6 +164,19 @@ class GateCallback(Callback):  # type: ignore[misc]
         self._restore()
         self._restore = None
         self.tuner.detach(audit=audit)
+
+
+def _check_resumable(method: Method, checkpoint: Any) -> None:
+    """Warn of a checkpoint without a state of the tuner; raise RunError if the method cannot resume without one."""
+    lacking = f"{checkpoint or 'The training before'} has no state of a tuner: it was saved without GateCallback"
+    remedy = "Resume from a checkpoint that was saved with it; or load the weights, and begin without ckpt_path."
+    needed = method.traits.needed_to_resume
+    if needed is not None:
+        raise RunError(f"{lacking}, and {method.spec!r} cannot resume without {needed}. {remedy}")
+    rank_zero_warn(
+        f"{lacking}. Training resumes with the plan of {method.spec!r} for its step, which is the training that was "
+        f"saved only if that had the same method and options, and no float32 masters. {remedy}"
+    )
 
 
 def _steps(trainer: Trainer, module: LightningModule) -> tuple[int | None, int | None]:
@@ -175,14 +199,14 @@ def _call_for_each_step(module: LightningModule) -> Callable[[], None]:
     @wraps(step)
     def call(*args: Any, **kwargs: Any) -> Any:
         def forward(*args: Any, **kwargs: Any) -> Any:
-            put_back()  # first, so that calls within the step reach the real forward
+            unshadow()  # first, so that calls within the step reach the real forward
             return step(*args, **kwargs)
 
-        put_back = _shadow(module, "forward", forward)
+        unshadow = _shadow(module, "forward", forward)
         try:
             return module(*args, **kwargs)
         finally:
-            put_back()
+            unshadow()
 
     return _shadow(module, "training_step", call)
 
@@ -207,12 +231,10 @@ def _refuse_toggling(*_: Any, **__: Any) -> None:
 
 def _shadow(module: LightningModule, name: str, by: Callable[..., Any]) -> Callable[[], None]:
     """Shadow a module's method by an attribute; return the function that undoes it, which may be called repeatedly."""
-    before = {name: vars(module)[name]} if name in vars(module) else {}
 
-    def put_back() -> None:
+    def undo() -> None:
         if vars(module).get(name) is by:
-            del vars(module)[name]
-            vars(module).update(before)
+            put_back(module, name)
 
-    vars(module)[name] = by
-    return put_back
+    replace(module, name, by)
+    return undo

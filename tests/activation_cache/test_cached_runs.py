@@ -153,6 +153,7 @@ def trainer_losses(model: Any, gate: GateCallback, folder: Path) -> list[float]:
     return [line["loss"] for line in trainer.state.log_history if "loss" in line]
 
 
+@pytest.mark.filterwarnings("ignore:gradient_accumulation_steps")
 def test_a_callback_gives_any_trainer_the_cache(tmp_path: Path) -> None:
     plain = GateCallback("lpft:every=9")
     cached = GateCallback("lpft:every=9", activation_cache=tmp_path / "cache")

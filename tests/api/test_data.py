@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gradgate.api.data import model_name, task_name
@@ -92,3 +95,60 @@ def test_one_value_or_several() -> None:
     assert several(("full", "head")) == ["full", "head"]
     assert several(ROWS) == [ROWS]
     assert several(8) == [8]
+
+
+TEXTS = [f"text {row}" for row in range(4)]
+HUGE = 10**30
+
+
+def frame(**columns: Any) -> Any:
+    return pd.DataFrame({"text": TEXTS, **columns})
+
+
+ODD: dict[str, tuple[Callable[[], Any], str]] = {
+    "mixed types": (
+        lambda: frame(label=[1, "a", 2, "b"]),
+        r"'label' has values of several types: int \(row 0: 1\)",
+    ),
+    "a name twice": (lambda: pd.DataFrame([[1, 2]], columns=["text", "text"]), "two columns called 'text'"),
+    "a number and its text": (lambda: pd.DataFrame([[1, 2]], columns=[0, "0"]), "two columns called '0'"),
+    "no name": (lambda: pd.DataFrame({None: TEXTS}), "a column without a name"),
+    "complex": (lambda: frame(label=[1j] * 4), "'label' has values of type complex"),
+    "sparse": (lambda: frame(label=pd.arrays.SparseArray([0, 1] * 2)), "'label' is sparse"),
+    "huge": (lambda: frame(label=[1, 2, 3, HUGE]), "'label' has a whole number beyond 64 bits in row 3"),
+    "ragged": (lambda: frame(label=[[1], ["a"], [2], [3]]), "'label' has a list in each row, whose values are not of"),
+    "lists and numbers": (lambda: frame(label=[[1], 2, 3, 4]), r"'label' has values of several types: list"),
+    "matrices": (lambda: frame(label=[np.zeros((2, 2))] * 4), "'label' has a ndarray in each row"),
+    "objects": (lambda: frame(label=[object()] * 4), "'label' has values of type object"),
+    "long floats": (lambda: frame(label=np.arange(4, dtype="longdouble")), "'label' has values of type"),
+    "half a pair": (lambda: [{"text": "a\ud800"}], r"'text' has half a surrogate pair in row 0"),
+    "half a pair in a name": (lambda: [{"\ud800": "a"}], "has half a surrogate pair in its name"),
+    "huge in dicts": (lambda: [{"text": "a", "label": -HUGE}], "beyond 64 bits in row 0"),
+    "complex in dicts": (lambda: [{"text": "a", "label": 1j}], "'label' has values of type complex"),
+    "empty dicts": (lambda: [{}, {}], "2 rows without a column"),
+    "two names of a table": (lambda: pa.table([TEXTS, TEXTS], names=["text", "text"]), "two columns called 'text'"),
+    "two dev splits": (
+        lambda: {"train": [{"text": "a"}], "dev": [{"text": "a"}], "validation": [{"text": "b"}]},
+        "two splits that are dev",
+    ),
+    "a stream": (
+        lambda: datasets.IterableDataset.from_generator(lambda: iter([{"text": "a"}])),
+        "task is a IterableDataset; expected",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), ODD.values(), ids=ODD)
+def test_an_odd_column_is_named(tmp_path: Path, make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        task_name(make(), tmp_path / "out")
+    assert "Conversion failed" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_values_and_categories_are_written(tmp_path: Path) -> None:
+    rows = frame(label=pd.Categorical(["a", "b", None, "a"]), score=[0.5, None, 1.0, float("nan")])
+    name = task_name(rows, tmp_path / "x")
+    table = pq.read_table(str(name))
+    assert table.column("label").to_pylist() == ["a", "b", None, "a"]
+    assert table.column("score").to_pylist() == [0.5, None, 1.0, None]

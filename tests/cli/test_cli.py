@@ -79,14 +79,16 @@ def test_methods_are_listed_with_options_and_papers(command: Command) -> None:
 def test_tasks_are_listed_and_one_is_counted(command: Command, tiny_task: Path) -> None:
     assert "citation_intent" in command("tasks").out
     assert {"sample", "sst2", "stsb"} <= {record["name"] for record in json.loads(command("tasks", "--json").out)}
-    assert json.loads(command("tasks", str(tiny_task), "--json").out) == {
+    found = json.loads(command("tasks", str(tiny_task), "--json").out)
+    assert found.pop("understood")["kind"] == "classification"
+    assert found == {
         "train": {"en": 80},
         "dev": {"en": 30},
         "test": {"en": 30},
     }
     shown = command("tasks", str(tiny_task)).out
     assert "classification, selected by accuracy" in shown
-    assert "labels: bad, good" in shown
+    assert "labels: bad 32, good 48" in shown
     assert "dev" not in shown.splitlines()[-1]
 
 
@@ -105,7 +107,9 @@ def test_a_named_task_is_read_from_a_folder(command: Command, tmp_path: Path) ->
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     said = command("tasks", "sst2", "--data", str(tmp_path), "--json")
-    assert (said.code, json.loads(said.out)) == (0, {"train": {"en": 6}, "dev": {"en": 6}, "test": {"en": 6}})
+    found = json.loads(said.out)
+    assert found.pop("understood")["name"] == "sst2"
+    assert (said.code, found) == (0, {"train": {"en": 6}, "dev": {"en": 6}, "test": {"en": 6}})
 
 
 def test_a_plan_is_drawn(command: Command, tiny_model: Path) -> None:

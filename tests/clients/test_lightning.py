@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -183,7 +185,10 @@ def test_a_checkpoint_without_a_gate_resumes_by_its_step(tmp_path: Path) -> None
     checkpoint = torch.load(tmp_path / "step=3.ckpt", weights_only=True)
     del checkpoint["callbacks"]["GateCallback"]
     torch.save(checkpoint, tmp_path / "plain.ckpt")
-    opened = fit(Called(), gate, resume=tmp_path / "plain.ckpt")
+    with pytest.warns(
+        UserWarning, match=r"plain\.ckpt has no state of a tuner.*resumes with the plan of 'gradual:every=2'"
+    ):
+        opened = fit(Called(), gate, resume=tmp_path / "plain.ckpt")
     assert {done: len(groups) for done, groups in opened.items()} == {3: 5, 4: 5, 5: 5}
     assert gate.tuner.clock.step == STEPS
 
@@ -217,18 +222,60 @@ def test_toggling_optimizers_is_refused() -> None:
     assert "toggle_optimizer" not in vars(module)
 
 
-def test_a_training_that_breaks_off_leaves_the_module_as_it_was() -> None:
-    class Breaks(lightning.Callback):
-        def on_train_batch_end(self, *_: Any) -> None:
-            raise ValueError("enough")
+@pytest.mark.parametrize("event", ["on_train_start", "on_train_batch_start", "on_train_batch_end", "on_train_end"])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_training_that_raises_frees_its_module(event: str, error: type[BaseException]) -> None:
+    def raise_error(*_: Any) -> None:
+        raise error("enough")
 
     module, gate = Module(), gated("freeze:layers=2")
-    with pytest.raises(ValueError, match="enough"):
-        fit(module, gate, Breaks())
+    breaks = lightning.Callback()
+    setattr(breaks, event, raise_error)
+    with pytest.raises((ValueError, SystemExit)):
+        fit(module, gate, breaks)
     assert all(p.requires_grad for p in module.parameters())
-    assert "training_step" not in vars(module)
+    assert not {"training_step", "toggle_optimizer"} & set(vars(module))
     fit(module, gate)  # and the same gate trains again
     assert gate.tuner.clock.step == STEPS
+
+
+def test_a_state_of_a_training_before_is_not_taken(tmp_path: Path) -> None:
+    """The checkpoint has no state; the callback has one of another training."""
+    gate = gated("mixout:p=0.5")
+    fit(Called(), gate)
+    fit(Called(), gated("full"), saving(tmp_path), enable_checkpointing=True)
+    checkpoint = torch.load(tmp_path / "step=3.ckpt", weights_only=True)
+    del checkpoint["callbacks"]["GateCallback"]
+    torch.save(checkpoint, tmp_path / "plain.ckpt")
+    with pytest.raises(RunError, match=r"plain\.ckpt has no state of a tuner.*without the weights that it began with"):
+        fit(Called(), gate, resume=tmp_path / "plain.ckpt")
+
+
+def test_a_module_is_copied_without_the_gate() -> None:
+    copies = []
+
+    class Copies(lightning.Callback):
+        def on_train_batch_end(self, trainer: Any, module: Any, *_: Any) -> None:
+            copies.append(copy.deepcopy(module))
+
+    module = Module()
+    fit(module, gated("freeze:layers=2"), Copies(), max_epochs=1)
+    for copied in copies:
+        assert all(p.requires_grad for p in copied.parameters())
+        assert not {"training_step", "toggle_optimizer", "forward"} & set(vars(copied))
+    assert len(copies) == 3
+
+
+def test_loggers_get_share_and_phase(tmp_path: Path) -> None:
+    logger = lightning.loggers.CSVLogger(tmp_path, version=0)
+    gate = gated("gradual:every=2")
+    fit(Module(), gate, logger=logger, log_every_n_steps=1, accumulate_grad_batches=1)
+    with (tmp_path / "lightning_logs/version_0/metrics.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    shares = [float(line["gradgate/open_share"]) for line in lines]
+    assert [float(line["gradgate/phase"]) for line in lines] == [1, 2, 2, 3, 3, 3]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
 
 
 def test_methods_that_count_epochs_need_to_know_when_an_epoch_ends() -> None:

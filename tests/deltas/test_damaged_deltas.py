@@ -215,6 +215,17 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, base: Path, delta: Path, mon
     assert files(tmp_path) == before
 
 
+def test_folders_of_people_survive_an_apply(tmp_path: Path, base: Path, delta: Path) -> None:
+    for name in (".out.part", "other/.v.part", "locked"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "my.lock").touch()
+    deltas.apply(delta, base, tmp_path / "out")
+    for name in ("other", "locked"):
+        with pytest.raises(DeltaError, match="is not empty"):
+            deltas.apply(delta, base, tmp_path / name)
+    assert len(list(tmp_path.rglob("my.lock"))) == 3
+
+
 KILLED = """
 import os, signal, sys
 from gradgate import deltas
@@ -233,7 +244,6 @@ def test_a_kill_in_mid_write_leaves_nothing_that_looks_finished(tmp_path: Path, 
     done = subprocess.run([sys.executable, "-c", KILLED, str(delta), str(base), str(tmp_path / "out")])
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "out").exists()
-    assert (tmp_path / ".out.part").is_dir()
+    assert [path.is_dir() for path in tmp_path.glob(".out.*.part")] == [True]
     deltas.apply(delta, base, tmp_path / "out")
     assert (tmp_path / "out/model.safetensors").is_file()
-    assert not (tmp_path / ".out.part").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,4 +56,13 @@ def test_without_single_weights_there_is_nothing_to_export(tmp_path: Path, tiny_
     file = deltas.create(model, tiny_model, tmp_path / "d.safetensors")
     with pytest.raises(DeltaError, match="No linear layer"):
         deltas.export(file, None, tmp_path / "peft")
+    assert not (tmp_path / "peft").exists()
+
+
+def test_a_delta_of_another_class_is_refused(tmp_path: Path, tiny_model: Path) -> None:
+    made = deltas.create(sparse_model(tiny_model, 0.02), tiny_model, tmp_path / "d.safetensors")
+    config = json.loads(made.origin.files["config.json"]) | {"architectures": ["BertForMaskedLM"]}
+    other = replace(made, origin=replace(made.origin, files={"config.json": json.dumps(config)}))
+    with pytest.raises(DeltaError, match="which is in no module"):
+        deltas.export(other, None, tmp_path / "peft")
     assert not (tmp_path / "peft").exists()

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from gradgate.errors import StoreError
-from gradgate.study.workers import store as stores
+from gradgate.study.workers import store_errors
 from gradgate.study.workers.store import open_store
 
 
 def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("psycopg")
-    monkeypatch.setattr(stores, "_CONNECT_SECONDS", 1)
+    monkeypatch.setattr(store_errors, "CONNECT_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(StoreError, match=r"did not answer within 1 s .*Check the address"):

@@ -13,12 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gradgate.errors import DataError, GradgateError
+from gradgate.errors import DataError, GradgateError, UsageError
+from gradgate.settings.run import make_config
 from gradgate.tasks import count_rows, find_task, label_names, load_task
+from gradgate.tasks.data import load_to_train
 from gradgate.tasks.multitask import find_multitask, is_multitask
 from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.tables import read_tables
 from gradgate.tasks.types import FileFormat
+from gradgate.training.named_tasks import check_tasks
 
 ROWS = "text,label\n" + "".join(f"words of row {row},{'ab'[row % 2]}\n" for row in range(20))
 SCORES = "text,score\n" + "".join(f"words of row {row},{row / 7:.2f}\n" for row in range(30))
@@ -78,8 +81,8 @@ DESCRIPTIONS: dict[str, tuple[Files, str]] = {
 }
 CONTENTS: dict[str, tuple[Files, str]] = {
     "gzip": ({"t.csv": gzip.compress(ROWS.encode())}, r"t\.csv is compressed by gzip.*gunzip"),
-    "a spreadsheet": ({"t.csv": b"PK\x03\x04rest"}, r"t\.csv is a zip archive or a spreadsheet.*save the sheet as CSV"),
-    "UTF-16": ({"t.csv": ROWS.encode("utf-16")}, r"t\.csv:1 is not UTF-8.*iconv -f utf-16 -t utf-8"),
+    "a spreadsheet": ({"t.csv": b"PK\x03\x04rest"}, r"t\.csv is a zip archive; unpack it"),
+    "UTF-16 without a mark": ({"t.csv": ROWS.encode("utf-16-le")}, r"t\.csv is a binary file, or UTF-16 without"),
     "null bytes": ({"t.csv": ROWS.replace("row 3", "row\x003")}, r"t\.csv:5.*(holds a null character|contains NUL)"),
     "null characters": (
         {"t.jsonl": "".join(json.dumps({"text": f"row\0{n}", "label": n % 2}) + "\n" for n in range(20))},
@@ -91,13 +94,16 @@ CONTENTS: dict[str, tuple[Files, str]] = {
         r"t\.jsonl:5: the label is nan, which stands for a missing number",
     ),
     "a huge score": ({"t.csv": SCORES + "more words,1e300\n"}, r"t\.csv:32: the score '1e300' is too large"),
-    "lists of labels": ({"t.jsonl": labelled([1], [2], [3])}, r"t\.jsonl:\d+: the label is list, expected text"),
+    "objects as labels": (
+        {"t.jsonl": labelled({"a": 1}, {"a": 1}, {"a": 2})},
+        r"t\.jsonl:\d+: the label is dict .*expected text or a number",
+    ),
     **{
         f"{cell} among scores": (
             {"t.csv": SCORES + f'more words,"{cell}"\n'},
             rf"t\.csv:32: 'score' is '{cell}', and 30 of 31 rows have numbers there\. Expected a finite number",
         )
-        for cell in ("nan", "inf", "1e400", "abc", "1,5", "n/a")
+        for cell in ("nan", "inf", "1e400", "abc", "n/a")
     },
 }
 
@@ -122,9 +128,31 @@ def test_a_link_to_nothing_is_not_an_absent_split(tmp_path: Path) -> None:
         find_task(tmp_path)
 
 
-def test_one_row_of_dev_is_said(tmp_path: Path) -> None:
-    put(tmp_path, {"train.csv": ROWS, "dev.csv": "text,label\none row,a\n"})
-    assert "dev has one row: which checkpoint it selects is chance" in load_task(find_task(tmp_path)).notes
+ONE_ROW = {
+    "classification": ("text,label", ["good,a", "bad,b"], ""),
+    "regression": ("text,label", ["good,1", "bad,2"], ""),
+    "ranking": ("query,text,grade", ["q,good,1", "q,bad,0"], "text: [query, text]\nlabel: grade\n"),
+    "generation": ("prompt,response", ["a,good", "b,bad"], ""),
+}
+
+
+@pytest.mark.parametrize("kind", ONE_ROW)
+def test_one_row_of_dev_is_refused(tmp_path: Path, kind: str) -> None:
+    header, rows, described = ONE_ROW[kind]
+    whole, one = ("\n".join([header, *some, ""]) for some in (rows, rows[:1]))
+    splits = "files: {train: train.csv, dev: dev.csv, test: test.csv}\n"
+    described = f"kind: {kind}\n{described}{splits}"
+    put(tmp_path, {"train.csv": whole, "dev.csv": one, "test.csv": one, "task.yaml": described})
+    with pytest.raises(DataError, match=r"dev split of the task .* has one row\. Expected 2 or more"):
+        load_to_train(find_task(tmp_path))
+    (tmp_path / "dev.csv").write_text(whole)
+    assert load_to_train(find_task(tmp_path)).rows["test"] == 1
+
+
+def test_one_row_held_out_is_refused(tmp_path: Path) -> None:
+    put(tmp_path, {"train.csv": ROWS, "dev.csv": ROWS})
+    with pytest.raises(UsageError, match=r"dev_size=1: one row selects by chance\. Expected 2 or more"):
+        check_tasks(make_config(task=str(tmp_path), dev_size=1))
 
 
 def test_several_tasks_cannot_hold_themselves(tmp_path: Path) -> None:
@@ -145,7 +173,9 @@ def test_several_tasks_cannot_hold_themselves(tmp_path: Path) -> None:
         ("one file", "zh", r"source=zh: the task .* is in en, de; give one of these"),
         ("xnli", "xx", r"source=xx: the task xnli is in en, .*zh; give one of these"),
         ("cola", "de", r"source=de: the task cola is in en; give one of these"),
-        ("own", "a/b", r"source: String should match"),
+        ("own", "a/b", r"source=a/b: nothing in .* says that its rows are in a/b"),
+        ("own", "zh", r"source=zh: nothing in .*t\.csv says that its rows are in zh\. Name its files train\.zh\.csv"),
+        ("folder", "zh", r"source=zh: nothing in .* says that its rows are in zh\."),
     ],
 )
 def test_a_source_without_data_of_its_own_is_refused(task: str, source: str, message: str, tmp_path: Path) -> None:
@@ -154,6 +184,9 @@ def test_a_source_without_data_of_its_own_is_refused(task: str, source: str, mes
         name = put(tmp_path, task_file(f'languages: [en, de]\n{SPLITS}, test: "{{language}}.csv"}}\n'))
     elif task == "own":
         name = put(tmp_path, {"t.csv": ROWS})
+    elif task == "folder":
+        put(tmp_path, {"train.csv": ROWS, "dev.csv": ROWS})
+        name = tmp_path
     with pytest.raises(GradgateError, match=message):
         find_task(name, source=source)
 

@@ -88,7 +88,7 @@ def test_what_a_tool_cannot_say_is_refused(selector: str, tool: str, message: st
         ("a: [", "is not a configuration"),
         ("base_model: x", "has unfrozen_parameters=None; expected a list"),
         ("unfrozen_parameters: []", r"has unfrozen_parameters=\[\]"),
-        ("unfrozen_parameters: ['(']", r"'\(' is not a regular expression"),
+        ("unfrozen_parameters: ['(']", r"'\(' is not a valid regular expression"),
         (
             "unfrozen_parameters: [lm_haed]",
             r"'lm_haed' matches no parameter .*Did you mean 'lm_head",

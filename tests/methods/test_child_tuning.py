@@ -128,7 +128,7 @@ def test_resumes_in_trainer_with_the_choice_it_made(tmp_path: Path) -> None:
     assert_same_weights(unbroken, resumed)
     (checkpoint / "gradgate.safetensors").unlink()
     (checkpoint / "gradgate.json").unlink()
-    with pytest.raises(RunError, match="needs what it measured"):
+    with pytest.raises(RunError, match="cannot resume without what it measured"):
         trainer_of(build("bert"), tmp_path, GateCallback(text)).train(resume_from_checkpoint=str(checkpoint))
 
 

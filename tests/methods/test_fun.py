@@ -255,6 +255,7 @@ def test_a_trainer_that_measures_ends_as_one_that_is_given_the_order(options: st
     assert_same_weights(measured, given)
 
 
+@pytest.mark.filterwarnings("ignore:gradient_accumulation_steps")
 def test_a_trainer_that_accumulates_is_not_disturbed(tmp_path: Path) -> None:
     measured, memory = trained("fun:every=2,batches=2", tmp_path, gradient_accumulation_steps=2)
     given, _ = trained(

@@ -161,3 +161,15 @@ def test_closed_ends_leave_a_task_s_head_open_and_close_an_output_layer_over_tok
 def test_options_of_draws_out_of_range_are_refused(option: str) -> None:
     with pytest.raises(MethodError, match=option.partition("=")[0]):
         read_method(f"lisa:{option}")
+
+
+@pytest.mark.parametrize(("text", "most"), [("lisa:layers=1,every=1", 1), ("lisa:layers=1,every=1,state=keep", 3)])
+def test_closed_layers_store_no_state_by_default(text: str, most: int) -> None:
+    model = build("bert")
+    optimizer, layers = adamw(model), map_layers(model)
+    stored = []
+    with Tuner(model, optimizer, text, total_steps=12, seed=1, layers=layers):
+        for number in range(12):
+            step(model, optimizer, number)
+            stored.append({layers.group_of(n).name for n, p in model.named_parameters() if optimizer.state.get(p)})
+    assert max(len(names - {"embeddings", "head"}) for names in stored) == most

@@ -12,11 +12,12 @@ from gradgate.errors import DataError, RunError
 from gradgate.papers.check import check_studies, numbers_in, record_studies
 from gradgate.papers.claims.numbers import Key, Numbers, Place
 from gradgate.papers.recorded import read_numbers, write_numbers
+from gradgate.printable import visible
 from support.study_folder import write_study
 
 PLACE = Place("mBERT", "XNLI", "1000")
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r"), min_size=1)
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1).map(visible)  # control characters become pictures
 
 
 @pytest.fixture

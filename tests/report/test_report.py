@@ -83,7 +83,17 @@ def test_every_file_is_written_and_named(plain):
     assert written.html == folder / "report.html"
     expected = {
         f"{table}.{kind}"
-        for table in ("main", "statistics", "seeds", "metrics", "evaluations", "curves", "losses", "timeline")
+        for table in (
+            "main",
+            "verdicts",
+            "statistics",
+            "seeds",
+            "metrics",
+            "evaluations",
+            "curves",
+            "losses",
+            "timeline",
+        )
         for kind in ("csv", "md", "tex")
     }
     assert {path.name for path in written.tables} == expected
@@ -255,7 +265,7 @@ def test_links_of_the_page_lead_to_files(tmp_path):
     assert inside == {"table-main", "table-curves", "table-timeline"}
     assert inside <= set(Page(html).ids)
     files = [link for link in links if not link.startswith("#")]
-    assert len(files) == 8 * 3 + 4 * 2 + 3  # of three more tables, the CSV files
+    assert len(files) == 8 * 3 + 4 * 2 + 4  # of four more tables, the CSV files
     assert all((tmp_path / link).is_file() for link in files)
 
 

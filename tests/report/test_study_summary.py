@@ -43,7 +43,7 @@ def test_the_answer_names_the_best_with_its_evidence(tmp_path):
     found = findings(tmp_path, scores={"full": FULL, "gradual:every=40": GRADUAL})
     assert verdict(found) == (
         "gradual:every=40 scored highest on test: 72.3 ± 2.1 macro-F1 (3 seeds), +2.3 over full "
-        "(95% CI +0.9 to +3.8, p = 0.020): significantly different."
+        "(95% CI +0.9 to +3.8, p = 0.020): better than full."
     )
     assert cautions(found) == ["3 seeds: only very large differences can be detected."]
 
@@ -51,7 +51,7 @@ def test_the_answer_names_the_best_with_its_evidence(tmp_path):
 def test_a_correction_can_take_the_answer_back(tmp_path):
     scores = {"full": FULL, "gradual:every=40": GRADUAL, "head": [0.5, 0.7, 0.8], "bitfit": [0.5, 0.6, 0.8]}
     assert verdict(findings(tmp_path, methods=tuple(scores), scores=scores)).endswith(
-        "p = 0.020, 0.059 after Holm's correction for 3 tests): not significantly different."
+        "p = 0.020, 0.059 after Holm's correction for 3 tests): not worse than full by more than 1 point."
     )
 
 

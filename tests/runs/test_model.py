@@ -55,7 +55,7 @@ def test_what_is_stored(
     if file == WHOLE:
         assert (said.code, "keeps its model whole" in said.err) == (2, True)
     else:
-        assert f"gradgate delta apply {run}" in (run / "model/README.md").read_text()
+        assert f"gradgate delta apply {run.name} -o" in (run / "model/README.md").read_text()
         assert_same_bits(on_disk(tmp_path / "plain"), on_disk(whole / "model"))
         AutoModelForSequenceClassification.from_pretrained(tmp_path / "plain")
 

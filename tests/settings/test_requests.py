@@ -15,14 +15,15 @@ from gradgate.settings.compare import CompareSettings, RecommendSettings
 from gradgate.settings.memory import MemorySettings, head_of
 from gradgate.settings.plan import PlanSettings
 from gradgate.settings.run import RunConfig
-from gradgate.settings.shared import SharedSettings
+from gradgate.settings.shared import EstimatedSettings, SharedSettings
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("of", [CompareSettings, RecommendSettings, MemorySettings, PlanSettings])
 def test_defaults_are_those_of_a_run(of: type[CheckedSettings]) -> None:
-    theirs = {name: of.model_fields[name].default for name in SharedSettings.model_fields}
+    shared = EstimatedSettings if of is MemorySettings else SharedSettings
+    theirs = {name: of.model_fields[name].default for name in shared.model_fields}
     ours = {name: RunConfig.model_fields[name].default for name in theirs}
     length = {"steps", "epochs"} if of in (MemorySettings, PlanSettings) else set()
     assert {name for name in theirs if theirs[name] != ours[name]} == length

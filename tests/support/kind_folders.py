@@ -79,7 +79,20 @@ def save_ranking(folder: Path, rows: dict[str, int] = SPLITS) -> Path:
     return _describe(folder, "kind: ranking\ntext: [query, title, snippet]\n", "tsv")
 
 
+def save_label_sets(folder: Path, rows: dict[str, int] = SPLITS) -> Path:
+    """A row has the labels good and bad if it has such a word, and dull if it is short; some have none."""
+    for split, draw, count in _splits(rows):
+        lines = []
+        for _ in range(count):
+            words = draw.choices((*GOOD, *BAD, *OTHER, *OTHER), k=draw.randint(4, 9))
+            marks = {"good": set(GOOD) & set(words), "bad": set(BAD) & set(words), "dull": len(words) < 6}
+            lines.append(json.dumps({"text": " ".join(words), "label": [label for label in marks if marks[label]]}))
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    return _describe(folder, "kind: multi-label\n", "jsonl")
+
+
 SAVE: dict[str, Callable[[Path], Path]] = {
+    "multi-label": save_label_sets,
     "token-classification": save_tags,
     "question-answering": save_questions,
     "multiple-choice": save_choices,

@@ -13,7 +13,8 @@ from gradgate.runs.history import DevRecord
 from gradgate.runs.pauses import note_pause
 from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid, GridRun
-from gradgate.study.workers.queue import Queue, WorkerName
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.queued_run import WorkerName
 from support.arms import arms
 
 AFAR: WorkerName = {"host": "afar", "pid": 1, "slot": 0}

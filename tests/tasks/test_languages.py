@@ -110,7 +110,7 @@ def test_a_fault_in_one_language_is_named_with_its_file_and_line(tmp_path: Path)
     (tmp_path / "test.de.tsv").write_text("text\tgold\na\tx\nb\tz\n")
     with pytest.raises(DataError, match=r"test\.de\.tsv:3: the test\.de split has the label 'z'"):
         load_task(find_task(tmp_path))
-    (tmp_path / "test.de.tsv").write_bytes("text\tgold\na\tx\nü\tx\n".encode("latin-1"))
+    (tmp_path / "test.de.tsv").write_bytes("text\tgold\na\tx\nпривет\tx\n".encode("cp1251"))
     with pytest.raises(DataError, match=r"test\.de\.tsv:3 is not UTF-8"):
         load_task(find_task(tmp_path))
     (tmp_path / "test.de.tsv").write_text("")

@@ -114,7 +114,7 @@ SCORES = [("a", 0.5), ("b", 2.5)]
         ({"train": GOOD, "test": GOOD}, {}, r"no dev split \(it has train, test\).*hold out some rows"),
         ({"train": [("a", "x"), (5, "y")], "dev": GOOD}, {}, r"train\.jsonl:2: 'text' is not text but int"),
         ({"train": [("a", "x"), ("\ud800", "y")], "dev": GOOD}, {}, r"train\.jsonl:2: 'text' contains half a surr"),
-        ({"train": [("a", ["x"]), ("b", "y")], "dev": GOOD}, {}, r"train\.jsonl:1: the label is list"),
+        ({"train": [("a", ["x"]), ("b", "y")], "dev": GOOD}, {"kind": "classification"}, r"l:1: the label is a list"),
         ({"train": GOOD, "dev": GOOD}, {"kind": "regression"}, r"train\.jsonl:1: the score 'x' is not a number"),
         (
             {"train": GOOD, "dev": GOOD},

@@ -244,4 +244,4 @@ def test_compare_and_tasks_take_a_file(
     assert note in (tmp_path / "study" / "report.html").read_text()
     shown = command("tasks", "tickets.csv").out
     assert "tickets.csv: 72 rows to train, 9 dev, 9 test (stratified by queue, data seed 0)" in shown
-    assert "account, billing, technical" in shown
+    assert "labels: account 24, billing 24, technical 24" in shown

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.files import peek, read_table
+from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.readers.rows import Table
-from gradgate.tasks.spec import build_spec
 from gradgate.tasks.types import FileFormat
 
 CONLLU = FileFormat(type="conllu")
@@ -59,7 +58,7 @@ def test_columns_are_split_at_tabs_or_spaces(tmp_path: Path) -> None:
     four = FileFormat(type="conll", columns=("token", "pos", "chunk", "tag"))
     spaces = read(tmp_path, "-DOCSTART- NN O O\n\nThis DT  O O\nNATO NN O I-ORG\n", four)
     assert spaces.columns["tag"] == [["O", "I-ORG"]]
-    assert peek(tmp_path / "a.txt", four).columns["token"] == [["This", "NATO"]]
+    assert read_table(tmp_path / "a.txt", four, 1).columns["token"] == [["This", "NATO"]]
 
 
 @pytest.mark.parametrize(
@@ -76,9 +75,14 @@ def test_faults_of_columns_are_named_with_their_line(tmp_path: Path, content: st
         read(tmp_path, content, COLUMNS)
 
 
-def test_a_file_of_columns_needs_their_names() -> None:
-    with pytest.raises(DataError, match=r"a conll file needs its columns named, in their order"):
-        build_spec({"name": "x", "format": {"type": "conll"}}, "x")
+def test_columns_without_names_have_usual_ones(tmp_path: Path) -> None:
+    table = read(tmp_path, "# text = a b\na DET O\n# PUNCT O\n\nb N B-X\n", FileFormat(type="conll"))
+    assert table.columns == {
+        "tokens": [["a", "#"], ["b"]],
+        "column 2": [["DET", "PUNCT"], ["N"]],
+        "tags": [["O", "O"], ["B-X"]],
+    }
+    assert table.notes == ("1 comment lines of a.txt are skipped",)
 
 
 def squad(*paragraphs: dict[str, Any]) -> str:

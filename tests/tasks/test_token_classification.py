@@ -60,7 +60,7 @@ def test_tags_may_be_mapped(tmp_path: Path) -> None:
         ({"dev": IOB1, "test": "a O\n\nb X\n"}, {}, r"test\.txt:3: the test split has the label 'X'"),
         ({"train": "a O\nb O\n", "dev": IOB1}, {}, r"Every token of t has the tag 'O'"),
         ({"train": "a N\nb V\n", "dev": "a N\n"}, {"metric": "entity_f1"}, r"entity_f1 is for tags in IOB1 or IOB2"),
-        ({"dev": IOB1}, {"label_map": {"O": "O"}}, r"train\.txt:1: 'I-X' is not in label_map"),
+        ({"dev": IOB1}, {"label_map": {"O": "O"}}, r"train\.txt:1: 'I-X' is not one of the labels"),
         ({"dev": IOB1}, {"label": "pos"}, r"has no column 'pos'; its columns are 'token', 'tag'"),
     ],
 )

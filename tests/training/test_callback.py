@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +92,7 @@ def test_full_is_the_trainer_without_the_callback(tmp_path: Path) -> None:
 
 def test_gradient_accumulation_counts_optimizer_steps(tmp_path: Path) -> None:
     model = build("bert")
+    model.accepts_loss_kwargs = False
     gate = GateCallback("gradual:every=2", audit=True)
     recorder = Recorder(gate)
     trainer_of(model, tmp_path, gate, recorder, gradient_accumulation_steps=4).train()
@@ -144,9 +144,9 @@ def test_a_checkpoint_without_a_state_resumes_by_its_step(tmp_path: Path) -> Non
     trainer_of(unbroken, tmp_path, GateCallback("gradual:every=3"), save_strategy="steps", save_steps=5).train()
     checkpoint = tmp_path / "checkpoint-5"
     (checkpoint / "gradgate.json").unlink()
-    trainer_of(resumed, tmp_path, GateCallback("gradual:every=3", audit=True)).train(
-        resume_from_checkpoint=str(checkpoint)
-    )
+    trainer = trainer_of(resumed, tmp_path, GateCallback("gradual:every=3", audit=True))
+    with pytest.warns(UserWarning, match=r"checkpoint-5 has no gradgate\.json.*Copy gradgate\.json"):
+        trainer.train(resume_from_checkpoint=str(checkpoint))
     assert_same_weights(unbroken, resumed)
 
 
@@ -195,14 +195,6 @@ def test_training_again_after_it_broke_off(step: int, tmp_path: Path) -> None:
     trainer.remove_callback(StopAt)
     trainer.train(resume_from_checkpoint=True)
     assert_same_weights(unbroken, broken)
-
-
-def test_a_new_trainer_on_a_model_whose_training_broke_off_says_so(tmp_path: Path) -> None:
-    model = build("bert")
-    with pytest.raises(KeyboardInterrupt):
-        trainer_of(model, tmp_path, GateCallback("freeze:layers=2"), StopAt(2)).train()
-    with pytest.raises(AttachError, match=r"already has a tuner \('freeze:layers=2'\)"):
-        trainer_of(model, tmp_path, GateCallback("full")).train()
 
 
 @pytest.mark.parametrize("text", ["gradual:every=6", "layer-graddrop:p=0.5,mask_target=update"])
@@ -301,16 +293,6 @@ def test_bf16_training_under_the_audit(tmp_path: Path) -> None:
     assert moved(before, model) == set(before)
 
 
-def test_a_model_copied_elsewhere_resumes_too(tmp_path: Path) -> None:
-    unbroken, resumed = build("bert", dropout=True), build("bert", dropout=True)
-    trainer_of(unbroken, tmp_path / "a", GateCallback("gradual:every=3"), save_strategy="steps", save_steps=5).train()
-    shutil.copytree(tmp_path / "a" / "checkpoint-5", tmp_path / "elsewhere" / "checkpoint-5")
-    trainer_of(resumed, tmp_path / "b", GateCallback("gradual:every=3", audit=True)).train(
-        resume_from_checkpoint=str(tmp_path / "elsewhere" / "checkpoint-5")
-    )
-    assert_same_weights(unbroken, resumed)
-
-
 def test_released_gradients_make_the_same_weights_in_trainer(tmp_path: Path) -> None:
     models = [without_dropout() for _ in range(2)]
     for number, model in enumerate(models):
@@ -332,13 +314,3 @@ def test_gradients_that_trainer_needs_later_are_not_released(
     gate = GateCallback("full", release_gradients=True)
     with pytest.raises(UsageError, match=reason):
         trainer_of(build("bert"), tmp_path, gate, **options).train()
-
-
-def test_masters_go_on_from_a_checkpoint_of_trainer(tmp_path: Path) -> None:
-    """Trainer has loaded the moments, and torch rounded them, before the tuner attaches."""
-    unbroken, resumed = (build("bert").bfloat16() for _ in range(2))
-    options: dict[str, Any] = {"save_strategy": "steps", "save_steps": 3, "max_steps": 6, "learning_rate": 1e-4}
-    trainer_of(unbroken, tmp_path, GateCallback("lisa:layers=1,every=2"), **options).train()
-    again = trainer_of(resumed, tmp_path, GateCallback("lisa:layers=1,every=2"), **options)
-    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert_same_weights(unbroken, resumed)

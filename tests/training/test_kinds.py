@@ -29,6 +29,12 @@ def scored_again(kind: str, rows: list[dict[str, Any]]) -> float:
     if kind == "token-classification":
         gold, found = ([tag for row in rows for tag in row[name]] for name in ("gold", "predicted"))
         return float(f1_score(gold, found, average="macro", zero_division=0))
+    if kind == "multi-label":
+        marks = (
+            [[label in row[name] for label in ("bad", "dull", "good")] for row in rows]
+            for name in ("gold", "predicted")
+        )
+        return float(f1_score(*map(np.array, marks), average="macro", zero_division=0))
     if kind == "question-answering":
         return float(np.mean([row["predicted"] in row["gold"] for row in rows]))
     if kind == "multiple-choice":
@@ -40,6 +46,7 @@ def scored_again(kind: str, rows: list[dict[str, Any]]) -> float:
 
 
 METRICS = {
+    "multi-label": "macro_f1",
     "token-classification": "macro_f1",
     "question-answering": "exact_match",
     "multiple-choice": "accuracy",
@@ -93,7 +100,7 @@ def test_the_saved_model_loads_with_its_head(run: tuple[str, Path]) -> None:
     assert model.config.model_type == "bert"
 
 
-@pytest.mark.parametrize("kind", ["token-classification", "question-answering", "multiple-choice"])
+@pytest.mark.parametrize("kind", ["multi-label", "token-classification", "question-answering", "multiple-choice"])
 def test_accumulated_batches_train_as_one(kind: str, settings: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     own = {"task": str(SAVE[kind](tmp_path / "data")), "steps": 4, "dropout": 0.0}

@@ -90,7 +90,7 @@ def test_a_schedule_free_training_resumes_and_holds(tmp_path: Path) -> None:
         "save_strategy": "steps",
         "save_steps": 4,
     }
-    method = "lisa:layers=1,every=1"
+    method = "lisa:layers=1,every=1,state=keep"
 
     def made(folder: str, *others: Any) -> Trainer:
         gate = GateCallback(method, audit=True)

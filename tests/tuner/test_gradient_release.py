@@ -155,6 +155,8 @@ def test_an_optimizer_that_needs_all_gradients_is_refused() -> None:
         def __init__(self, parameters: Any) -> None:
             super().__init__(parameters, {"lr": 0.1})
 
+        def step(self, closure: Any = None) -> None: ...
+
     model = build("bert")
     with pytest.raises(AttachError, match="Sharpness is not known to step one independently"):
         Tuner(model, Sharpness(model.parameters()), "full", release_gradients=True)

@@ -133,8 +133,9 @@ def test_dropout_can_be_kept() -> None:
 
 def test_evaluation_uses_the_weights_themselves() -> None:
     model, plain = build("bert"), build("bert")
-    with Tuner(model, adamw(model), "mixout"):
-        train(model.train(), adamw(model), 3)
+    optimizer = adamw(model)
+    with Tuner(model, optimizer, "mixout"):
+        train(model.train(), optimizer, 3)
         plain.load_state_dict(model.state_dict())
         data = batch(model, 5)
         assert not torch.equal(model(**data).logits, plain.train()(**data).logits)
@@ -228,7 +229,7 @@ def test_resumes_in_trainer_and_refuses_without_its_tensors(tmp_path: Path) -> N
     with pytest.raises(RunError, match="initial weights of mixout are not those"):
         trainer(build("bert")).train(resume_from_checkpoint=str(checkpoint))
     (checkpoint / "gradgate.json").unlink()
-    with pytest.raises(RunError, match="needs the weights that it began with"):
+    with pytest.raises(RunError, match="cannot resume without the weights that it began with"):
         trainer(build("bert")).train(resume_from_checkpoint=str(checkpoint))
 
 

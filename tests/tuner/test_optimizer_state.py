@@ -193,7 +193,7 @@ def test_an_optimizer_that_cannot_start_anew_that_way_is_refused(policy: str, op
     text = f"lisa:layers=1,state={policy}"
     with pytest.raises(AttachError, match=message):
         Tuner(model, optimizer_of(model.parameters()), text)
-    Tuner(model, optimizer_of(model.parameters()), "lisa:layers=1").detach()
+    Tuner(model, optimizer_of(model.parameters()), "lisa:layers=1,state=keep").detach()
 
 
 def test_states_are_offloaded_while_their_layer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def closed(model: nn.Module) -> set[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "method", ["lisa:layers=1,every=1", "layer-graddrop:p=0.5,mask_target=update", "freeze:layers=2"]
+    "method", ["lisa:layers=1,every=1,state=keep", "layer-graddrop:p=0.5,mask_target=update", "freeze:layers=2"]
 )
 @pytest.mark.filterwarnings("ignore:.*counts its steps")
 def test_what_is_closed_holds_through_steps_and_evaluation(kind: str, method: str) -> None:
@@ -78,7 +78,7 @@ def test_a_layer_that_stays_open_is_trained_as_without_a_tuner() -> None:
 def test_resuming_changes_no_bit(mode: str) -> None:
     unbroken, resumed = build("bert"), build("bert")
     optimizer = made("AdamWScheduleFree", unbroken.parameters())
-    method = "lisa:layers=1,every=1"
+    method = "lisa:layers=1,every=1,state=keep"
     with Tuner(unbroken, optimizer, method, seed=3, audit=True) as tuner:
         for number in range(STEPS):
             step(unbroken, optimizer, number)
@@ -121,7 +121,7 @@ def test_it_may_be_one_of_several() -> None:
             "graddrop:p=0.4,mask_target=update",
             r"masks single weights of bert\.encoder\.\S+, but AdamWScheduleFree keeps .* Use mask_target=grad",
         ),
-        (lambda p: made("SGDScheduleFree", p), "lisa:state=drop", "counts its steps for all .* Use state=keep"),
+        (lambda p: made("SGDScheduleFree", p), "lisa", "counts its steps for all .* Use state=keep"),
         (lambda p: made("AdamWScheduleFree", p), "lisa:state=reset", "not how AdamWScheduleFree starts"),
         (
             lambda p: schedulefree.AdamWScheduleFreeClosure(p),

@@ -319,6 +319,8 @@ def test_an_optimizer_for_each_parameter_is_refused() -> None:
             self.optimizer_dict = {p: torch.optim.SGD([p], lr=0.1) for p in parameters}
             super().__init__([torch.zeros(1)], {})
 
+        def step(self, closure: Any = None) -> None: ...
+
     model = build("bert")
     with pytest.raises(AttachError, match="Dummy keeps an optimizer for each parameter"):
         Tuner(model, Dummy(list(model.parameters())), "full")

@@ -21,6 +21,7 @@ from gradgate.activation_cache.verify import agree, tolerance
 from gradgate.errors import UsageError
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.units import EMBEDDINGS
+from gradgate.places import typed_path
 from gradgate.torch_state import preserved_state
 
 Inputs = dict[str, Any]
@@ -58,8 +59,8 @@ class ActivationCache:
                 f"An activation cache cannot have dtype={self.dtype!r}, size={self.size}, passes={self.passes}: "
                 f"expected 'model' or 'bfloat16', more than 0 GiB, and 0 passes or more."
             )
-        folder = Path(self.folder)
-        if folder.exists() and not folder.is_dir():
+        object.__setattr__(self, "folder", typed_path(self.folder))
+        if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"The activation cache {self.folder} is a file; expected a folder. Pass another path.")
 
     def check_folder(self) -> None:
@@ -191,7 +192,7 @@ class CachedForward:
         settings = [str(precision), str(stored), states.device.type]
         identity = fingerprint(self._model, self._layers, self._closed, self._parts, settings)
         limit = int(self._cache.size * 2**30)
-        store = ActivationStore(Path(self._cache.folder), identity, precision.width, stored, limit, self._cache.note)
+        store = ActivationStore(self._cache.folder, identity, precision.width, stored, limit, self._cache.note)
         self._session = _Session(replay, precision, states.device, store, state)
         return self._session
 

@@ -12,6 +12,7 @@ from torch import nn
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.units import EMBEDDINGS, HEAD
 from gradgate.methods.plan import Plan
+from gradgate.model_copies import noted
 
 
 def closed_prefix(plan: Plan, layers: LayerMap) -> tuple[str, ...]:
@@ -143,9 +144,9 @@ class FrozenPrefix:
             return
         self._parts = self.parts(closed)
         self._hooks = [
-            self._model.register_forward_pre_hook(self._enter, with_kwargs=True),
-            self._model.register_forward_hook(self._leave, always_call=True),
-            *(module.register_forward_pre_hook(self._resume_training_mode) for module in self._parts.above),
+            noted(self._model.register_forward_pre_hook(self._enter, with_kwargs=True)),
+            noted(self._model.register_forward_hook(self._leave, always_call=True)),
+            *(noted(module.register_forward_pre_hook(self._resume_training_mode)) for module in self._parts.above),
         ]
 
     def parts(self, closed: tuple[str, ...]) -> PrefixModules:

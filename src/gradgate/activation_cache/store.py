@@ -22,6 +22,7 @@ from torch import Tensor
 
 from gradgate.activation_cache.rows import KEY_BYTES
 from gradgate.files import NoLocksError, take_lock
+from gradgate.replacing import replaced
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -161,9 +162,8 @@ class ActivationStore:
             return file.read(_FILE.size) == self._head
 
     def _begin(self) -> None:
-        part = self.path.with_suffix(".part")
-        part.write_bytes(self._head)
-        part.replace(self.path)  # a process that has the old one mapped keeps it
+        with replaced(self.path) as part:  # a process that has the old one mapped keeps it
+            part.write_bytes(self._head)
 
     def _scan(self) -> None:
         """Index the records from the end of the last scan, up to the first incomplete one."""

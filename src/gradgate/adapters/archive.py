@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from gradgate import hub
 from gradgate.errors import AdapterFileError
 from gradgate.files import read_bytes
+from gradgate.places import typed_path
 
 CONFIG_FILE, SETUP_FILE = "adapter_config.json", "adapter_setup.json"
 _HUB_FILES = ["*.json", "*.safetensors", "pytorch_adapter.bin", "pytorch_model_head.bin"]
@@ -66,7 +67,7 @@ def open_files(where: str | os.PathLike[str], *, revision: str | None = None) ->
     Raises:
         AdapterFileError: if nothing exists there, or an archive is damaged or has a member outside of itself.
     """
-    path = Path(where)
+    path = typed_path(where)
     if path.is_dir():
         return Files(str(path), folder=path)
     if path.is_file():

@@ -9,6 +9,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from gradgate.adapters.files import restore, save
 from gradgate.adapters.stack import added
+from gradgate.calling_trainer import resumed_checkpoint, saved_checkpoint
 from gradgate.errors import AdapterFileError
 
 FOLDER = "adapters"
@@ -26,7 +27,7 @@ class AdapterCallback(TrainerCallback):  # type: ignore[misc]
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Write the adapters into the checkpoint that was just saved."""
         if state.is_world_process_zero:
-            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}" / FOLDER
+            folder = saved_checkpoint(self, args, state.global_step) / FOLDER
             for name in added(kwargs["model"]):
                 save(kwargs["model"], name, folder / name, head=False)
 
@@ -35,17 +36,13 @@ class AdapterCallback(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Load the adapters of the checkpoint from which training resumes."""
         if state.global_step > 0 and added(kwargs["model"]):
-            folders = [Path(args.output_dir) / f"checkpoint-{state.global_step}"]
-            if isinstance(args.resume_from_checkpoint, str):
-                folders.insert(0, Path(args.resume_from_checkpoint))
-            folder = next((folder / FOLDER for folder in folders if (folder / FOLDER).is_dir()), None)
-            if folder is None:
+            checkpoint = resumed_checkpoint(self, args, state.global_step)
+            if not (checkpoint / FOLDER).is_dir():
                 raise AdapterFileError(
-                    f"The checkpoint of step {state.global_step} in {args.output_dir} has no adapters, so training "
-                    "cannot resume from it. It was saved without this callback; start again, with AdapterCallback "
-                    "among the callbacks."
+                    f"{checkpoint} has no adapters, so training cannot resume from it. It was saved without this "
+                    f"callback; start again, with AdapterCallback among the callbacks."
                 )
-            restore(kwargs["model"], folder)
+            restore(kwargs["model"], checkpoint / FOLDER)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

@@ -26,6 +26,7 @@ from gradgate.adapters.record import VERSION, Record, model_entries
 from gradgate.adapters.stack import activate, active, check_new, remove, require
 from gradgate.errors import AdapterError, AdapterFileError, RunError
 from gradgate.files import parse_json, write_files
+from gradgate.places import typed_path
 
 WEIGHTS_FILES = ("adapter.safetensors", "pytorch_adapter.bin")
 HEAD_FILES = ("model_head.safetensors", "pytorch_model_head.bin")
@@ -103,7 +104,7 @@ def save(
         files[HEAD_CONFIG_FILE] = _json(heads.static_record(host))
     config = {"config": found.configs[name].record(host.config.hidden_size), "name": name, **model_entries(host)}
     files[CONFIG_FILE] = _json(config)
-    _write(Path(folder), files)
+    _write(typed_path(folder), files)
 
 
 def load_setup(model: nn.Module, where: str | os.PathLike[str], *, revision: str | None = None) -> tuple[str, ...]:
@@ -135,10 +136,10 @@ def save_setup(model: nn.Module, folder: str | os.PathLike[str]) -> None:
     if not names:
         raise AdapterError("There is no active adapter to save. Use activate first.")
     for name in names:
-        save(model, name, Path(folder) / name)
+        save(model, name, typed_path(folder) / name)
     children = [{"type": "single", "children": [name]} for name in names]
     stack = {"type": "Stack", "children": children} if len(names) > 1 else children[0]
-    _write(Path(folder), {SETUP_FILE: _json({"adapter_setup": stack, "head_setup": None, "version": VERSION})})
+    _write(typed_path(folder), {SETUP_FILE: _json({"adapter_setup": stack, "head_setup": None, "version": VERSION})})
 
 
 def restore(model: nn.Module, folder: str | os.PathLike[str], *names: str) -> None:
@@ -153,7 +154,7 @@ def restore(model: nn.Module, folder: str | os.PathLike[str], *names: str) -> No
         raise AdapterError("There is nothing to restore: the model has no adapters. Add or load them first.")
     for name in names or tuple(found.configs):
         require(found, name)
-        files, stem, blocks = open_files(Path(folder) / name), keys.stem_of(inner(model)), found.blocks(name)
+        files, stem, blocks = open_files(typed_path(folder) / name), keys.stem_of(inner(model)), found.blocks(name)
         tensors = read_tensors(files, WEIGHTS_FILES)
         read = keys.read(tensors, name, stem, blocks.modules, (), files.where)
         norms = read_tensors(files, (NORMS_FILE,)) if blocks.norms else {}

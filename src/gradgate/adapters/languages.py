@@ -19,6 +19,7 @@ from gradgate.adapters.archive import CONFIG_FILE, open_files
 from gradgate.adapters.kinds import NAME as TASK
 from gradgate.errors import AdapterFileError, RunError, UsageError
 from gradgate.files import write_files
+from gradgate.places import typed_place
 from gradgate.tasks.types import LANGUAGE
 
 NAME, OTHER = "language", "other_language"
@@ -161,8 +162,7 @@ class LanguageAdapters:
         return copy if copy is not None and self._is_kept(language) else self._original_of(language)
 
     def _original_of(self, language: str) -> str:
-        where = self.place.replace(LANGUAGE, language)
-        return str(Path(where).expanduser()) if where.startswith("~") else where
+        return typed_place(self.place.replace(LANGUAGE, language))
 
     def _copy_of(self, language: str) -> Path | None:
         return None if self.folder is None else self.folder / (language if LANGUAGE in self.place else _FOR_ALL)

@@ -10,6 +10,7 @@ from typing import Any
 from gradgate.adapters.config import KINDS, AdapterConfig
 from gradgate.adapters.keys import name_in
 from gradgate.errors import AdapterFileError
+from gradgate.places import short_name
 
 VERSION = "adapters.1.3.0"  # of the library whose format is written
 # Names of kinds in the oldest files, where "houlsby" has another meaning than here.
@@ -80,11 +81,11 @@ class Record:
 def model_entries(model: Any) -> dict[str, Any]:
     """Return the entries of their files that describe the model; a local path is cut to its last part."""
     name = model.config.name_or_path or ""
-    local = Path(name).is_absolute() or Path(name).exists()
+    is_local = Path(name).exists()
     return {
         "hidden_size": model.config.hidden_size,
         "model_class": type(model).__name__,
-        "model_name": Path(name).name if local else name,
+        "model_name": Path(name).name if is_local else short_name(name),
         "model_type": model.config.model_type,
         "version": VERSION,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -13,6 +13,7 @@ from typing_extensions import Unpack
 from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import study_progress
 from gradgate.api.shown import ResultView, data_frame
+from gradgate.places import short_name, typed_path
 from gradgate.runs.state import RunState
 from gradgate.settings.base import checked_settings
 from gradgate.settings.compare import CompareSettings
@@ -79,7 +80,8 @@ class Study(ResultView):
         study = results.study
         arms, seeds = len(study.arm_names), len(study.seeds)
         finished = f"{results.count(RunState.FINISHED)} of {len(results.runs)} runs finished"
-        return f"{study.task.name} with {study.model.name}, {arms} methods × {seeds} seeds, {finished}: {self.path}"
+        amount = f"{arms} methods × {seeds} seeds, {finished}"
+        return f"{study.task.name} with {study.model.label}, {amount}: {short_name(str(self.path))}"
 
 
 @overload
@@ -141,7 +143,7 @@ def compare(
         GradgateError: before anything runs, if the data, the model or a method cannot work.
         InterruptedRunError: when Ctrl-C stopped the study after saving the current runs.
     """
-    folder = Path(fspath(out))
+    folder = typed_path(out)
     named = {
         "method": method,
         "model": [model_name(each) for each in several(model)],

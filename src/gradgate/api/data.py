@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
-from typing import Any
 
+from gradgate.api.frames import arrow_table
 from gradgate.errors import UsageError, nearest
 from gradgate.files import write_files
+from gradgate.places import typed_place
+from gradgate.tasks.readers.class_names import names_in
 
 _SPLITS = {"train": "train", "dev": "dev", "validation": "dev", "valid": "dev", "val": "dev", "test": "test"}
-_EXPECTED = (
-    "expected a task's name, a data file, a folder or a YAML file; or rows: a pandas DataFrame, a datasets.Dataset, a "
-    "list of dicts, or a dict of these under train, dev and test"
-)
 _NAME = "data"
 
 
@@ -36,9 +34,13 @@ def task_name(task: object, out: Path) -> str | None:
         UsageError: for anything else, or splits with other names.
     """
     if task is None or isinstance(task, str | PathLike):
-        return None if task is None else fspath(task)
+        return None if task is None else typed_place(task)
     if isinstance(task, Mapping):
-        files = {f"{_split(name)}.parquet": _parquet(rows) for name, rows in task.items()}
+        splits = [_split(name) for name in task]
+        twice = next((split for split in splits if splits.count(split) > 1), None)
+        if twice is not None:
+            raise UsageError(f"task has two splits that are {twice}: {', '.join(map(str, task))}. Leave one out.")
+        files = {f"{split}.parquet": _parquet(rows) for split, rows in zip(splits, task.values(), strict=True)}
         if "train.parquet" not in files:
             raise UsageError(f"task has the splits {', '.join(map(str, task)) or 'none'}; expected train among them.")
     else:
@@ -56,7 +58,7 @@ def model_name(model: object) -> str | None:
         UsageError: for a model that is in memory.
     """
     if model is None or isinstance(model, str | PathLike):
-        return None if model is None else fspath(model)
+        return None if model is None else typed_place(model)
     raise UsageError(
         f"model is a {type(model).__name__}; expected a hub name, a folder, or 'sample', from which each run loads its "
         f"own copy. Save the model and its tokenizer with save_pretrained('FOLDER') and give 'FOLDER'."
@@ -75,45 +77,11 @@ def _split(name: object) -> str:
 
 def _parquet(rows: object) -> bytes:
     """Write rows to a Parquet file; raise UsageError for data without rows."""
-    from pyarrow import parquet
+    from pyarrow import Table, parquet
 
     file = io.BytesIO()
-    parquet.write_table(_table(rows), file)
+    table = arrow_table(rows)
+    if isinstance(rows, Table):
+        table = table.replace_schema_metadata(names_in(rows.schema))
+    parquet.write_table(table, file)
     return file.getvalue()
-
-
-def _table(rows: Any) -> Any:
-    """Return rows as an Arrow table, without the metadata of pandas or datasets."""
-    import pyarrow as pa
-
-    library = type(rows).__module__.partition(".")[0]
-    try:
-        if library == "datasets" and hasattr(rows, "with_format"):
-            table = _with_names(rows)
-        elif library == "pandas" and hasattr(rows, "columns"):
-            table = pa.Table.from_pandas(rows, preserve_index=False)
-        elif library == "polars":
-            table = rows.to_arrow()
-        elif isinstance(rows, pa.Table):
-            table = rows
-        elif isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
-            table = pa.Table.from_pylist([dict(row) for row in rows])
-        else:
-            raise UsageError(f"task is a {type(rows).__name__}; {_EXPECTED}.")
-    except pa.ArrowInvalid as error:
-        raise UsageError(f"task is a {type(rows).__name__} whose columns cannot be written: {error}.") from None
-    return table.replace_schema_metadata(None)
-
-
-def _with_names(rows: Any) -> Any:
-    """Return a datasets.Dataset as an Arrow table, with class names in place of numbers."""
-    import pyarrow as pa
-    from datasets import ClassLabel
-
-    table = rows.with_format("arrow")[:]
-    for place, (name, kind) in enumerate(rows.features.items()):
-        if isinstance(kind, ClassLabel):
-            numbers = table.column(name).to_pylist()
-            words = [None if number is None or number < 0 else kind.int2str(number) for number in numbers]
-            table = table.set_column(place, name, pa.array(words, pa.string()))
-    return table

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import Any
 
-from gradgate.console import visible
+from gradgate.printable import visible
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.state import RunState
 

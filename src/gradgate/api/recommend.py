@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 from gradgate.api.compare import Study
 from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import study_progress
+from gradgate.places import typed_path
 from gradgate.settings.base import checked_settings
 from gradgate.settings.compare import RecommendSettings
 from gradgate.settings.keywords import RecommendKeywords
@@ -87,7 +88,7 @@ def recommend(
         >>> found = gg.recommend(task="tickets.csv", minutes=20)  # doctest: +SKIP
         >>> print(found.command)  # doctest: +SKIP
     """
-    folder = Path(fspath(out))
+    folder = typed_path(out)
     named = {"model": model_name(model), "task": task_name(task, folder)}
     return recommend_in(checked_settings(RecommendSettings, {**settings, **named}), folder, quiet=quiet)
 

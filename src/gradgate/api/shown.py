@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import GradgateError, UsageError, nearest
+from gradgate.places import typed_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +35,7 @@ class ResultView(ABC):
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = typed_path(path)
 
     @abstractmethod
     def _read(self) -> StudyResults:
@@ -97,7 +98,7 @@ class ResultView(ABC):
         """
         from gradgate.report import ComposedReport, write_whole
 
-        target = self.path if path is None else Path(path)
+        target = self.path if path is None else typed_path(path)
         is_page = target.suffix.lower() in (".html", ".htm")
         folder, page = (target.parent, target.name) if is_page else (target, PAGE)
         report = ComposedReport(self._report.study, all_sections) if all_sections else self._report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -14,6 +14,7 @@ from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import run_progress, study_progress
 from gradgate.api.shown import ResultView, data_frame
 from gradgate.distributed import launch
+from gradgate.places import short_name, typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
 from gradgate.settings.keywords import RunKeywords
@@ -93,10 +94,9 @@ class Run(ResultView):
     @property
     def history(self) -> Any:
         """Loss and scores while it trained, one row a line of ``history.jsonl``, as a ``pandas.DataFrame``."""
-        from gradgate.files import parse_json
+        from gradgate.runs.history import read_lines
 
-        lines = self._finished().history_file.read_bytes().splitlines()
-        return data_frame(parse_json(line, finite=False) for line in lines)
+        return data_frame(read_lines(self._finished().history_file))
 
     @property
     def answer(self) -> str:
@@ -139,7 +139,7 @@ class Run(ResultView):
 
     def _heading(self) -> str:
         study = self._report.study.results.study
-        return f"{study.arm_names[0]} on {study.task.name}, seed {study.seeds[0]}: {self.path}"
+        return f"{study.arm_names[0]} on {study.task.name}, seed {study.seeds[0]}: {short_name(str(self.path))}"
 
     def _printed(self) -> list[tuple[Table, tuple[str, ...]]]:
         table = next(table for table in self._report.tables if table.name == "metrics")
@@ -209,7 +209,7 @@ def train(
         GradgateError: for anything else that a user can correct; the folder keeps what was saved before.
         InterruptedRunError: when Ctrl-C stopped the run after saving it.
     """
-    folder = Path(fspath(out))
+    folder = typed_path(out)
     named = {"method": method, "model": model_name(model), "task": task_name(task, folder)}
     config = checked_settings(RunConfig, {**settings, **named})
     return forecast_of(config, folder, quiet=quiet) if dry_run else train_in(config, folder, quiet=quiet)

@@ -15,10 +15,23 @@ from typing import Annotated, Any
 import typer
 
 import gradgate
-from gradgate.cli import analyses, deltas, doctor, lists, memory, models, papers, recommend, runs, studies, study_data
+from gradgate.cli import (
+    analyses,
+    deltas,
+    doctor,
+    imports,
+    lists,
+    memory,
+    models,
+    papers,
+    recommend,
+    runs,
+    studies,
+    study_data,
+)
 from gradgate.cli.completion import whole_words_in_bash
 from gradgate.cli.grouped_help import GroupedCommand
-from gradgate.cli.render import console, errors, print_error, print_line, survive_any_encoding
+from gradgate.cli.render import console, errors, open_closed_streams, print_error, print_line, survive_any_encoding
 from gradgate.cli.wording import flag, help_in_flags, in_flags
 from gradgate.errors import AdapterError, GradgateError, SpecError, UsageError, nearest
 from gradgate.settings.compare import CompareSettings
@@ -53,8 +66,9 @@ for command in (
     doctor.doctor,
 ):
     app.command(command.__name__.replace("_", "-"), cls=GroupedCommand)(command)
-for of_study in (study_data.export, study_data.replay):
+for of_study in (study_data.export, study_data.replay, study_data.verdicts):
     studies.study_app.command(cls=GroupedCommand)(of_study)
+studies.study_app.command("import", cls=GroupedCommand)(imports.import_)
 app.add_typer(studies.study_app, name="study")
 app.add_typer(deltas.delta_app, name="delta")
 app.add_typer(analyses.analyze_app, name="analyze")
@@ -66,6 +80,7 @@ _INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 def main() -> None:
     """Run the command line: a user's mistake ends with its message and its exit code, without a traceback."""
+    open_closed_streams()
     survive_any_encoding()
     with whole_words_in_bash():
         sys.exit(run(sys.argv[1:]))

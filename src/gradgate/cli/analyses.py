@@ -14,6 +14,7 @@ from gradgate.cli.grouped_help import GroupedCommand
 from gradgate.cli.options import AsJson, Config, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError
+from gradgate.files import below
 from gradgate.settings.analysis import ForgettingCourseSettings, LandscapeSettings, RepresentationSettings
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _analyze(analysis: Analysis[Any, Any], paths: Sequence[Path], out: Path | No
         raise UsageError(f"{len(paths)} runs were named; expected --out, a folder for what is measured of them all.")
     every = []
     for group in groups:
-        folder = group.folder / "analyses" / analysis.name if out is None else out / group.part
+        folder = below(group.folder, "analyses", analysis.name) if out is None else out / group.part
         with _progress(analysis.progress if talk else None) as progress:
             found = analysis.measure(group, folder, progress)
         every.append(found)

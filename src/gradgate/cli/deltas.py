@@ -9,7 +9,9 @@ import typer
 
 from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import print_json, print_line
+from gradgate.cli.typed_paths import PathCommand
 from gradgate.errors import UsageError
+from gradgate.places import typed_path
 
 delta_app = typer.Typer(
     help="Keep what a training changed as one file.",
@@ -24,7 +26,7 @@ Base = Annotated[
 _MOST_LISTED = 12
 
 
-@delta_app.command()
+@delta_app.command(cls=PathCommand)
 def create(
     model: Annotated[
         str,
@@ -46,7 +48,7 @@ def create(
     """
     from gradgate.runs.folder import RunFolder
 
-    run = RunFolder(Path(model))
+    run = RunFolder(typed_path(model))
     if run.run_file.is_file():
         from gradgate.runs.model import delta_of_run
 
@@ -60,7 +62,7 @@ def create(
     _show(made.describe(), as_json)
 
 
-@delta_app.command()
+@delta_app.command(cls=PathCommand)
 def info(file: DeltaFile, as_json: AsJson = False, config_file: Config = None) -> None:
     """Say what a delta belongs to and what it holds.
 
@@ -71,7 +73,7 @@ def info(file: DeltaFile, as_json: AsJson = False, config_file: Config = None) -
     _show(read(_file_of(file)), as_json)
 
 
-@delta_app.command()
+@delta_app.command(cls=PathCommand)
 def apply(
     file: DeltaFile,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for the model; new or empty.")],
@@ -92,7 +94,7 @@ def apply(
         print_line(f"The model is in {folder}")
 
 
-@delta_app.command()
+@delta_app.command(cls=PathCommand)
 def export(
     file: DeltaFile,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for the adapter; new or empty.")],

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand
-
+from gradgate.cli.typed_paths import PathCommand
 from gradgate.settings.base import SECTIONS
 
 OTHER = "options"
 
 
-class GroupedCommand(TyperCommand):
+class GroupedCommand(PathCommand):
     """A command whose help has one section per subject of its flags, and an ``Options`` section without subjects."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -18,9 +19,14 @@ from gradgate.cli.render import console, print_json
 from gradgate.errors import UsageError
 from gradgate.methods import MethodInfo
 from gradgate.methods import methods as catalog_of_methods
+from gradgate.places import typed_place
 
 if TYPE_CHECKING:
     from gradgate.tasks.spec import TaskSpec
+    from gradgate.tasks.understood import Understood
+
+_SHOWN = 30  # labels or columns in a list
+_WIDEST = 100  # characters of a text of a row
 
 
 def methods(as_json: AsJson = False, config_file: Config = None) -> None:
@@ -57,7 +63,9 @@ def methods_list(catalog: list[MethodInfo]) -> Group:
 def tasks(
     task: Annotated[
         str | None,
-        typer.Argument(autocompletion=tasks_named, help="One task: its splits, languages, rows and labels."),
+        typer.Argument(
+            autocompletion=tasks_named, help="One task, or a file or folder: its splits, columns, labels and rows."
+        ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
     text: Annotated[str | None, typer.Option(help="Column of the (first) text.")] = None,
@@ -65,10 +73,14 @@ def tasks(
     label: Annotated[str | None, typer.Option(help="Column of the label or score.")] = None,
     kind: Annotated[str | None, typer.Option(help="Kind of task.")] = None,
     split: Annotated[str | None, typer.Option(help="Percentages of train, dev and test, as 80/10/10.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language to train in.")] = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """List the tasks, or show the splits and labels of one."""
+    """List the tasks, or show how the data of one are read.
+
+    It shows form, columns, labels, lengths, the first rows as a model gets them, and doubts.
+    """
     from gradgate.tasks.find import find_task, task_names
 
     if task is None:
@@ -78,18 +90,23 @@ def tasks(
         else:
             console.print(tasks_table(specs))
         return
-    from gradgate.tasks.data import count_rows, label_names  # with the kinds of tasks, which the list does without
     from gradgate.tasks.multitask import find_multitask, is_multitask
+    from gradgate.tasks.understood import understand  # with the kinds of tasks, which the list does without
 
+    task = typed_place(task)
     if is_multitask(task):
         names = ", ".join(spec.name for spec in find_multitask(task, data=data).tasks)
         raise UsageError(f"{task} is several tasks; expected one. Name one of {names}.")
-    spec = find_task(task, data=data, text=text, text_pair=text_pair, label=label, kind=kind, split=split)
-    rows = count_rows(spec)
+    spec = find_task(
+        task, data=data, text=text, text_pair=text_pair, label=label, kind=kind, split=split, source=source
+    )
+    found = understand(spec)
     if as_json:
-        print_json(rows)
+        known = asdict(found)
+        rows = known.pop("rows")
+        print_json({**rows, "understood": {"name": spec.name, "kind": spec.kind, "metric": spec.metric, **known}})
     else:
-        console.print(task_table(spec, rows, label_names(spec)))
+        console.print(task_shown(spec, found))
 
 
 def tasks_table(specs: list[TaskSpec]) -> Table:
@@ -105,28 +122,63 @@ def tasks_table(specs: list[TaskSpec]) -> Table:
     return table
 
 
-def task_table(spec: TaskSpec, rows: dict[str, dict[str, int]], labels: tuple[str, ...]) -> Group:
-    """Return one row per language of a task and one column per split, with its columns, labels and division."""
-    from gradgate.tasks.data import absent_files, absent_notes
-    from gradgate.tasks.readers.files import missing
-    from gradgate.tasks.splits import division_note
-
-    title = f"{spec.name}: {spec.kind}, selected by {spec.metric}"
-    table = Table("language", *(Column(split, justify="right") for split in rows), box=SIMPLE_HEAD)
-    for language in dict.fromkeys(language for counts in rows.values() for language in counts):
-        counts = (split.get(language) for split in rows.values())
+def task_shown(spec: TaskSpec, found: Understood) -> Group:
+    """Return what was understood of a task's data: rows by language and split, columns, labels, lengths and rows."""
+    table = Table("language", *(Column(split, justify="right") for split in found.rows), box=SIMPLE_HEAD)
+    for language in dict.fromkeys(language for counts in found.rows.values() for language in counts):
+        counts = (split.get(language) for split in found.rows.values())
         table.add_row(Text(language), *("" if count is None else f"{count:,}" for count in counts))
-    division = division_note(spec, {split: sum(counts.values()) for split, counts in rows.items()})
-    lines = []
-    if spec.kind != "generation":  # of which some read messages instead
+    lines = [f"form: {found.form}"] if found.form else []
+    lines += [f"columns: {_columns(found.columns)}"] if found.columns else []
+    if not found.columns and spec.kind != "generation":
         lines.append(f"text: {' + '.join(spec.text_columns)}; label: {spec.label_column}")
-    if labels:
-        lines.append(f"labels: {', '.join(labels)}")
-    if division:
-        lines.append(division)
-    lines += absent_notes(spec)
-    lines += [
-        f"{split}: {missing(path)}. 'gradgate train' needs it: add the file, or correct its name in the task"
-        for split, path in absent_files(spec).items()
-    ]
-    return Group(Text(title), table, *(Text(line) for line in lines))
+    if found.labels:
+        lines.append(f"labels: {_labels(found.labels)}")
+    if found.lengths:
+        lengths = (f"{name} {_number(least)} to {_number(most)}, median {_number(middle)}"
+                   for name, (least, middle, most) in found.lengths.items())  # fmt: skip
+        lines.append(f"lengths: {'; '.join(lengths)}")
+    lines += found.notes
+    rows = [Padding(Text(_row(row)), (0, 0, 0, 4)) for row in found.examples]
+    title = Text(f"{spec.name}: {spec.kind}, selected by {spec.metric}")
+    first: list[RenderableType] = [Text("the first rows of train, as a model gets them:"), *rows] if rows else []
+    parts: list[RenderableType] = [title, table, *(Text(line) for line in lines), *first]
+    return Group(*parts)
+
+
+def _columns(columns: dict[str, str]) -> str:
+    """Format columns by their part: ``message (text), queue (label); not used: id``."""
+    used = [name if part == name else f"{name} ({part})" for name, part in columns.items() if part != "not used"]
+    unused = [name for name, part in columns.items() if part == "not used"]
+    return ", ".join(used) + (f"; not used: {_some(unused)}" if unused else "")
+
+
+def _labels(counts: dict[str, int]) -> str:
+    return _some([f"{label} {count:,}" if count else label for label, count in counts.items()])
+
+
+def _some(words: list[str]) -> str:
+    """Join words, the first of many."""
+    return ", ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def _row(row: dict[str, Any]) -> str:
+    """Format a row in one line, texts cut."""
+    if "turns" in row:
+        return " | ".join(_turn(turn) for turn in row["turns"])
+    return "; ".join(f"{name}: {_cut(value)}" for name, value in row.items())
+
+
+def _turn(turn: dict[str, Any]) -> str:
+    further = ", ".join(name for name in turn if name not in ("role", "content"))
+    return f"{turn['role']}{f' ({further})' if further else ''}: {_cut(turn['content'])}"
+
+
+def _cut(value: object) -> str:
+    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from gradgate.cli.completion import OF_SETTINGS
 from gradgate.cli.wording import flag, help_in_flags
 from gradgate.errors import UsageError
+from gradgate.places import typed_path
 from gradgate.settings.base import CheckedSettings, checked_settings, unknown_setting
 from gradgate.settings.signature import in_sections, shown_default
 
@@ -60,8 +61,10 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     """
     if file is None:
         return
-    from gradgate.files import parse_yaml, read_bytes
+    from gradgate.files import read_bytes
+    from gradgate.plain_yaml import parse_yaml
 
+    file = typed_path(file)  # before the paths of the command, as it may set them
     try:
         values = parse_yaml(read_bytes(file))
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,12 +14,17 @@ from rich.text import Text
 from gradgate.api.train import forecast_of, train_in
 from gradgate.cli.forecast import DryRun, show_forecast
 from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
-from gradgate.cli.render import console, errors, print_json, print_line
+from gradgate.cli.render import console, errors, print_json, print_json_line, print_line
 from gradgate.distributed import launch
-from gradgate.errors import UsageError
+from gradgate.errors import DataError, UsageError
+from gradgate.places import typed_place
 from gradgate.settings.finished import EvaluateSettings, PredictSettings
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import RunConfig
+
+_CLASS_TABLES = 3  # splits whose classes are printed; scores.json has all
+_CLASS_ROWS = 30
+_CONFUSED = 8  # labels up to which confusions are printed
 
 RowsFile = Annotated[
     str,
@@ -99,6 +103,8 @@ def evaluate(
         print_json(record)
     elif not quiet:
         console.print(evaluation_table(record))
+        for split, classes in list(record.get("classes", {}).items())[:_CLASS_TABLES]:
+            console.print(class_table(split, classes))
 
 
 @takes_settings(of=PredictSettings)
@@ -115,17 +121,19 @@ def predict(
     from gradgate.runs.folder import RunFolder
     from gradgate.runs.predictions import check_ending
 
+    file = typed_place(file)
     for run in runs:
         RunFolder(run).require_finished()
     if file != "-" and not Path(file).is_file():
-        raise UsageError(f"file={file!r}: there is no such file. Give one, or - for standard input.")
+        there = "it is a folder, a pipe or a device" if Path(file).exists() else "there is no such file"
+        raise UsageError(f"file={file!r}: {there}. Give a file, or - for standard input.")
     if out_file is not None:
         check_ending(out_file)
 
     from gradgate.evaluation.predict import predict as predict_rows  # torch loads after these checks
     from gradgate.runs.progress import Bar, Silent
 
-    rows = typer.get_text_stream("stdin", encoding="utf-8").read() if file == "-" else Path(file)
+    rows = _standard_input() if file == "-" else Path(file)
     with nullcontext(Silent()) if quiet or as_json else Bar(errors, "predicting", "runs") as bar:
         found = predict_rows(runs, rows, **dict(settings), progress=bar)
     if out_file is not None:
@@ -134,9 +142,19 @@ def predict(
         print_json(found.records())
     elif out_file is None:
         for record in found.records():
-            print_line(json.dumps(record, ensure_ascii=False))
+            print_json_line(record)
     elif not quiet:
         print_line(f"Predictions: {out_file}")
+
+
+def _standard_input() -> str:
+    try:
+        return typer.get_text_stream("stdin", encoding="utf-8").read()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"Standard input is not UTF-8 (byte 0x{error.object[error.start]:02x}). Convert it, for example with "
+            f"'iconv -f cp1252 -t utf-8'."
+        ) from None
 
 
 @takes_settings(of=PretrainConfig)
@@ -232,6 +250,25 @@ def pretraining_line(result: dict[str, Any]) -> str:
         f"held-out masked-word loss {before['loss']:.3f} before, {after['loss']:.3f} after {result['steps']} steps "
         f"(perplexity {before['perplexity']:.4g}, {after['perplexity']:.4g})"
     )
+
+
+def class_table(split: str, classes: dict[str, Any]) -> Table:
+    """Return the scores of each class on a split, the rarest class last, with its confusions if classes are few."""
+    scores, confusion = classes["scores"], classes.get("confusion")
+    few = confusion is not None and len(scores) <= _CONFUSED
+    heads: list[str | Text] = [Text(f"as {score['label']}") for score in scores] if few else []
+    table = Table("label", box=SIMPLE_HEAD, title=Text(f"each label on {split}"))
+    for head in [*("rows", "precision", "recall", "f1"), *heads]:
+        table.add_column(head, justify="right")
+    order = sorted(range(len(scores)), key=lambda place: -scores[place]["support"])
+    for place in order[:_CLASS_ROWS]:
+        score = scores[place]
+        numbers = [f"{score[name]:.4f}" for name in ("precision", "recall", "f1")]
+        counts = [f"{count:,}" for count in confusion[place]] if few and confusion is not None else []
+        table.add_row(Text(score["label"]), f"{score['support']:,}", *numbers, *counts)
+    if len(order) > _CLASS_ROWS:
+        table.caption = Text(f"and {len(order) - _CLASS_ROWS} more labels in scores.json")
+    return table
 
 
 def evaluation_table(record: dict[str, Any]) -> Table:

@@ -22,7 +22,7 @@ from gradgate.settings.compare import CompareSettings, QueueSettings, WorkerSett
 
 if TYPE_CHECKING:
     from gradgate.settings.arm import Arm
-    from gradgate.study.workers.queue import QueuedRun
+    from gradgate.study.workers.queued_run import QueuedRun
 
 study_app = typer.Typer(help="Look at a study under way, and mend it.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -39,13 +39,13 @@ def status(settings: QueueSettings, study: Folder, as_json: AsJson = False, conf
     if as_json:
         print_json(found.record())
     else:
-        console.print(status_table(found))
+        console.print(status_table(found, console.worded))
 
 
 @study_app.command(cls=GroupedCommand)
 @takes_settings(of=QueueSettings)
 def failed(settings: QueueSettings, study: Folder, as_json: AsJson = False, config_file: Config = None) -> None:
-    """List the failed runs with the reason and the place of their logs."""
+    """List failed runs with their reasons and logs."""
     from gradgate.study.status import failures_table, read_status
 
     found = read_status(study, settings.queue)

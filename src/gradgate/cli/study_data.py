@@ -9,6 +9,7 @@ import typer
 
 from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import console, errors, print_json, print_line
+from gradgate.cli.verdict_table import verdict_table
 from gradgate.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ def replay(
     budget: Annotated[
         list[float] | None, typer.Option(help="Share of the grid's steps, by default 0.1; repeatable.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="How often, each time with another order of seeds.")] = 1000,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="How often, each time with another order of seeds.")
+    ] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the orders.")] = 0,
     as_json: AsJson = False,
     config_file: Config = None,
@@ -107,6 +110,38 @@ def replay(
     console.print(replay_table(found))
     for line in legend():
         errors.print(line, style="dim", soft_wrap=True)
+
+
+def verdicts(
+    study: Annotated[Path, typer.Argument(help="A study that was trained or imported.")],
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="<float>",
+            help="Difference that does not matter, in the unit of the page: points for accuracy and the like; default "
+            "1 point, and none for losses.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Judge every arm against the reference.
+
+    Its word is better, worse, non-inferior, equivalent or inconclusive.
+
+    Better and worse are paired t-tests over seeds at p < 0.05, corrected (Holm) over the arms of one task and model.
+    Non-inferior: worse by less than the margin, one-sided at 95 %. Equivalent: within the margin by two one-sided
+    tests. An inconclusive verdict says how many seeds would decide it at the observed spread.
+    """
+    from gradgate.study.verdicts import counted, study_verdicts
+
+    found = study_verdicts(study, margin)
+    if as_json:
+        print_json([each.record() for each in found])
+        return
+    console.print(verdict_table(found))
+    print_line(", ".join(f"{number} {word}" for word, number in counted(found).items()) or "Nothing is compared yet.")
 
 
 def _curves(studies: list[Path]) -> Curves:

@@ -14,7 +14,7 @@ _NAME = r"(?<![\w:,.=/+-])(?P<name>[a-z][a-z0-9_]*)="
 _PARAMETER = re.compile(rf"{_QUOTED}|{_NAME}(?P<value>True\b|False\b|)")
 # Help has examples of options, such as lr=1e-3, and names parameters without a value.
 _ALONE = re.compile(rf"{_QUOTED}|{_NAME}(?P<value>)(?=[\s.,;:)']|$)(?!\.\.)")
-_VALUE = re.compile(r"[^\s.,;:)]|\.+[\w/\\]")  # a path may begin with a dot
+_VALUE = re.compile(r"[^\s.,;:)]|\.+[\w/\\]|\.{1,2}(?=: )")  # a path may begin with a dot, or be one
 
 
 def in_flags(text: str, flags: Mapping[str, str]) -> str:

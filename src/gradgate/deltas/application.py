@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from gradgate.deltas.delta import Delta, load
@@ -15,7 +14,9 @@ from gradgate.deltas.patched import Patched, open_weights
 from gradgate.deltas.safetensors_file import Entry, streamed
 from gradgate.deltas.weights import INDEX_FILE, WEIGHTS_FILE
 from gradgate.errors import DeltaError, RunError
-from gradgate.files import in_use, write_files
+from gradgate.files import write_files
+from gradgate.places import typed_path
+from gradgate.replacing import fresh_folder
 
 _MOST_SHARD_BYTES = 5 << 30
 
@@ -45,16 +46,13 @@ def apply(
         DeltaError: if the delta is damaged or of another base, or the folder cannot be written.
     """
     delta = delta if isinstance(delta, Delta) else load(Path(delta))
-    out = Path(out).expanduser()
-    if in_use(out):
+    out = typed_path(out)
+    if out.is_dir() and any(out.iterdir()):
         raise DeltaError(f"{out} is not empty. Pass a new folder.")
+    target = out.resolve()  # an empty folder may be a link to one on another disk
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
-    part = out.with_name(f".{out.name}.part")
     try:
-        _write_model(trained, part, shard_bytes)
-        if out.is_dir():
-            shutil.rmtree(out)
-        part.replace(out)
+        _write_model(trained, target, shard_bytes)
     except (OSError, RunError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise DeltaError(
@@ -62,17 +60,20 @@ def apply(
         ) from error
     finally:
         trained.close()
-        with suppress(OSError):
-            shutil.rmtree(part, ignore_errors=True)
     return out
 
 
-def _write_model(trained: Patched, folder: Path, most: int) -> None:
-    """Write everything of a trained model into a fresh folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    _write_weights(trained, folder, most)
-    _write_files(trained, folder)
+def _write_model(trained: Patched, target: Path, most: int) -> None:
+    """Write everything of a trained model into a fresh folder, which takes the place of an absent or empty one."""
+    part = fresh_folder(target)
+    try:
+        _write_weights(trained, part, most)
+        _write_files(trained, part)
+        if target.is_dir():
+            target.rmdir()
+        part.replace(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _write_weights(trained: Patched, folder: Path, most: int) -> None:

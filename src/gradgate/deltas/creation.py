@@ -20,6 +20,7 @@ from gradgate.deltas.safetensors_file import StreamedFile, streamed, sum_bytes
 from gradgate.deltas.weight_patch import PatchFile
 from gradgate.deltas.weights import Weights
 from gradgate.errors import DeltaError
+from gradgate.places import typed_path
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -44,7 +45,7 @@ def create(
     Raises:
         DeltaError: if a model cannot be read, has no tensor of the base, or the file cannot be written.
     """
-    out = Path(out).expanduser()
+    out = typed_path(out)
     with _folder_of(model, out) as name:
         changes = compare(_trained(name, base), open_weights(os.fspath(base)), _recorded(base))
         return _write(changes, out, method, task)
@@ -52,8 +53,8 @@ def create(
 
 def _trained(name: str, base: Place) -> Weights:
     """Open the weights of a trained model, or of the base with a patch file applied."""
-    if Path(name).is_file():
-        return PatchFile(Path(name), open_weights(os.fspath(base)))
+    if typed_path(name).is_file():
+        return PatchFile(typed_path(name), open_weights(os.fspath(base)))
     return open_weights(name)
 
 
@@ -94,7 +95,7 @@ def _write_sparse(file: StreamedFile, changes: Changes, name: str) -> None:
 
 def _recorded(base: Place) -> str:
     """Return the base's name for the record: an absolute path, so that it is found from any folder, or a hub name."""
-    path = Path(base).expanduser()
+    path = typed_path(base)
     return str(path.resolve()) if path.is_dir() else os.fspath(base)
 
 

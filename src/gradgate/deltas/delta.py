@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from gradgate.deltas.safetensors_file import DIGEST, Entry, check_digest, damaged, read_header, sum_bytes
 from gradgate.deltas.weights import is_plain
 from gradgate.errors import DeltaError
+from gradgate.places import typed_path
 
 FORMAT = "gradgate-delta"
 VERSIONS = ("1", "1.1")
@@ -169,7 +170,7 @@ def load(path: Path | str) -> Delta:
     Raises:
         DeltaError: if it is absent, damaged or not a delta.
     """
-    path = Path(path).expanduser()
+    path = typed_path(path)
     delta, digest = _read(path)
     check_digest(path, digest)
     return delta

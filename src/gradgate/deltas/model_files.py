@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gradgate.files import parse_json
+from gradgate.files import parse_json, read_bytes
 
 CONFIG_FILE = "config.json"
 _CONFIGURATIONS = (CONFIG_FILE, "generation_config.json")
@@ -81,6 +81,6 @@ def _tokens(folder: Path) -> Any:
 
 def _text(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return read_bytes(path).decode("utf-8")
+    except (OSError, ValueError):
         return None

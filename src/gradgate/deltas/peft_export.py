@@ -22,6 +22,7 @@ from gradgate.deltas.patched import Patched, open_weights
 from gradgate.deltas.plain_model import check_plain_weights
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import in_use, write_files
+from gradgate.places import typed_path
 
 _PREFIX = "base_model.model."
 
@@ -69,13 +70,15 @@ def export(
     if to != "peft":
         raise DeltaError(f"There is no export to {to!r}. Expected 'peft'.")
     delta = delta if isinstance(delta, Delta) else load(Path(delta))
-    out = Path(out).expanduser()
+    out = typed_path(out)
     if in_use(out):
         raise DeltaError(f"{out} is not empty. Pass a new folder.")
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
     model = _structure(trained)
     layout = Layout.of(model, model.state_dict())
     changed = _by_module(layout, delta.names)
+    if not changed:
+        raise DeltaError(f"{delta.path} changes no weight, so there is nothing to export. Use its base as it is.")
     _check_modules(delta, model, changed)
     rank, sparse = _rank(trained, model, changed)
     whole = [module for module in changed if module not in sparse]
@@ -98,6 +101,7 @@ def _structure(trained: Patched) -> nn.Module:
     delta = trained.delta
     try:
         values = json.loads(delta.origin.files[CONFIG_FILE])
+        hub.check_sizes(values, f"The configuration in {delta.path}")
         config = transformers.AutoConfig.for_model(**values)
         factory: Any = getattr(transformers, values["architectures"][0])
         with torch.device("meta"):

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from xxhash import xxh3_128
 
 from gradgate.errors import DeltaError
+from gradgate.replacing import replaced
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -203,25 +204,18 @@ def streamed(
     Raises:
         DeltaError: if it cannot be written.
     """
-    part = path.with_name(f".{path.name}.part")
     metadata = {DIGEST: _NO_DIGEST, **metadata} if digest else metadata
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w+b") as file:
+        with replaced(path) as part, part.open("w+b") as file:
             writing = StreamedFile(file, entries, metadata)
             yield writing
             writing.finish(digest=digest)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
     except OSError as error:
         raise DeltaError(
             f"Cannot write {path}: {error.strerror or error}. Choose a file in a writable folder, or free space on its "
             f"disk."
         ) from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
 
 
 def sum_bytes(entries: Iterable[Entry]) -> int:

@@ -16,6 +16,7 @@ from gradgate.clock import Clock
 from gradgate.distributed.shards import check_shards, is_sharded, prepare
 from gradgate.errors import AttachError, AuditError
 from gradgate.layers.names import named_parameters
+from gradgate.model_copies import noted
 
 LOOKED_AHEAD = 1000  # steps whose plans are checked in advance
 
@@ -135,7 +136,7 @@ class Replicas:
     def watch(self) -> None:
         """Look for an unknown DDP in the first forward pass of the training."""
         if self._wrapper is None and dist.is_available() and dist.is_initialized():
-            self._hook = self._inner.register_forward_pre_hook(self._look_around)
+            self._hook = noted(self._inner.register_forward_pre_hook(self._look_around))
 
     def release(self) -> None:
         """Stop looking for a DDP."""

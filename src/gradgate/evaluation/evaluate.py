@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from transformers import AutoConfig, PrinterCallback
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
-from gradgate.files import in_use
+from gradgate.files import below, in_use, remedy
 from gradgate.methods import Full
 from gradgate.runs.checkpoints import writing_to
 from gradgate.runs.folder import RunFolder
@@ -29,11 +29,13 @@ from gradgate.runs.records import (
     write_record,
 )
 from gradgate.settings.run import RunConfig
+from gradgate.specs import shown
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task
 from gradgate.tasks.data import load_tests
 from gradgate.tasks.held_out import load_tests_and_dev
 from gradgate.tasks.kinds import KINDS
 from gradgate.tasks.languages import average
+from gradgate.tasks.metrics.per_class import ClassScores, score_each_class
 from gradgate.tasks.multitask import KIND as MIXED
 from gradgate.tasks.multitask import is_multitask
 from gradgate.tasks.readers.files import ENDINGS
@@ -44,6 +46,8 @@ from gradgate.training.pretrained import load_pretrained, load_tokenizer, silenc
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, task_record
 from gradgate.training.trainer import scoring_arguments
 from gradgate.training.weights import add_rows, check_loaded, check_vocabulary
+
+_WITH_LABELS = ("classification", "token-classification")
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     saved = loaded.model_copy(update={"model": str(folder.model)})
     tokenizer = load_tokenizer(saved)
     model = _load_model(kind, loaded, saved, tokenizer)
+    _check_labels(folder, task, model)
     check_vocabulary(model, tokenizer, saved.model)
     if config.adapter is not None:
         config.adapter.kind.load(model, folder.model)
@@ -112,6 +117,24 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
         languages = LanguageAdapters(config.language_adapters, task.source, folder.language_adapters)
         languages.put(model)
     return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer, languages)
+
+
+def _check_labels(folder: RunFolder, task: TaskRecord, model: Any) -> None:
+    """Refuse a record whose labels are not those of the model's outputs.
+
+    Raises:
+        RunError: naming both.
+    """
+    if task.kind not in _WITH_LABELS:
+        return
+    named = [str(model.config.id2label.get(place, place)) for place in range(model.config.num_labels)]
+    labels = list(task.labels or ())
+    unnamed = all(name == f"LABEL_{place}" for place, name in enumerate(named))
+    if labels != named and not (unnamed and len({*labels}) == len(named)):
+        raise RunError(
+            f"{folder.run_file} is damaged: its labels are {shown(', '.join(labels) or 'none')}, and the model in "
+            f"{folder.model} has {shown(', '.join(named))}. {remedy(folder.run_file)}"
+        )
 
 
 def _config(record: RunRecord, folder: RunFolder) -> RunConfig:
@@ -194,7 +217,7 @@ def evaluate(
     columns = {"text": text, "text_pair": text_pair, "label": label}
     spec = _task(loaded, other, data, languages, test_file, columns)
     _check_kind(spec, loaded)
-    folder = _free_folder(out or loaded.folder.path / "evaluations" / "-".join((spec.name, *(languages or ()))))
+    folder = _free_folder(out or below(loaded.folder.path, "evaluations", "-".join((spec.name, *(languages or ())))))
     is_own = other is None and test_file is None
     tests = (load_tests_and_dev if is_own and loaded.config.dev_size else load_tests)(spec, loaded.task.labels)
     for note in tests.notes:
@@ -221,17 +244,16 @@ def _score_task(run: FinishedRun, data: TaskData, folder: RunFolder, progress: R
         encoded = replace(encoded, language_adapters=run.language_adapters)
     for text in encoded.notes:
         progress.note(text)
-    try:
-        with writing_to(folder.path):
-            tests, predictions = _score(run, encoded, folder, progress)
-    finally:
-        shutil.rmtree(folder.checkpoints, ignore_errors=True)  # Trainer creates the folder
+    with writing_to(folder.path):
+        folder.path.mkdir(parents=True, exist_ok=True)  # before what takes long
+    tests, predictions, classes = _score(run, encoded, progress)
     record = EvaluationRecord(
         run=run.settings,
         task=task_record(data),
         metric=data.spec.metric,
         tests=tests,
         averages=average(tests, data.languages, data.spec.source),
+        classes=classes or None,
     )
     write_predictions(folder, predictions)
     write_record(folder.scores_file, record)
@@ -286,18 +308,22 @@ def _free_folder(path: Path) -> RunFolder:
 
 
 def _score(
-    run: FinishedRun, encoded: EncodedSingleTask, folder: RunFolder, progress: RunProgress
-) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
-    """Return split -> metrics, and split -> content of its prediction file."""
-    trainer = encoded.scoring_trainer(
-        model=run.model, args=scoring_arguments(run.config, folder), processing_class=run.tokenizer
-    )
+    run: FinishedRun, encoded: EncodedSingleTask, progress: RunProgress
+) -> tuple[dict[str, dict[str, float]], dict[str, str], dict[str, ClassScores]]:
+    """Return split -> metrics, split -> content of its prediction file, and split -> scores of each class, if any."""
+    with tempfile.TemporaryDirectory() as scratch:  # Trainer creates the folder of its output
+        arguments = scoring_arguments(run.config, RunFolder(Path(scratch)))
+        trainer = encoded.scoring_trainer(model=run.model, args=arguments, processing_class=run.tokenizer)
     trainer.remove_callback(PrinterCallback)
     tests: dict[str, dict[str, float]] = {}
     predictions: dict[str, str] = {}
+    classes: dict[str, ClassScores] = {}
     progress.begin(len(encoded.splits), 0)
     for number, split in enumerate(encoded.splits, 1):
         tests[split] = encoded.score(trainer, split)
         predictions |= encoded.predictions()
+        of_classes = score_each_class(run.task.kind, run.task.labels or (), encoded.scorer.latest.predictions)
+        if of_classes is not None:
+            classes[split] = of_classes
         progress.advance(number, None)
-    return tests, predictions
+    return tests, predictions, classes

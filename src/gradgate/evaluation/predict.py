@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,8 +15,9 @@ from datasets import Dataset
 from torch import Tensor, nn
 
 from gradgate.deltas.shared_prefix import SharedPrefix
-from gradgate.errors import UsageError
+from gradgate.errors import RunError, UsageError
 from gradgate.evaluation.evaluate import FinishedRun, begin, load_finished
+from gradgate.files import parse_json, read_bytes, remedy
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import Predictions
 from gradgate.runs.progress import RunProgress
@@ -235,9 +235,12 @@ class _Together(nn.Module):
 def _may_lack_answers(folder: RunFolder) -> bool:
     """Return True if the run's own predictions score "no answer", as after training on such questions."""
     for file in sorted(folder.predictions.glob("*.jsonl")):
-        with file.open(encoding="utf-8") as lines:
-            first = next(lines, "{}")
-        return "no_answer_score" in json.loads(first)
+        try:
+            return "no_answer_score" in parse_json(next(iter(read_bytes(file).splitlines()), b"{}"), finite=False)
+        except OSError as error:
+            raise RunError(f"Cannot read {file}: {error.strerror or error}. {remedy(file)}") from None
+        except ValueError as error:
+            raise RunError(f"{file} is damaged in line 1: {error}. {remedy(file)}") from None
     return False
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from gradgate.errors import SelectorError, nearest
 from gradgate.layers.map import LayerMap
+from gradgate.layers.patterns import NamePattern
 from gradgate.layers.units import EMBEDDINGS, HEAD, MARKS, PARTS, Group, Weight
 from gradgate.specs import shown
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 Rows = tuple[tuple[int, int], ...]
-_TABLE = re.compile(r"(embeddings|head)(?:\[(-?\d*):(-?\d*)\])?")
-_LAYERS = re.compile(r"layers(?:\.(\*|\d+|\d+-\d+|top\d+|bottom\d+))?(?:\.([a-z]+)(?:\.(.+))?)?")
+_TABLE = re.compile(r"(embeddings|head)(?:\[(-?[0-9]{,15}):(-?[0-9]{,15})\])?")
+_LAYERS = re.compile(r"layers(?:\.(\*|N|N-N|topN|bottomN))?(?:\.([a-z]+)(?:\.(.+))?)?".replace("N", "[0-9]{1,9}"))
 _TOWERS = ("vision", "audio", "text", "encoder", "decoder", "projector")
 _MARKS = (*(f"@{name}" for name in (*PARTS[:-1], "lora", "bias", EMBEDDINGS, HEAD, *_TOWERS)),)
 _EXPECTED = (
@@ -187,12 +188,9 @@ class _Reader:
 
     def _matching(self, term: str) -> list[str]:
         try:
-            pattern = re.compile(term.removeprefix("re:"))
-        except re.error as error:
-            raise self._error(
-                f"{shown(term)} is not a valid regular expression: {error}. Expected one for parameter names"
-            ) from None
-        return [name for name in self.weights if pattern.fullmatch(name)]
+            return NamePattern(term.removeprefix("re:")).matches(self.weights)
+        except ValueError as error:
+            raise self._error(f"{shown(term)} {error}. Expected one for parameter names") from None
 
     def _of_group(self, name: str) -> tuple[str, ...]:
         return self.layers[name].parameter_names if name in self.layers else ()

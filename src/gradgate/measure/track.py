@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.files import parse_json, remedy
+from gradgate.files import parse_json, read_bytes, remedy
 from gradgate.measure.request import FisherRequest
 from gradgate.specs import Syntax, shown
 
@@ -97,11 +97,11 @@ def read_fisher(path: Path) -> tuple[FisherRecord, ...]:
         RunError: if the file cannot be read or a line is damaged; the line is named.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_bytes(path).splitlines()
     except FileNotFoundError:
         return ()
-    except OSError as error:
-        raise RunError(f"Cannot read {path}: {error.strerror or error}. {remedy(path)}") from error
+    except (OSError, ValueError) as error:
+        raise RunError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}. {remedy(path)}") from error
     records = []
     for number, line in enumerate(lines, 1):
         try:

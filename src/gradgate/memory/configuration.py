@@ -12,6 +12,8 @@ from torch import nn
 
 from gradgate import hub
 from gradgate.errors import RunError, UsageError, nearest
+from gradgate.files import read_bytes
+from gradgate.places import typed_path
 from gradgate.settings.memory import Head
 
 _FACTORIES: dict[str, tuple[str, str]] = {
@@ -31,7 +33,7 @@ def read_configuration(name: str, trust_remote_code: bool = False) -> Any:
     Raises:
         RunError: if there is none, or it describes a model that transformers does not know.
     """
-    path = Path(name).expanduser()
+    path = typed_path(name)
     if path.is_file():
         return _from_file(path)
     source = hub.model_source(name)
@@ -54,9 +56,11 @@ def read_configuration(name: str, trust_remote_code: bool = False) -> Any:
 
 def _from_file(path: Path) -> Any:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_bytes(path))
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read as a configuration: {error}. {_EXPECTED}.") from None
+    if isinstance(values, dict):
+        hub.check_sizes(values, path)
     kind = values.get("model_type") if isinstance(values, dict) else None
     if not isinstance(kind, str):
         raise RunError(f"{path} is not a model's configuration: it names no model_type. {_EXPECTED}.")
@@ -92,6 +96,7 @@ def build(config: Any, dtype: torch.dtype, head: Head = "auto", trust_remote_cod
         raise UsageError(f"head={head!r}: expected one of {', '.join(get_args(Head))}.{nearest(head, get_args(Head))}")
     if not isinstance(config, transformers.PretrainedConfig):
         raise UsageError(f"{config!r} is not a configuration. {_EXPECTED}.")
+    hub.check_sizes(config.to_dict(), "The configuration")
     possible = [name for name, (_, mapping) in _FACTORIES.items() if type(config) in getattr(transformers, mapping)]
     chosen = _usual(config, possible) if head == "auto" else head
     if chosen not in possible and not trust_remote_code:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
 
 from gradgate.errors import MethodError, nearest
-from gradgate.files import parse_yaml, read_bytes
+from gradgate.files import read_bytes
 from gradgate.layers import LayerMap
+from gradgate.layers.patterns import NamePattern
 from gradgate.layers.selectors import Rows, Selection, select, union
 from gradgate.methods.fixed import Fixed, groups_of
+from gradgate.places import typed_place
+from gradgate.plain_yaml import parse_yaml
+from gradgate.specs import shown
 
-_ROWS = re.compile(r"(.+)\[(\d*)(:?)(\d*)\]")
+_ROWS = re.compile(r"(.+)\[([0-9]{,15})(:?)([0-9]{,15})\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +54,7 @@ class AxolotlFile(Fixed):
         for pattern in self.patterns:
             ranged = _ROWS.fullmatch(pattern)
             text = ranged[1] if ranged else pattern
-            names = [name for name in every.names if _compiled(text, self.file).match(name)]
+            names = _matching(text, every.names, self.file)
             if not names:
                 raise MethodError(
                     f"{self.file}: {pattern!r} matches no parameter of {layers.model}.{nearest(text, every.names)} "
@@ -77,12 +82,13 @@ def read_axolotl(file: str) -> AxolotlFile:
     Raises:
         MethodError: if the file cannot be read or names no parameters.
     """
+    file = typed_place(file)
     try:
         record = parse_yaml(read_bytes(Path(file)))
     except OSError as error:
         raise MethodError(
-            f"The configuration {file!r} cannot be read: {error.strerror or error}. Expected axolotl:FILE with the "
-            f"path of an axolotl configuration."
+            f"The configuration {shown(file)} cannot be read: {error.strerror or error}. Expected "
+            f"axolotl:FILE with the path of an axolotl configuration."
         ) from None
     except ValueError as error:
         raise MethodError(f"{file} is not a configuration: {error}. Expected YAML with unfrozen_parameters.") from None
@@ -99,13 +105,11 @@ def _has(layers: LayerMap, name: str) -> bool:
     return bool(layers.layers) if name == "layers" else name in layers
 
 
-def _compiled(pattern: str, file: str) -> re.Pattern[str]:
+def _matching(pattern: str, names: Iterable[str], file: str) -> list[str]:
     try:
-        return re.compile(re.sub(r"(?<!\\)\.(?![+*])", r"\\.", pattern))
-    except re.error as error:
-        raise MethodError(
-            f"{file}: {pattern!r} is not a regular expression: {error}. Expected one for the names of parameters."
-        ) from None
+        return NamePattern(re.sub(r"(?<!\\)\.(?![+*])", r"\\.", pattern)).matches(names, whole=False)
+    except ValueError as error:
+        raise MethodError(f"{file}: {shown(pattern)} {error}. Expected one for the names of parameters.") from None
 
 
 def _range(found: re.Match[str], size: int, pattern: str, file: str) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from gradgate.measure import FisherRequest, OutlierRequest, Request
 from gradgate.methods.blocks import Ends, open_ends
 from gradgate.methods.mixins import HasStateOption, HasUnitOption
 from gradgate.methods.plan import Plan
-from gradgate.methods.traits import MethodState, Traits
+from gradgate.methods.traits import MethodState, State, Traits
 from gradgate.methods.unfreezing import refuse_shared_layers
 
 SCORES, MEASURED = "scores", "measured"
@@ -42,6 +42,9 @@ class LISA(HasStateOption, HasUnitOption):
             above 0.
         temperature: with ``draw=gradient``, the logarithm of a layer's weight is its root mean square gradient, in
             units of the mean over the layers, divided by this; above 0. Large values draw more evenly.
+        state: as for all methods that close open groups, but ``drop`` by default: the optimizer restarts in the layers
+            of each draw, and stores the state of what is open. With ``keep`` it stores that of every layer that was
+            ever drawn, which comes close to the state of full fine-tuning.
     """
 
     name: ClassVar[str] = "lisa"
@@ -52,8 +55,9 @@ class LISA(HasStateOption, HasUnitOption):
     )
     deviates: ClassVar[str] = (
         "The paper tunes layers (gamma) and every (K) to the model and has no default, and its ends are open. "
-        "Algorithm 1 does not say what "
-        "happens to the optimizer's state of a closed layer (state; drop keeps the memory at that of the open layers). "
+        "Algorithm 1 does not say what happens to the optimizer's state of a closed layer. The authors restarted the "
+        "training at each draw for the paper (https://github.com/OptimalScale/LMFlow/issues/729), which is state=drop, "
+        "except that the open ends do not restart here; their code LMFlow keeps the states (state=keep). "
         "OWS measures outliers on C4, here on the training data, and adds low-rank gradients; its threshold is that in "
         "the name of its authors' file of scores. GRASS takes the gradients of the training steps, averages old and "
         "new ones, and has a temperature in units of the gradient; here the mean is over squares."
@@ -66,6 +70,7 @@ class LISA(HasStateOption, HasUnitOption):
     batches: int = 16
     threshold: float = 13.0
     temperature: float = 1.0
+    state: State = "drop"
 
     def __post_init__(self) -> None:
         self._require(

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError, RunError, nearest
-from gradgate.files import parse_yaml, read_bytes, remedy
+from gradgate.files import read_bytes, remedy
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.phases import Phase
 from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import Timeline
 from gradgate.methods.traits import MethodState, Traits
+from gradgate.places import typed_place
+from gradgate.plain_yaml import parse_yaml
+from gradgate.specs import shown
 
 if TYPE_CHECKING:
     pass
@@ -116,12 +119,13 @@ def read_plan(file: str) -> PlanFile:
     Raises:
         MethodError: if the file cannot be read or does not contain phases.
     """
+    file = typed_place(file)
     try:
         phases = _phases_in(_read(Path(file)))
     except OSError as error:
         raise MethodError(
-            f"The plan {file!r} cannot be read: {error.strerror or error}. Expected plan:FILE with the path of a plan "
-            f"file."
+            f"The plan {shown(file)} cannot be read: {error.strerror or error}. Expected "
+            f"plan:FILE with the path of a plan file."
         ) from None
     except ValueError as error:
         raise MethodError(f"{file} is not a plan: {error}. {_EXPECTED}") from None

@@ -52,6 +52,13 @@ class Traits:
         """Whether the plan depends on measurements in training, so that it is unknown before."""
         return self.measures is not None or self.watches is not None
 
+    @property
+    def needed_to_resume(self) -> str | None:
+        """What a resumed training cannot compute from the number of steps done; None if nothing."""
+        if self.mixing is not None:
+            return "the weights that it began with"
+        return "what it measured" if self.decides_by_measuring else None
+
 
 @dataclass(frozen=True)
 class MethodState:

@@ -9,13 +9,14 @@ from statistics import fmean
 from typing import Any
 
 from gradgate.analysis.sharing import model_sizes, saved_share
-from gradgate.files import write_text
+from gradgate.files import write_files
 from gradgate.papers.claims.elsa import SHARED_BY, frozen_share
 from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN
 from gradgate.papers.measured import group_sizes, scores_by_language
 from gradgate.papers.preset import DERIVED
 from gradgate.papers.published import Published
 from gradgate.papers.reproduce import Reproduced, Reproduction
+from gradgate.printable import visible
 from gradgate.report.export import to_csv, to_markdown
 from gradgate.report.formats import NONE
 from gradgate.report.table import Column, Entry, Table
@@ -158,10 +159,10 @@ def write_tables(reproduction: Reproduction, out: Path) -> list[Table]:
     else:
         derived = derived_table(reproduction)
         tables = [summary_table(reproduction), *([derived] if derived else []), full_table(reproduction)]
-    for table in tables:
-        write_text(out / "tables" / f"{table.name}.csv", to_csv(table))
-        notes = "".join(f"- {note}\n" for note in reproduction.notes)
-        write_text(out / "tables" / f"{table.name}.md", f"# {table.title}\n\n{to_markdown(table)}\n{notes}")
+    notes = visible("".join(f"- {note}\n" for note in reproduction.notes))
+    texts = {f"{table.name}.csv": to_csv(table) for table in tables}
+    texts |= {f"{t.name}.md": f"# {visible(t.title)}\n\n{to_markdown(t)}\n{notes}" for t in tables}
+    write_files(out / "tables", texts, inside=out)
     return tables
 
 

@@ -227,7 +227,8 @@ def _scores(paper: str, row: PaperScore, cell: RunResult) -> dict[str, float]:
     metric = row.metric or cell.scores.metric
     factor = ScoreFormat.fitting(metric).factor
     found = {on: factor * score for on, score in scores_by_language(paper, row, cell).items()}
-    found[SECONDS] = cell.scores.cost.seconds_per_step
+    if cell.scores.cost.seconds_per_step is not None:
+        found[SECONDS] = cell.scores.cost.seconds_per_step
     history = [factor * record.metrics[metric] for record in cell.history if metric in record.metrics]
     if len(history) > 1:
         found |= {DEV_MEAN: fmean(history), DEV_BEST: max(history), DEV_DROP: max(history) - history[-1]}

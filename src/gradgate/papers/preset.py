@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from gradgate.errors import UsageError, nearest
-from gradgate.files import parse_yaml
 from gradgate.papers.published import TABLES, Published, papers, read_table
+from gradgate.plain_yaml import parse_yaml
 
 DERIVED = frozenset(
     {"relative_quality", "relative_quality_pct", "relative_F1_pct", "relative_accuracy_pct", "params_saved_fraction"}

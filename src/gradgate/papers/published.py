@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from gradgate.errors import UsageError, nearest
-from gradgate.files import parse_yaml
+from gradgate.plain_yaml import parse_yaml
 
 FOLDER: Path = Path(__file__).parent / "data"
 TABLES: Path = FOLDER / "tables"

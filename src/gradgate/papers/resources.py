@@ -10,6 +10,7 @@ from typing import Any
 
 from gradgate.errors import GradgateError, RunError, UsageError, nearest
 from gradgate.papers.preset import PaperTask, Preset
+from gradgate.places import typed_path, typed_place
 from gradgate.tasks import find_task, load_task, task_names
 from gradgate.tasks.catalog import entries, plain
 from gradgate.tasks.languages import in_languages
@@ -60,7 +61,7 @@ def given_models(preset: Preset, words: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for word in words:
         label, equals, name = word.partition("=")
-        if not equals or (label not in preset.models and Path(word).exists()):
+        if not equals or (label not in preset.models and typed_path(word).exists()):
             label, name = next(iter(preset.models)), word
         if label not in preset.models:
             raise UsageError(
@@ -71,7 +72,7 @@ def given_models(preset: Preset, words: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"model={word!r} names no model for {label}. Expected a folder or a hub name.")
         if label in found:
             raise UsageError(f"model= gives {label} twice, as {found[label]} and {name}. Give each model once.")
-        found[label] = name
+        found[label] = typed_place(name)
     return found
 
 

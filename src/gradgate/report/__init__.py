@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from gradgate.files import write_files
+from gradgate.printable import visible
 from gradgate.report.drawing import Drawing
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
-from gradgate.report.formats import visible
-from gradgate.report.page import PAGE, render_page
+from gradgate.report.page import PAGE, has_page_per_part, render_page
 from gradgate.report.sections import find_answer, find_cautions, find_sections
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary, summarize_study
@@ -106,14 +106,24 @@ class ComposedReport:
         """What to bear in mind."""
         return find_cautions(self.study, self.shown)
 
-    def write(self, folder: Path, page: str = PAGE) -> Report:
-        """Write the page, ``tables/`` and ``figures/``; RunError if a file cannot be written."""
+    def write(self, folder: Path, page: str = PAGE, root: Path | None = None) -> Report:
+        """Write the page, ``tables/`` and ``figures/``.
+
+        Args:
+            folder: to write into.
+            page: the name of the page.
+            root: the folder that no link may lead out of; by default ``folder``.
+
+        Raises:
+            RunError: if a file cannot be written.
+        """
         exports = {f"{table.name}.{end}": writer(table) for table in self.tables for end, writer in _WRITERS.items()}
         further = [table for table in self.tables if table not in self.shown_tables]
         html = render_page(self.study, self.shown, self.shown_tables, self.shown_drawings, further)
-        write_files(folder / "tables", exports)
-        figures = write_drawings(folder / "figures", self.drawings)
-        write_files(folder, {page: html})
+        root = folder if root is None else root
+        write_files(folder / "tables", exports, inside=root)
+        figures = write_drawings(folder / "figures", self.drawings, inside=root)
+        write_files(folder, {page: html}, inside=root)
         return Report(folder / page, tuple(folder / "tables" / name for name in exports), figures)
 
     @cached_property
@@ -128,7 +138,8 @@ class ComposedReport:
 def write_report(folder: Path, *, all_sections: bool = False) -> Report:
     """Write ``report.html``, ``tables/`` (.csv, .md, .tex) and ``figures/`` (.svg, .pdf) into a study folder.
 
-    A study of several tasks or models gets one for each of its parts too, in their folders. Equal studies give equal
+    A study of several tasks or models gets one for each of its parts too, in their folders; beyond twenty parts only
+    with ``all_sections``. Equal studies give equal
     bytes. A page is one file that loads nothing else.
 
     Args:
@@ -143,18 +154,19 @@ def write_report(folder: Path, *, all_sections: bool = False) -> Report:
 def write_whole(report: ComposedReport, folder: Path, page: str = PAGE) -> Report:
     """Write a report, and those of its parts into their places below ``folder``."""
     results = report.study.results
-    for _, part in report.study.parts:
+    parts = report.study.parts if has_page_per_part(report.study, report.all_sections) else ()
+    for _, part in parts:
         place = part.results.folder.relative_to(results.folder)
-        ComposedReport(part, report.all_sections).write(folder / place)
+        ComposedReport(part, report.all_sections).write(folder / place, root=folder)
     return report.write(folder, page)
 
 
-def write_drawings(folder: Path, drawings: Sequence[Drawing]) -> tuple[Path, ...]:
-    """Write each figure as SVG and PDF; RunError if one cannot be written."""
+def write_drawings(folder: Path, drawings: Sequence[Drawing], inside: Path | None = None) -> tuple[Path, ...]:
+    """Write each figure as SVG and PDF; RunError if one cannot be written, or a link leads out of ``inside``."""
     pictures: dict[str, str | bytes] = {f"{drawing.name}.svg": drawing.svg for drawing in drawings}
     pictures |= {f"{drawing.name}.pdf": drawing.pdf for drawing in drawings}
     if pictures:
-        write_files(folder, pictures)
+        write_files(folder, pictures, inside=inside)
     return tuple(folder / name for name in pictures)
 
 

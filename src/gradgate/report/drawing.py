@@ -17,7 +17,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
-from gradgate.report.formats import shortened, visible
+from gradgate.printable import visible
+from gradgate.report.formats import shortened
 
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from typing import Any, Literal
 
@@ -11,8 +9,8 @@ from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gradgate.report.formats import visible
-from gradgate.report.table import Column, Entry, Raw, Table
+from gradgate.printable import csv_table, visible
+from gradgate.report.table import Column, Entry, Table
 
 _TEX = {
     "\\": r"\textbackslash{}",
@@ -32,8 +30,6 @@ _TEX = {
 }
 
 _RANKS = {"best": "Bold: best.", "second": "Italic: second best."}
-# A spreadsheet takes a cell that begins with one of these for a formula, and runs it.
-_FORMULA = tuple("=+-@\t\n\r＝＋－＠")
 # Longer names break on a narrow terminal.
 _NAME_WIDTH = 20
 
@@ -43,18 +39,7 @@ def to_csv(table: Table) -> str:
 
     Text that a spreadsheet would take for a formula gets an apostrophe in front. Numbers stay as they are.
     """
-    text = io.StringIO()
-    names = list(dict.fromkeys(name for record in table.records for name in record))
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_csv_cell, names))
-    writer.writerows([_csv_cell(record.get(name)) for name in names] for record in table.records)
-    return text.getvalue()
-
-
-def _csv_cell(value: Raw) -> Raw:
-    if not isinstance(value, str):
-        return value
-    return f"'{visible(value)}" if value.startswith(_FORMULA) else visible(value)
+    return csv_table(table.records)
 
 
 def to_markdown(table: Table) -> str:

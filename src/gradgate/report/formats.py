@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 
+from gradgate.printable import visible
 from gradgate.tasks.metrics import METRICS
+from gradgate.tasks.metrics.names import is_bounded
 
 NONE = "–"
 MINUS = "−"
-# Names of metrics that are not in the table of metrics: of other tools' tasks, and of studies of several tasks.
-_UNBOUNDED = {"loss", "mse", "rmse", "mae", "error", "perplexity"}
 _TITLES = {"mean": "mean over tasks"}
 
-# Characters that no terminal, XML or UTF-8 takes as text: controls, overrides of the direction, lone surrogates.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 # From here on, digits before the point are too many to read.
 _TOO_LONG = 1e7
-
-
-def visible(text: str) -> str:
-    """Replace each control character by its picture, such as ``␛`` for ESC; keep tabs and line ends."""
-    return _UNSAFE.sub(_picture, text)
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return chr(0x2400 + code) if code < 0x20 else f"\\u{code:04x}"
 
 
 @dataclass(frozen=True)
@@ -48,9 +35,7 @@ class ScoreFormat:
     @classmethod
     def fitting(cls, metric: str, spreads: Iterable[float | None] = ()) -> ScoreFormat:
         """Return the format in which the smallest of ``spreads`` (deviations, differences) still shows."""
-        known = METRICS.get(metric)
-        bounded = known.bounded if known else not _UNBOUNDED & set(metric.lower().split("_"))
-        factor = 100 if bounded else 1
+        factor = 100 if is_bounded(metric) else 1
         least = min((abs(spread) * factor for spread in spreads if spread), default=1.0)
         decimals = 1 if factor == 100 else 3
         return cls(metric, factor, decimals if least >= 10.0**-decimals else decimals + 1)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from gradgate.printable import visible
 from gradgate.report.drawing import Drawing
-from gradgate.report.formats import visible
 from gradgate.report.page import TEMPLATES
 from gradgate.report.table import Entry, Table
 

@@ -12,8 +12,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from gradgate.places import short_name
+from gradgate.printable import visible
 from gradgate.report.drawing import Drawing
-from gradgate.report.formats import count, counted, visible
+from gradgate.report.formats import count, counted
 from gradgate.report.sections import find_answer, find_cautions
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
@@ -23,6 +25,8 @@ from gradgate.runs.state import RunState
 from gradgate.study.results import RunResult, StudyResults
 
 PAGE = "report.html"
+MOST_PAGES = 20
+_MOST_NAMED = 4
 TEMPLATES = Environment(
     loader=PackageLoader("gradgate.report", "templates"),
     autoescape=True,
@@ -55,6 +59,8 @@ def render_page(
     answer, remarks = find_answer(study, sections)
     page = TEMPLATES.get_template("report.html.j2").render(
         study=record,
+        tasks=_some(record.task.name, [part.record.task.name for _, part in study.parts], "task"),
+        models=_some(record.model.label, [part.record.model.label for _, part in study.parts], "model"),
         answer=answer,
         remarks=remarks,
         cautions=find_cautions(study, sections),
@@ -65,17 +71,35 @@ def render_page(
         titles={table.name: table.title for table in tables},
         drawings=[(drawing, Markup(drawing.inline)) for drawing in drawings],
         failed=[(cell, _place(cell, study)) for cell in results.runs if cell.state == "failed"],
-        missing=[cell for cell in results.runs if cell.state == "missing"],
+        missing=[cell for cell in results.runs if cell.state == "missing" and record.imported is None],
         paused=[(cell, cell.paused) for cell in results.runs if cell.paused],
         settings=_readable(record.settings),
         versions=_readable(record.versions),
         method_notes=[note for section in sections for note in section.notes()],
         style=Markup(_source("report.css")),
         script=Markup(script),
-        parts=[(name, _page_of(part.results, study), verdict(part)) for name, part in study.parts],
+        parts=_pages_of_parts(study),
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
     )
     return visible(page)
+
+
+def _pages_of_parts(study: StudySummary) -> list[tuple[str, str, str]]:
+    """Return name, page and verdict of each part that has a page of its own."""
+    if not has_page_per_part(study):
+        return []
+    return [(name, _page_of(part.results, study), verdict(part)) for name, part in study.parts]
+
+
+def has_page_per_part(study: StudySummary, all_sections: bool = False) -> bool:
+    """Return False for a study of so many parts that a page for each takes minutes."""
+    return all_sections or len(study.parts) <= MOST_PAGES
+
+
+def _some(name: str, names: Sequence[str], what: str) -> str:
+    """Return the name of tasks or models for the heading: the number of them if there are many."""
+    number = len(set(names))
+    return name if number <= _MOST_NAMED else counted(number, what)
 
 
 def _breakable(name: str) -> Markup:
@@ -103,6 +127,10 @@ def _planned(study: StudySummary) -> str:
         methods = counted(len(record.arms), "method")
     parts = f"{counted(len(results.parts), results.split_unit)} × " if results.parts else ""
     finished = results.count(RunState.FINISHED)
+    if record.imported is not None:
+        conditions = [part.cells for _, part in results.parts] or [results.cells]
+        runs = sum(cell.state is RunState.FINISHED for cells in conditions for cell in cells)
+        return f"{parts}{methods}: {counted(runs, 'run')}, imported"
     return f"{parts}{methods} × {seeds}: {finished} of {counted(len(results.runs), 'run')} finished"
 
 
@@ -114,13 +142,19 @@ def _page_of(part: StudyResults, study: StudySummary) -> str:
     return f"{part.folder.relative_to(study.results.folder).as_posix()}/{PAGE}"
 
 
+def _short(value: Any) -> Any:
+    """Return a value without the folders of absolute paths, which belong to one machine."""
+    if isinstance(value, dict):
+        return {name: _short(own) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(own) for own in value]
+    return short_name(value) if isinstance(value, str) else value
+
+
 def _readable(values: dict[str, Any]) -> dict[str, str]:
     """Return the values that are set as text."""
-    return {
-        name: value if isinstance(value, str) else json.dumps(value)
-        for name, value in values.items()
-        if value is not None
-    }
+    shown = {name: _short(value) for name, value in values.items() if value is not None}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in shown.items()}
 
 
 TEMPLATES.filters.update(count=count, breakable=_breakable, glued=_glued)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
+from typing import TypeVar
 
 from gradgate.report.formats import ScoreFormat
 from gradgate.runs.records import DEV, Cost, FileSizes, comparable
-from gradgate.statistics import Comparison, Summary, compare_paired, holm, summarize
+from gradgate.statistics import Comparison, Summary, compare_paired, summarize
 from gradgate.study.frontier import forgetting_of, frontier_of
 from gradgate.study.results import RunResult, StudyResults
 from gradgate.study.study_file import StudyRecord
+from gradgate.study.verdicts import ArmVerdict, verdicts_of
 from gradgate.tasks.languages import average_label, averaged_splits
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,7 @@ class ArmSummary:
         cells: one per seed of the study.
         split: the split that arms are compared on.
         metric: the study's.
-        versus: the difference to the reference on ``split``; None for the reference itself.
-        p: of that difference, corrected over the arms.
+        judged: the verdict against the reference on ``split``; None for the reference itself, and without a score.
         cost: of its finished seeds.
         forgetting: how much worse the metric of forgetting has become; of no seeds if it was not measured.
     """
@@ -57,10 +61,19 @@ class ArmSummary:
     cells: tuple[RunResult, ...]
     split: str
     metric: str
-    versus: Comparison | None
-    p: float | None
+    judged: ArmVerdict | None
     cost: CostSummary
     forgetting: Summary
+
+    @property
+    def versus(self) -> Comparison | None:
+        """The paired difference to the reference."""
+        return None if self.judged is None else self.judged.verdict.comparison
+
+    @property
+    def p(self) -> float | None:
+        """The p of that difference, corrected over the arms."""
+        return None if self.judged is None else self.judged.verdict.p_corrected
 
     @cached_property
     def finished(self) -> tuple[RunResult, ...]:
@@ -192,7 +205,7 @@ class StudySummary:
     @cached_property
     def best(self) -> tuple[ArmSummary, ...]:
         """The arms with the best mean: one, or several that are level; none before anything has finished."""
-        ranked = [(self._sign * arm.score.mean, arm) for arm in self.arms if arm.score.mean is not None]
+        ranked = [(standing, arm) for arm in self.arms if (standing := self._standing(arm)) is not None]
         top = max((mean for mean, _ in ranked), default=0.0)
         return tuple(arm for mean, arm in ranked if mean >= top - 1e-12 * abs(top))
 
@@ -200,9 +213,25 @@ class StudySummary:
     def by_score(self) -> tuple[ArmSummary, ...]:
         """All arms, the best first; those without a score are last."""
         last = float("inf")
-        return tuple(
-            sorted(self.arms, key=lambda arm: last if arm.score.mean is None else -self._sign * arm.score.mean)
-        )
+        standings = {arm.name: self._standing(arm) for arm in self.arms}
+        return tuple(sorted(self.arms, key=lambda arm: last if (found := standings[arm.name]) is None else -found))
+
+    def _standing(self, arm: ArmSummary) -> float | None:
+        """Return what arms are ranked by, the larger the better; None for one that cannot be ranked.
+
+        It is the mean if all arms have the same seeds, else the mean difference to the reference over common seeds:
+        means over different seeds do not compare.
+        """
+        if self._has_same_seeds or self.reference.score.mean is None:
+            return None if arm.score.mean is None else self._sign * arm.score.mean
+        if arm is self.reference:
+            return 0.0
+        difference = None if arm.versus is None else arm.versus.difference
+        return None if difference is None else self._sign * difference
+
+    @cached_property
+    def _has_same_seeds(self) -> bool:
+        return len({frozenset(arm.scores(self.split)) for arm in self.scored}) <= 1
 
     @property
     def others(self) -> tuple[ArmSummary, ...]:
@@ -243,33 +272,24 @@ class StudySummary:
 
 def summarize_study(results: StudyResults) -> StudySummary:
     """Summarize each arm and compare it to the first over their common seeds."""
-    arms = [_summarize_arm(results, name) for name in results.study.arm_names]
-    reference = arms[0].scores(results.main_split)
-    compared = [arm if arm is arms[0] else _against(arm, reference) for arm in arms]
-    corrected = holm([arm.p for arm in compared])
-    arms = [replace(arm, p=p) for arm, p in zip(compared, corrected, strict=True)]
+    judged = {verdict.arm: verdict for verdict in verdicts_of(results)}
+    arms = [_summarize_arm(results, name, judged.get(name)) for name in results.study.arm_names]
     spreads = [arm.score.sd for arm in arms]
     spreads += [arm.versus.difference for arm in arms if arm.versus]
     return StudySummary(results, tuple(arms), ScoreFormat.fitting(results.study.task.metric, spreads))
 
 
-def _summarize_arm(results: StudyResults, name: str) -> ArmSummary:
+def _summarize_arm(results: StudyResults, name: str, judged: ArmVerdict | None) -> ArmSummary:
     cells = results.of(name)
     return ArmSummary(
         name,
         cells,
         results.main_split,
         results.study.task.metric,
-        versus=None,
-        p=None,
+        judged=judged,
         cost=_summarize_cost([cell.scores.cost for cell in cells if cell.scores]),
         forgetting=summarize([record.forgotten for record in forgetting_of(cells)]),
     )
-
-
-def _against(arm: ArmSummary, reference: dict[int, float]) -> ArmSummary:
-    versus = compare_paired(arm.scores(arm.split), reference)
-    return replace(arm, versus=versus, p=versus.p)
 
 
 def _compare(arm: ArmSummary, reference: ArmSummary, split: str) -> Gain:
@@ -284,17 +304,21 @@ def _compare(arm: ArmSummary, reference: ArmSummary, split: str) -> Gain:
 def _summarize_cost(costs: list[Cost]) -> CostSummary:
     if not costs:
         return CostSummary()
-    memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
-    stored = [cost.bytes_stored for cost in costs if cost.bytes_stored is not None]
     return CostSummary(
-        seconds_per_step=median(cost.seconds_per_step for cost in costs),
-        seconds_total=fmean(cost.seconds_total for cost in costs),
-        trainable_share=fmean(cost.trainable_share for cost in costs),
-        parameters_trained=max(cost.parameters_trained for cost in costs),
-        peak_memory_bytes=max(memory, default=None),
-        bytes_stored=max(stored, default=None),
+        seconds_per_step=_over(median, [cost.seconds_per_step for cost in costs]),
+        seconds_total=_over(fmean, [cost.seconds_total for cost in costs]),
+        trainable_share=_over(fmean, [cost.trainable_share for cost in costs]),
+        parameters_trained=_over(max, [cost.parameters_trained for cost in costs]),
+        peak_memory_bytes=_over(max, [cost.peak_memory_bytes for cost in costs]),
+        bytes_stored=_over(max, [cost.bytes_stored for cost in costs]),
         files=max((cost.files for cost in costs if cost.files), key=lambda files: files.stored, default=None),
     )
+
+
+def _over(summary: Callable[[list[Number]], Number], values: Sequence[Number | None]) -> Number | None:
+    """Return the summary of the values that are known; None if none is."""
+    known = [value for value in values if value is not None]
+    return summary(known) if known else None
 
 
 def ratio(value: float | None, reference: float | None) -> float | None:

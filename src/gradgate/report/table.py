@@ -25,12 +25,14 @@ class Entry:
         value: the full-precision value that the entry sorts by.
         detail: a second line.
         rank: among the entries of its column.
+        heat: how strongly its background is coloured, from 0 to 1; None for none.
     """
 
     text: str
     value: Raw = None
     detail: str = ""
     rank: Rank = ""
+    heat: float | None = None
 
     @property
     def line(self) -> str:

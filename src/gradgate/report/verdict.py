@@ -6,9 +6,9 @@ from gradgate.report.formats import counted, listed, p_equation, p_value
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.runs.records import DEV
 from gradgate.runs.state import RunState
+from gradgate.statistics import Word
 from gradgate.study.results import COMBINATION, SIZE
 
-LEVEL = 0.05
 _DEV_ONLY = "no test split: the dev score picked the checkpoint and also ranks the methods, so it is optimistic."
 _UNFINISHED = {RunState.FAILED: "failed", RunState.PAUSED: "paused", RunState.MISSING: "not finished yet"}
 
@@ -61,6 +61,8 @@ def untested_parts(study: StudySummary) -> list[str]:
 def _run_notes(study: StudySummary) -> list[str]:
     """Return how many runs have finished, if not all have."""
     results = study.results
+    if study.record.imported is not None:
+        return []
     unfinished = [f"{results.count(state)} {word}" for state, word in _UNFINISHED.items() if results.count(state)]
     if not unfinished:
         return []
@@ -111,8 +113,25 @@ def _difference(study: StudySummary, arm: ArmSummary) -> str:
         f"{pairs}95% CI {study.format.interval(versus.interval)}, {p_equation(versus.p)}"
         f"{corrected if study.tests_done > 1 else ''}"
     )
-    judged = "significantly different" if arm.p < LEVEL else "not significantly different"
-    return f"{by} ({evidence}): {judged}"
+    return f"{by} ({evidence}): {_word(study, arm)}"
+
+
+def _word(study: StudySummary, arm: ArmSummary) -> str:
+    """Return what the comparison of an arm to the reference allows to say."""
+    assert arm.judged is not None
+    verdict, other = arm.judged.verdict, study.reference.name
+    margin = "" if verdict.margin is None else f"{verdict.margin * study.format.factor:g}"
+    unit = "point" if margin == "1" else "points"
+    within = f"{margin} {unit}" if study.format.factor == 100 else margin
+    if verdict.word is Word.INCONCLUSIVE:
+        needed = f"; about {verdict.pairs_needed:,} seeds would decide" if verdict.pairs_needed else ""
+        return f"inconclusive{needed}"
+    return {
+        Word.BETTER: f"better than {other}",
+        Word.WORSE: f"worse than {other}",
+        Word.EQUIVALENT: f"equivalent to {other} within {within}",
+        Word.NON_INFERIOR: f"not worse than {other} by more than {within}",
+    }[verdict.word]
 
 
 def _runner_up(study: StudySummary) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,8 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 # torch and safetensors have errors of their own for a file that cannot be written
-_FULL_DISK = re.compile(r"os error 28|No space left|PytorchStreamWriter|inline_container|unexpected pos")
+_FULL_DISK = re.compile(r"No space left|PytorchStreamWriter|inline_container|unexpected pos")
+_OS_ERROR = re.compile(r"os error (\d+)")
 _NO_FOLDER = re.compile(r"os error 2\b|No such file or directory|Parent directory .* does not exist")
 
 
@@ -75,6 +77,9 @@ def _cause(error: Exception, folder: Path) -> str | None:
         named = error.filename is not None and Path(str(error.filename)).is_relative_to(folder)
         unwritable = error.errno in _UNWRITABLE or (error.errno in _ABSENT and named)
         return error.strerror if unwritable else None
+    number = _OS_ERROR.search(str(error))
+    if number is not None and int(number[1]) in _UNWRITABLE:
+        return os.strerror(int(number[1]))
     if _FULL_DISK.search(str(error)):
         return "the disk is full"
     removed = _NO_FOLDER.search(str(error)) and type(error).__name__ in ("SafetensorError", "RuntimeError")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gradgate.errors import FolderLockedError, RunError
-from gradgate.files import NoLocksError, in_use, read_json, remedy, take_lock, write_json, write_text
+from gradgate.files import NoLocksError, below, check_name, in_use, read_json, remedy, take_lock, write_json, write_text
 from gradgate.methods.timeline import Timeline
 from gradgate.runs.checkpoints import latest_checkpoint
 from gradgate.settings.identity import NOT_IN_IDENTITY
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 
 CACHE_FOLDER = "cache"
 LOCK_FILE = "run.lock"
+_WRITTEN = (
+    "checkpoints",
+    "best",
+    "weights",
+    CACHE_FOLDER,
+    "language-adapters",
+    "tapt",
+    "model",
+    "heads",
+    "predictions",
+)
 
 
 class Recorded(Protocol):
@@ -224,10 +235,13 @@ class RunFolder:
 
         Raises:
             FolderLockedError: if another process has it.
-            RunError: if nothing can be written, or the folder contains files that are not a run.
+            RunError: if nothing can be written, or the folder contains files that are not a run, or links.
         """
         if not self.run_file.is_file():
             self._refuse_other_files()
+        check_name(self.path)
+        for name in _WRITTEN:
+            below(self.path, name)
         lock = self._lock()
         try:
             yield

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError
-from gradgate.files import parse_json, remedy
+from gradgate.files import parse_json, read_bytes, remedy
 from gradgate.runs.records import DEV, TRAIN
 
 _UNUSED = "used_for_selection"
@@ -78,10 +79,7 @@ def read_history(path: Path) -> History:
     Raises:
         RunError: if the file cannot be read or a line is damaged; the line is named.
     """
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise RunError(f"Cannot read {path}: {error.strerror or error}. {remedy(path)}") from error
+    lines = _lines(path).splitlines()
     dev: list[DevRecord] = []
     losses: list[tuple[int, float]] = []
     tests: list[EpochScores] = []
@@ -105,6 +103,22 @@ def read_history(path: Path) -> History:
     return History(tuple(dev), tuple(losses), tuple(tests))
 
 
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the values of each line of ``history.jsonl``; raise RunError as :func:`read_history` does."""
+    for number, line in enumerate(_lines(path).splitlines(), 1):
+        try:
+            yield parse_json(line, finite=False)
+        except ValueError as error:
+            raise RunError(f"{path} is damaged in line {number}: {error}. {remedy(path)}") from None
+
+
+def _lines(path: Path) -> bytes:
+    try:
+        return read_bytes(path)
+    except (OSError, ValueError) as error:
+        raise RunError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}. {remedy(path)}") from error
+
+
 def _epoch_scores(values: dict[str, Any], metrics: dict[str, float]) -> EpochScores:
     step, epoch, split = int(values["step"]), float(values["epoch"]), str(values["split"])
     own = {name: value for name, value in metrics.items() if name not in ("step", "epoch", _UNUSED)}
@@ -117,10 +131,7 @@ def lines_until(path: Path, step: int) -> str:
     Raises:
         RunError: if the file cannot be read or a line is damaged; the line is named.
     """
-    try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except OSError as error:
-        raise RunError(f"Cannot read {path}: {error.strerror or error}. {remedy(path)}") from error
+    lines = _lines(path).splitlines(keepends=True)
     lines_before = []
     for number, line in enumerate(lines, 1):
         if number == len(lines) and not line.endswith(b"}\n"):

@@ -10,6 +10,7 @@ from pathlib import Path
 from gradgate.deltas.delta import DELTA_FILE, Delta
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import write_text
+from gradgate.places import short_name
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import FileSizes, RunRecord, read_record
@@ -21,9 +22,11 @@ _NOTE_FILE = "README.md"
 _NOTE = """\
 `{file}` holds what this training changed in the model {base!r}; with that model it is the trained one, bit for bit.
 gradgate reads this folder as it is, as in `gradgate evaluate` or `gradgate train --model`. Other libraries need the
-whole model:
+whole model, which this command writes in the folder that contains the run:
 
     gradgate delta apply {run} -o FOLDER
+
+If {base!r} has moved since, `--base` names its place.
 """
 
 
@@ -70,9 +73,8 @@ def _replace_by_delta(config: RunConfig, folder: RunFolder, task: str, progress:
         return None
     if made is None:
         return None
-    write_text(
-        folder.model / _NOTE_FILE, _NOTE.format(file=DELTA_FILE, base=made.origin.base, run=folder.path.resolve())
-    )
+    base = short_name(made.origin.base)
+    write_text(folder.model / _NOTE_FILE, _NOTE.format(file=DELTA_FILE, base=base, run=folder.path.resolve().name))
     return _bytes(weight_files(made.origin.base))
 
 

@@ -107,7 +107,7 @@ def progress_of(
     known = merged_by_step(pauses.dev if pauses is not None else (), evaluated)
     if scores is not None:
         state, metric, seconds = RunState.FINISHED, scores.metric, scores.cost.seconds_total
-        step = total = scores.cost.steps
+        step = total = scores.cost.steps or 0
     elif pauses is not None:
         state, metric, seconds = RunState.PAUSED, pauses.metric, pauses.seconds
         step, total = pauses.step, pauses.of_steps

@@ -1,9 +1,7 @@
-"""Write the predictions of models: into a run's folder, and for rows without labels."""
+"""Write the predictions of models, into a run's folder and for rows without labels, and read them again."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,9 +9,12 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import UsageError
-from gradgate.files import write_text
+from gradgate.errors import RunError, UsageError
+from gradgate.files import read_bytes, remedy, write_text
+from gradgate.printable import csv_table
 from gradgate.runs.folder import RunFolder
+
+_MOST_BYTES = 16 << 30  # of the predictions of one split
 
 
 def predictions_text(rows: Iterable[dict[str, Any]]) -> str:
@@ -29,8 +30,12 @@ def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
 
 def copy_predictions(best: Path, folder: RunFolder) -> None:
     """Write the prediction files that stand beside the best weights."""
-    files = sorted(best.rglob("*.jsonl"))
-    texts = {file.relative_to(best).with_suffix("").as_posix(): file.read_text(encoding="utf-8") for file in files}
+    texts: dict[str, str] = {}
+    for file in sorted(best.rglob("*.jsonl")):
+        try:
+            texts[file.relative_to(best).with_suffix("").as_posix()] = read_bytes(file, _MOST_BYTES).decode("utf-8")
+        except (OSError, ValueError) as error:
+            raise RunError(f"{file} cannot be read: {error}. {remedy(file)}") from None
     write_predictions(folder, texts)
 
 
@@ -69,11 +74,7 @@ class Predictions:
                 | {f"{run}.{name}": v for run in self.by_run for name, v in row[run].items()}
                 for row in flat
             ]
-        file = io.StringIO()
-        writer = csv.DictWriter(file, dict.fromkeys(name for row in flat for name in row), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in row.items()} for row in flat)
-        return file.getvalue()
+        return csv_table({name: _cell(value) for name, value in row.items()} for row in flat)
 
     def write(self, path: Path) -> None:
         """Write them as CSV or JSON lines, by the file's ending; RunError if that cannot be done."""
@@ -89,3 +90,28 @@ def check_ending(path: Path) -> None:
     """Raise UsageError for a file that is neither CSV nor JSON lines."""
     if path.suffix not in (".csv", ".jsonl"):
         raise UsageError(f"out={path}: expected a file that ends in .jsonl or .csv.")
+
+
+def read_predictions(folder: RunFolder, split: str) -> list[dict[str, Any]]:
+    """Read the prediction file of a split.
+
+    Raises:
+        RunError: if it is absent or damaged; the message names the file and the line.
+    """
+    path = folder.predictions / f"{split}.jsonl"
+    try:
+        text = read_bytes(path).decode("utf-8")
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read: {error}. Score the run again with 'gradgate evaluate'") from None
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise RunError(f"{path}:{number} is damaged: expected a JSON object. Score the run again into another out=")
+        rows.append(row)
+    return rows

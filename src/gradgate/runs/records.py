@@ -21,7 +21,9 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy, write_json
+from gradgate.places import short_name
 from gradgate.settings.forgetting import ForgettingRecord
+from gradgate.tasks.metrics.per_class import ClassScores
 from gradgate.tasks.types import DEV as DEV
 from gradgate.tasks.types import TRAIN as TRAIN
 
@@ -61,6 +63,7 @@ class TaskRecord:
         mix: how several tasks are mixed.
         tasks: the record of each of several tasks.
         reading: the columns and format of its rows, as entries of a task file.
+        train_counts: label to rows of train, or tokens, that have it; None if the outputs are not classes.
     """
 
     name: str
@@ -76,6 +79,7 @@ class TaskRecord:
     mix: str | None = field(default=None, metadata=_IF_GIVEN)
     tasks: tuple[TaskRecord, ...] | None = field(default=None, metadata=_IF_GIVEN)
     reading: dict[str, Any] | None = field(default=None, metadata=_IF_GIVEN)
+    train_counts: dict[str, int] | None = field(default=None, metadata=_IF_GIVEN)
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class ModelRecord:
     @property
     def label(self) -> str:
         """The name; for a folder the last part of its path, which does not depend on the machine."""
-        return Path(self.name).name if Path(self.name).is_absolute() else self.name
+        return short_name(self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +109,8 @@ class RunRecord:
         model: ``class`` and number of ``parameters``; with PEFT, where the ``adapter`` is.
         followed: the method with the digest of its plan file, if it follows one.
         language_adapters: language to the digest of its adapter, of those that the run scores with.
+        class_weights: label to its weight in the loss, or to the weights of its absence and presence if rows have
+            several labels; None without weights.
     """
 
     config: Annotated[dict[str, Any], AfterValidator(_check_settings)]
@@ -116,6 +122,7 @@ class RunRecord:
     model: dict[str, str | int] = field(default_factory=dict)
     followed: str | None = field(default=None, metadata=_IF_GIVEN)
     language_adapters: dict[str, str] | None = field(default=None, metadata=_IF_GIVEN)
+    class_weights: Mapping[str, float | Mapping[str, float]] | None = field(default=None, metadata=_IF_GIVEN)
 
     @property
     def method(self) -> str:
@@ -185,7 +192,7 @@ class FileSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of a run.
+    """The cost of a run; None is what the source of an imported one does not say.
 
     Attributes:
         steps: optimizer steps done.
@@ -201,13 +208,13 @@ class Cost:
         files: of the weights; None for an adapter, or if the weights were not kept.
     """
 
-    steps: int
-    seconds_per_step: float
-    seconds_total: float
+    steps: int | None
+    seconds_per_step: float | None
+    seconds_total: float | None
     peak_memory_bytes: int | None = None
-    trainable_share: float
-    parameters: int
-    parameters_trained: int
+    trainable_share: float | None
+    parameters: int | None
+    parameters_trained: int | None
     bytes_stored: int | None = None
     device: str
     prefix_rows: dict[str, int] | None = None
@@ -301,6 +308,7 @@ class EvaluationRecord:
         metric: the task's.
         tests: the scores on each split.
         averages: as in :class:`SplitScores`.
+        classes: the scores of each class on each split; None if the task has none.
     """
 
     run: dict[str, Any]
@@ -308,6 +316,7 @@ class EvaluationRecord:
     metric: str
     tests: Mapping[str, Metrics]
     averages: Mapping[str, Metrics]
+    classes: dict[str, ClassScores] | None = field(default=None, metadata=_IF_GIVEN)
 
 
 @dataclass(frozen=True)

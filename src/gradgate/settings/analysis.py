@@ -26,7 +26,9 @@ class RepresentationSettings(ComputeSettings):
 
     section: ClassVar[str] = "data"
 
-    tokens: int = Field(5000, ge=3, description="Tokens to draw from each split, as the paper; all if it has fewer.")
+    tokens: int = Field(
+        5000, ge=3, le=10**7, description="Tokens to draw from each split, as the paper; all if it has fewer."
+    )
     split: Texts = Field(
         ("dev",),
         description="Where the tokens are from, such as test.de; repeatable.",
@@ -45,7 +47,7 @@ class LandscapeSettings(ComputeSettings):
 
     section: ClassVar[str] = "data"
 
-    rows: int = Field(64, ge=1, description="Rows of train and of dev whose mean loss is taken.")
+    rows: int = Field(64, ge=1, le=10**7, description="Rows of train and of dev whose mean loss is taken.")
     low: float = Field(
         -2.0,
         ge=-100,
@@ -56,8 +58,12 @@ class LandscapeSettings(ComputeSettings):
     high: float = Field(
         2.0, gt=1, le=100, description="Where it ends; 1 is after training.", json_schema_extra={"flag": "--to"}
     )
-    points: int = Field(21, ge=2, description="Points of the line, to which 0 and 1 are added; the paper has 20.")
-    plane: int = Field(11, ge=0, description="Points of each side of the plane, an odd number; 0 for no plane.")
+    points: int = Field(
+        21, ge=2, le=10_001, description="Points of the line, to which 0 and 1 are added; the paper has 20."
+    )
+    plane: int = Field(
+        11, ge=0, le=1001, description="Points of each side of the plane, an odd number; 0 for no plane."
+    )
     span: float = Field(1.0, gt=0, le=100, description="Half of a side of the plane; 1 is as long as the weights.")
     plane_seeds: int = Field(
         1, ge=0, description="Runs of each arm for which the plane is measured; 0 for the lines alone."

@@ -14,6 +14,7 @@ Settings = TypeVar("Settings", bound=BaseModel)
 _WORDS = {"gpu": "cuda"}  # words for a value that are not like it
 MOST_SEED = 2**32 - 1  # of numpy's generators
 MOST_STEPS = 10**8
+_MOST_BITS = 1024  # as many as a float has
 MOST_EPOCHS = 1e5
 LEAST_EPOCHS = 1e-6
 MOST_IN_BATCH = 10**6
@@ -69,6 +70,8 @@ def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setting
         UsageError: naming every unknown name and every value out of range.
     """
     given = {name: value for name, value in values.items() if value is not None}
+    for name, value in given.items():
+        _check_digits(name, value)
     unknown = [unknown_setting(name, kind.model_fields) for name in given if name not in kind.model_fields]
     if unknown:
         raise UsageError(f"{'; '.join(unknown)} Expected fields of {kind.__name__}.")
@@ -79,6 +82,13 @@ def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setting
         causes = (item.get("ctx", {}).get("error") for item in error.errors())
         what = next((type(cause) for cause in causes if isinstance(cause, SpecError)), UsageError)
         raise what(faults if faults.endswith("?") else f"{faults}.") from None
+
+
+def _check_digits(name: str, value: object) -> None:
+    """Refuse a whole number that is too long to be shown, and for any setting."""
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(each, int) and each.bit_length() > _MOST_BITS:
+            raise UsageError(f"{name}= is a number of more than {_MOST_BITS * 3 // 10} digits; give a smaller one.")
 
 
 def passed(settings: BaseModel, of: type[BaseModel] | None = None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gradgate.errors import UsageError
 
 _TIME = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_MOST_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def parse_budget(share: float | None, steps: int | None, time: str | None) -> Bu
 
 def _seconds(text: str) -> float:
     found = _TIME.fullmatch(text.strip())
-    if found is None or not any(found.groups()):
+    numbers = [number or "" for number in found.groups()] if found is not None else []
+    if not any(numbers) or max(map(len, numbers)) > _MOST_DIGITS:
         raise UsageError(f"budget_time={text!r}: expected hours, minutes and seconds, as in 30m, 1h30m or 90s.")
-    hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    hours, minutes, seconds = (int(number or 0) for number in numbers)
     return float(3600 * hours + 60 * minutes + seconds)

@@ -14,7 +14,7 @@ from gradgate.settings.arm import Arm
 from gradgate.settings.base import CheckedSettings, checked_settings, passed
 from gradgate.settings.budget import Budget, parse_budget
 from gradgate.settings.data import SubjectSettings
-from gradgate.settings.fields import AdaptersField, ArmsField
+from gradgate.settings.fields import AdaptersField, ArmsField, PlacesField
 from gradgate.settings.run import RunConfig
 from gradgate.settings.shared import SharedSettings
 from gradgate.settings.values import read_search, read_seeds, read_train_sizes, several
@@ -41,8 +41,8 @@ class CrossedData(CheckedSettings):
 
     section: ClassVar[str] = "data"
 
-    model: Texts = Field((), description=also("model", "repeat to compare on several"))
-    task: Texts = Field(
+    model: PlacesField = Field((), description=also("model", "repeat to compare on several"))
+    task: PlacesField = Field(
         (),
         description=also(
             "task", "repeat to compare on several, for which data= holds a folder each that is named like it"

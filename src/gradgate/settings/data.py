@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings
-from gradgate.settings.fields import SplitField
+from gradgate.settings.fields import PathField, PlaceField, SplitField
 from gradgate.tasks.types import KindName
 
 
@@ -30,12 +29,12 @@ class SubjectSettings(CheckedSettings):
 
     section: ClassVar[str] = "data"
 
-    model: str = Field(
+    model: PlaceField = Field(
         "sample",
         description="hub name or folder of a pretrained model; 'sample' is built in, and for "
         "generation 'sample-decoder'",
     )
-    task: str = Field(
+    task: PlaceField = Field(
         "sample",
         description="name from 'gradgate tasks', several as 'cola+sst2', a YAML task file, a folder of data files, or "
         "one file, whose rows are divided by split",
@@ -58,7 +57,7 @@ class DataSettings(CheckedSettings):
 
     section: ClassVar[str] = "data"
 
-    data: Path | None = Field(None, description="folder with the files of a named task, or with the folders of several")
+    data: PathField = Field(None, description="folder with the files of a named task, or with the folders of several")
     mix: str | None = Field(
         None,
         description="how several tasks are mixed: size (the default), or temperature:T, where a task of n examples has "
@@ -68,11 +67,11 @@ class DataSettings(CheckedSettings):
     text_pair: str | None = Field(None, description="column of the second text")
     label: str | None = Field(None, description="column of the label or score")
     kind: KindName | None = Field(None, description="kind of task")
-    train_file: Path | None = Field(
+    train_file: PathField = Field(
         None, description="training file, instead of the task's own; without a task, a task of its own"
     )
-    dev_file: Path | None = Field(None, description="dev file, instead of the task's own")
-    test_file: Path | None = Field(None, description="test file, instead of the task's own")
+    dev_file: PathField = Field(None, description="dev file, instead of the task's own")
+    test_file: PathField = Field(None, description="test file, instead of the task's own")
     split: SplitField = Field(
         None,
         description="percentages of train, dev and test, of which those without a file are taken from the training "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, InstanceOf, PlainSerializer
@@ -11,6 +13,7 @@ from gradgate.errors import MethodError
 from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
 from gradgate.measure.track import FisherTrack, read_track
 from gradgate.methods import Method
+from gradgate.places import typed_path, typed_place
 from gradgate.settings.adapter import AdapterSetting, read_adapter
 from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.forgetting import ForgettingSetting, read_forgetting
@@ -24,8 +27,13 @@ def _parsed(read: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(lambda given: read(given) if isinstance(given, str) else given)
 
 
+def _typed_path(given: object) -> object:
+    return typed_path(given) if isinstance(given, str | os.PathLike) else given
+
+
 def _place_of_languages(text: str | None) -> str | None:
     """Refuse braces that stand for no language's code."""
+    text = None if text is None else typed_place(text)
     if text is not None and set("{}") & set(text.replace(LANGUAGE, "")):
         raise ValueError(f"expected {LANGUAGE} for the code of a language and no other braces")
     return text
@@ -41,6 +49,12 @@ def _read_method_alone(text: str) -> Method:
 
 _AS_TEXT = PlainSerializer(lambda given: None if given is None else str(given))
 
+PathField = Annotated[Path | None, BeforeValidator(_typed_path)]
+PlaceField = Annotated[str, AfterValidator(typed_place)]
+OptionalPlaceField = Annotated[str | None, AfterValidator(lambda given: None if given is None else typed_place(given))]
+PlacesField = Annotated[
+    tuple[str, ...], BeforeValidator(lambda given: tuple(typed_place(str(each)) for each in several(given)))
+]
 MethodField = Annotated[InstanceOf[Method], _parsed(_read_method_alone), PlainSerializer(str)]
 ArmsField = Annotated[tuple[InstanceOf[Arm], ...], BeforeValidator(lambda given: tuple(map(read_arm, several(given))))]
 AdaptersField = Annotated[

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, field_validator
 
 from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings
 from gradgate.settings.compare import Texts
+from gradgate.settings.fields import OptionalPlaceField, PathField
 
 
 class PlaceSettings(CheckedSettings):
@@ -16,7 +16,7 @@ class PlaceSettings(CheckedSettings):
 
     section: ClassVar[str] = "data"
 
-    data: Path | None = Field(None, description="Folder with the files of the task, where they have moved.")
+    data: PathField = Field(None, description="Folder with the files of the task, where they have moved.")
     trust_remote_code: bool = Field(False, description="Run code that comes with the models.")
 
 
@@ -34,12 +34,12 @@ class EvaluateSettings(ColumnSettings):
 
     section: ClassVar[str] = "data"
 
-    task: str | None = Field(None, description="A task of the same kind; by default the run's own.")
+    task: OptionalPlaceField = Field(None, description="A task of the same kind; by default the run's own.")
     label: str | None = Field(None, description="Label column; by default that of the task.")
     languages: tuple[str, ...] | None = Field(
         None, description="Score in these languages only, as 'de,fr'.", json_schema_extra={"text": True}
     )
-    test_file: Path | None = Field(None, description="Test file, instead of the task's own.")
+    test_file: PathField = Field(None, description="Test file, instead of the task's own.")
 
     @field_validator("languages", mode="before")
     @classmethod

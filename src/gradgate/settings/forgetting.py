@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gradgate import sample
 from gradgate.errors import UsageError
+from gradgate.places import typed_place
 from gradgate.specs import Syntax, shown
 
 TOKENS, ROWS = 100_000, 1_000
@@ -60,7 +61,7 @@ class ForgettingSetting:
     @property
     def path(self) -> Path:
         """The place as a path; that of the embedded text for ``sample-opinions``."""
-        return sample.TEXTS.get(self.place, Path(self.place).expanduser())
+        return sample.TEXTS.get(self.place, Path(self.place))
 
     @property
     def names_task(self) -> bool:
@@ -89,7 +90,7 @@ def read_forgetting(text: str, parameter: str = "forgetting") -> ForgettingSetti
             raise UsageError(
                 f"{parameter}={shown(text)}: {option}={value} leaves nothing to measure on; give 1 or more."
             )
-    return ForgettingSetting(place=place, text=text.strip(), parameter=parameter, **given)
+    return ForgettingSetting(place=typed_place(place), text=text.strip(), parameter=parameter, **given)
 
 
 @dataclass(frozen=True, kw_only=True)

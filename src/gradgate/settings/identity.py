@@ -21,6 +21,7 @@ NOT_IN_IDENTITY = (
 ABSENT_EQUALS_DEFAULT = (
     "split", "frozen_dropout", "lr_scale", "open_new_tokens", "weights", "master", "release_gradients", "packing",
     "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch", "dev_size", "language_adapters",
+    "head", "class_weights",
 )  # fmt: skip
 """Settings that older run folders lack. They count only if they are given."""
 

@@ -34,6 +34,7 @@ class RunKeywords(TypedDict, total=False):
     max_length: int | None
     packing: bool | None
     adapter: str | AdapterSetting | PeftConfig | None
+    head: Literal["fresh", "keep"] | None
     layers: str | None
     open_new_tokens: bool | None
     language_adapters: str | None
@@ -55,6 +56,7 @@ class RunKeywords(TypedDict, total=False):
     weight_decay: float | None
     clip: float | None
     dropout: float | None
+    class_weights: Literal["balanced"] | None
     device: Literal["auto", "cpu", "cuda"] | None
     threads: int | None
     precision: Literal["fp32", "bf16", "fp16"] | None
@@ -101,6 +103,7 @@ class CompareKeywords(TypedDict, total=False):
     packing: bool | None
     adapter: str | AdapterSetting | PeftConfig | Sequence[str | AdapterSetting | PeftConfig | None] | None
     sweep: str | None
+    head: Literal["fresh", "keep"] | None
     layers: str | None
     open_new_tokens: bool | None
     language_adapters: str | None
@@ -121,6 +124,7 @@ class CompareKeywords(TypedDict, total=False):
     weight_decay: float | None
     clip: float | None
     dropout: float | None
+    class_weights: Literal["balanced"] | None
     device: Literal["auto", "cpu", "cuda"] | None
     threads: int | None
     precision: Literal["fp32", "bf16", "fp16"] | None
@@ -177,6 +181,7 @@ class RecommendKeywords(TypedDict, total=False):
     dev_size: int | None
     max_length: int | None
     packing: bool | None
+    head: Literal["fresh", "keep"] | None
     layers: str | None
     open_new_tokens: bool | None
     language_adapters: str | None
@@ -197,6 +202,7 @@ class RecommendKeywords(TypedDict, total=False):
     weight_decay: float | None
     clip: float | None
     dropout: float | None
+    class_weights: Literal["balanced"] | None
     device: Literal["auto", "cpu", "cuda"] | None
     threads: int | None
     precision: Literal["fp32", "bf16", "fp16"] | None
@@ -221,6 +227,24 @@ class RecommendKeywords(TypedDict, total=False):
     keep_model: bool | None
     keep_checkpoints: bool | None
     store: Literal["auto", "delta", "model"] | None
+
+
+class ImportKeywords(TypedDict, total=False):
+    """The settings of a ``ImportSettings``; None means not passed."""
+
+    arm: str | Sequence[str] | None
+    score: str | Sequence[str] | None
+    seed: str | Sequence[str] | None
+    task: str | Sequence[str] | None
+    model: str | Sequence[str] | None
+    split: str | None
+    step: str | None
+    metric: str | None
+    rows: str | None
+    cost: str | Sequence[str] | None
+    lower_is_better: bool | None
+    reference: str | None
+    pair: str | None
 
 
 class MemoryKeywords(TypedDict, total=False):
@@ -249,6 +273,7 @@ class MemoryKeywords(TypedDict, total=False):
     tapt_batch: int | None
     frozen_dropout: bool | None
     trust_remote_code: bool | None
+    head: Literal["auto", "causal-lm", "seq2seq", "sequence", "token"] | None
     seed: int | None
     epochs: float | None
     batch_size: int | None
@@ -260,6 +285,7 @@ class MemoryKeywords(TypedDict, total=False):
     weight_decay: float | None
     clip: float | None
     dropout: float | None
+    class_weights: Literal["balanced"] | None
     device: Literal["auto", "cpu", "cuda"] | None
     threads: int | None
     precision: Literal["fp32", "bf16", "fp16"] | None
@@ -270,7 +296,6 @@ class MemoryKeywords(TypedDict, total=False):
     activation_cache: str | None
     activation_cache_dtype: Literal["model", "bfloat16"] | None
     activation_cache_size: float | None
-    head: Literal["auto", "causal-lm", "seq2seq", "sequence", "token"] | None
     shards: int | None
     steps_per_epoch: int | None
     metric: str | None

@@ -14,7 +14,7 @@ from gradgate.settings.data import SubjectSettings
 from gradgate.settings.fields import AdapterField, ArmsField
 from gradgate.settings.optimization import SeedSettings
 from gradgate.settings.run import RunConfig
-from gradgate.settings.shared import SharedSettings
+from gradgate.settings.shared import EstimatedSettings
 
 Head = Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]
 MOST_SHARDS = 65_536
@@ -25,7 +25,7 @@ _NOT_COUNTED = {
 _HEADS: dict[str, Head] = {"token-classification": "token", "question-answering": "token", "generation": "auto"}
 
 
-class MemorySettings(SharedSettings, SeedSettings, SubjectSettings):
+class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
     """Everything that a memory estimate is asked for: a training as :class:`RunConfig` describes it, and its length."""
 
     section: ClassVar[str] = "precision and memory"
@@ -56,7 +56,7 @@ class MemorySettings(SharedSettings, SeedSettings, SubjectSettings):
     def of(cls, config: RunConfig, kind: str) -> MemorySettings:
         """Return what to ask about a run whose task is of a kind."""
         shared = {name: value for name, value in dict(config).items() if name in cls.model_fields}
-        left_out = {*_NOT_COUNTED, "epochs", "method", "adapter", "language_adapters"}
+        left_out = {*_NOT_COUNTED, "epochs", "method", "adapter", "language_adapters", "head"}
         asked = {name: value for name, value in shared.items() if name not in left_out}
         return checked_settings(cls, {**asked, "kind": kind})
 
@@ -87,7 +87,7 @@ class MemorySettings(SharedSettings, SeedSettings, SubjectSettings):
         Raises:
             UsageError: if they do not go together.
         """
-        shared = passed(self, SharedSettings) | passed(self, SubjectSettings) | {"seed": self.seed}
+        shared = passed(self, EstimatedSettings) | passed(self, SubjectSettings) | {"seed": self.seed}
         return checked_settings(RunConfig, {**shared, "epochs": None, "steps": self.steps, **own})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -50,6 +50,19 @@ class MethodChoice(CheckedSettings):
                 f"of the two."
             )
         return {**values, **arm.settings}
+
+
+class HeadSettings(CheckedSettings):
+    """What becomes of the head that a checkpoint brings."""
+
+    section: ClassVar[str] = "method"
+
+    head: Literal["fresh", "keep"] | None = Field(
+        None,
+        description="the classification head that a checkpoint brings: fresh draws a new one; keep takes the outputs "
+        "whose labels the task has, or all by position if they have no names; by default it is kept if its labels are "
+        "those of the task, and otherwise fresh",
+    )
 
 
 class MethodSettings(CheckedSettings):

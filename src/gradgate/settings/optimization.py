@@ -53,6 +53,12 @@ class OptimizationSettings(CheckedSettings):
     clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
     dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
 
+    class_weights: Literal["balanced"] | None = Field(
+        None,
+        description="weights of classes in the loss: balanced weights each by its rows in train as scikit-learn does, "
+        "rows / (classes * rows of the class); the loss on dev and test has no weights",
+    )
+
     @model_validator(mode="after")
     def _one_length(self) -> OptimizationSettings:
         if self.epochs is not None and self.steps is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -11,6 +10,7 @@ from pydantic import Field, model_validator
 from gradgate.errors import UsageError
 from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_STEPS, CheckedSettings, checked_settings, passed
 from gradgate.settings.data import SubjectSettings
+from gradgate.settings.fields import OptionalPlaceField, PathField
 from gradgate.settings.method import MethodChoice
 from gradgate.settings.optimization import SeedSettings
 from gradgate.settings.run import RunConfig
@@ -44,9 +44,11 @@ class LayersSettings(CheckedSettings):
 
     section: ClassVar[str] = "data"
 
-    task: str | None = Field(None, description="Task whose kind decides the head; by default one of classification.")
+    task: OptionalPlaceField = Field(
+        None, description="Task whose kind decides the head; by default one of classification."
+    )
     kind: KindName | None = Field(None, description="Kind of task that decides the head.")
-    data: Path | None = Field(None, description="Folder with the files of the task.")
+    data: PathField = Field(None, description="Folder with the files of the task.")
     layers: str | None = Field(None, description="Path of the layer stack, as 'encoder.block'.")
     unit: Literal["layer", "part", "module"] | None = Field(
         None, description="Size of the groups in the layers; layer, or module with snr=."

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gradgate.errors import UsageError
 from gradgate.settings.base import MOST_THREADS, CheckedSettings
+from gradgate.settings.fields import PlaceField
 
 MEMORY = "precision and memory"
 
@@ -46,7 +47,7 @@ class PrecisionSettings(CheckedSettings):
         description="step each weight within the backward pass, so that few gradients are in memory; the same bits, "
         "with clip=0 and in one process",
     )
-    activation_cache: str = Field(
+    activation_cache: PlaceField = Field(
         "auto",
         description="compute closed lower layers once for each example: auto (where it pays, until the run or study "
         "has finished), off, or a folder that is kept",

@@ -17,13 +17,14 @@ from gradgate.settings.base import (
     MOST_THREADS,
     CheckedSettings,
 )
+from gradgate.settings.fields import PlaceField
 
 
 class PretrainConfig(CheckedSettings):
     """Everything that decides what a language adapter learns. Without ``epochs`` and ``steps`` it takes one epoch."""
 
-    model: str = Field("sample", description="hub name or folder of a pretrained encoder; 'sample' is built in")
-    language_data: str = Field(
+    model: PlaceField = Field("sample", description="hub name or folder of a pretrained encoder; 'sample' is built in")
+    language_data: PlaceField = Field(
         description="a text file with one text a line, a csv, tsv, JSON or Parquet file, or a data set of the hub; "
         "texts are packed into blocks of max_length= tokens"
     )

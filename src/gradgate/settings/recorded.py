@@ -77,6 +77,18 @@ def recorded_arm(text: str) -> Arm:
     return replace(arm, overrides={name: _number(value) for name, value in own.items()})
 
 
+def imported_arm(text: str) -> Arm:
+    """Return the arm of somebody's results under the name that it has there.
+
+    It is an arm of gradgate's if its name is exactly one, such as ``freeze:layers=9``, so that claims and tables find
+    it. A name never opens a file.
+    """
+    arm = None if text.startswith("plan:") else recorded_arm(text)
+    if arm is not None and arm.name == text:
+        return arm
+    return Arm(UnknownMethod(words=text, reason=f"{text!r} is an imported arm, which cannot be trained."))
+
+
 def arm_of_texts(method_text: str, adapter_text: str | None, overrides: Mapping[str, Any] | None = None) -> Arm:
     """Return the arm of a method and an adapter that a record has apart."""
     return Arm(recorded_method(method_text), recorded_adapter(adapter_text), overrides or {})

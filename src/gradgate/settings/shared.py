@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from gradgate.settings.data import DataSettings
 from gradgate.settings.evaluation import EvaluationSettings
-from gradgate.settings.method import MethodSettings
+from gradgate.settings.method import HeadSettings, MethodSettings
 from gradgate.settings.optimization import OptimizationSettings
 from gradgate.settings.precision import PrecisionSettings
 from gradgate.settings.storage import StorageSettings
 
 
-class SharedSettings(
+class EstimatedSettings(
     StorageSettings, EvaluationSettings, PrecisionSettings, OptimizationSettings, MethodSettings, DataSettings
 ):
+    """The shared settings that an estimate of memory has too, whose head is another subject."""
+
+
+class SharedSettings(EstimatedSettings, HeadSettings):
     """The settings that one run has and that all runs of a study share."""

@@ -9,7 +9,7 @@ from gradgate.errors import UsageError
 from gradgate.settings.base import MOST_SEED
 
 ALL = "all"
-_MOST_SEEDS = 10_000
+MOST_SEEDS = 10_000
 
 
 def several(given: Any) -> list[Any]:
@@ -46,8 +46,8 @@ def _from_text(text: str, shown: str) -> list[int]:
         numbers = [-1]
     if min(numbers) < 0 or (counted and numbers == [0]):
         raise UsageError(f"seeds={shown}: expected how many (3) or a list of seeds (0,7,42; for one seed: 7,).")
-    if (numbers[0] if counted else len(numbers)) > _MOST_SEEDS:
-        raise UsageError(f"seeds={shown}: expected at most {_MOST_SEEDS:,} seeds; for this one seed write {text},")
+    if (numbers[0] if counted else len(numbers)) > MOST_SEEDS:
+        raise UsageError(f"seeds={shown}: expected at most {MOST_SEEDS:,} seeds; for this one seed write {text},")
     if max(numbers) > MOST_SEED:
         raise UsageError(f"seeds={shown}: expected seeds of at most {MOST_SEED}. Give a smaller one.")
     return list(range(numbers[0])) if counted else numbers

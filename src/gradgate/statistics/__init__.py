@@ -3,8 +3,15 @@
 All functions are pure and take plain sequences and mappings; scipy does the mathematics.
 """
 
+from gradgate.statistics.collapse import CollapseRate, collapse_rate, collapsed
 from gradgate.statistics.family import Evidence, holm, weigh
-from gradgate.statistics.paired import Comparison, compare_over, compare_paired, relative_quality
+from gradgate.statistics.paired import (
+    Comparison,
+    compare_over,
+    compare_paired,
+    compare_unpaired,
+    relative_quality,
+)
 from gradgate.statistics.power import cohens_d, hedges_g, paired_power, pairs_needed
 from gradgate.statistics.ranks import least_p, pairs_to_reach, rank_biserial, signed_rank_p
 from gradgate.statistics.summary import (
@@ -15,19 +22,27 @@ from gradgate.statistics.summary import (
     mean_against_best,
     summarize,
 )
+from gradgate.statistics.verdicts import Verdict, Word, judge
 
 __all__ = [
     "BootstrapInterval",
+    "CollapseRate",
     "Comparison",
     "Evidence",
     "MeanAgainstBest",
     "Summary",
+    "Verdict",
+    "Word",
     "bootstrap_interval",
     "cohens_d",
+    "collapse_rate",
+    "collapsed",
     "compare_over",
     "compare_paired",
+    "compare_unpaired",
     "hedges_g",
     "holm",
+    "judge",
     "least_p",
     "mean_against_best",
     "paired_power",

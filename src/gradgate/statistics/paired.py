@@ -36,6 +36,8 @@ class Comparison:
         ranked: number of differences that are not 0, which Wilcoxon's test uses.
         differences: one per pair, in the order of the units.
         unit: what is paired.
+        error: standard error of the mean difference; None if ``p`` is None.
+        freedom: degrees of freedom of the t-test; None if ``p`` is None.
     """
 
     n: int
@@ -52,6 +54,52 @@ class Comparison:
     ranked: int = 0
     differences: tuple[float, ...] = ()
     unit: str = "seed"
+    error: float | None = None
+    freedom: float | None = None
+
+
+def compare_unpaired(scores: Sequence[float], reference: Sequence[float], confidence: float = 0.95) -> Comparison:
+    """Compare a method to the reference over runs that nothing pairs, by Welch's t-test.
+
+    Args:
+        scores: of the method's runs.
+        reference: of the reference's.
+
+    Returns:
+        A comparison of 0 pairs. ``sd`` is the root of the two variances' sum; rank statistics of pairs are None.
+
+    Raises:
+        DataError: if a score is not finite.
+    Source:
+        Welch 1947, The generalization of Student's problem when several different population variances are involved.
+    """
+    from scipy import stats  # takes a second, which listing claims need not wait for
+
+    ours, theirs = finite(scores), finite(reference)
+    if not len(ours) or not len(theirs):
+        return Comparison(0, note="no run of one of them: no comparison", unit="run")
+    mean = float(ours.mean() - theirs.mean())
+    if min(len(ours), len(theirs)) < 2:
+        return Comparison(0, mean, note="one run of one of them: no interval or test", unit="run")
+    parts = [float(side.var(ddof=1)) / len(side) for side in (ours, theirs)]
+    if sum(parts) <= ROUNDING:
+        return Comparison(0, mean, 0.0, note="no spread to test against", unit="run")
+    error = sum(parts) ** 0.5
+    freedom = sum(parts) ** 2 / sum(v * v / (len(s) - 1) for v, s in zip(parts, (ours, theirs), strict=True))
+    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    sd = float((ours.var(ddof=1) + theirs.var(ddof=1)) ** 0.5)
+    return Comparison(
+        0,
+        mean,
+        sd,
+        interval=(mean - half, mean + half),
+        p=float(2 * stats.t.sf(abs(mean / error), freedom)),
+        t=mean / error,
+        note="not paired: Welch's t-test",
+        unit="run",
+        error=error,
+        freedom=freedom,
+    )
 
 
 def compare_paired(
@@ -179,6 +227,8 @@ def _t_tested(comparison: Comparison, mean: float, sd: float, confidence: float)
         cohens_d=d,
         hedges_g=hedges_g(d, n),
         note=caution(n, comparison.unit),
+        error=sd / n**0.5,
+        freedom=float(n - 1),
     )
 
 

@@ -21,7 +21,8 @@ from gradgate.study.results import read_study
 from gradgate.study.study_file import locked_folder
 from gradgate.study.workers.queue import Queue
 from gradgate.study.workers.ray import run_on_ray
-from gradgate.study.workers.store import DamagedStoreError, open_store, set_aside
+from gradgate.study.workers.store import open_store, set_aside
+from gradgate.study.workers.store_errors import DamagedStoreError
 from gradgate.study.workers.worker import Workers
 
 

@@ -137,7 +137,7 @@ class Conditions:
         tasks, models, sizes = zip(*combined, strict=True)
         names = condition_names([task.task for task in tasks], models, sizes)
         return [
-            Condition(self._path(folder, *each), self._configured(base, *each), name)
+            Condition(self.path_of(folder, *each), self._configured(base, *each), name)
             for each, name in zip(combined, names, strict=True)
         ]
 
@@ -149,14 +149,14 @@ class Conditions:
 
     def paths(self, folder: Path) -> list[Path]:
         """Return the folders of the parts."""
-        return [self._path(folder, *each) for each in self._combined()]
+        return [self.path_of(folder, *each) for each in self._combined()]
 
     def _combined(self, base: RunConfig | None = None) -> list[tuple[TaskChoice, str, Size]]:
         sizes = self.train_sizes or (None if base is None else base.train_size,)
         return [(task, model, size) for size, model, task in product(sizes, self.models, self.tasks)]
 
-    def _path(self, folder: Path, task: TaskChoice, model: str, size: Size) -> Path:
-        """Return the folder, which does not depend on other tasks, models and sizes."""
+    def path_of(self, folder: Path, task: TaskChoice, model: str, size: Size) -> Path:
+        """Return the folder of one condition, which does not depend on other tasks, models and sizes."""
         name = f"{_last_word(task.task)}__{_last_word(model)}"
         if (task.task, task.data, model) != (_last_word(task.task), None, _last_word(model)):
             whole = json.dumps([task.task, task.data, model])

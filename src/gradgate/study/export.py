@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
+from gradgate.printable import csv_table
 from gradgate.runs.records import to_json
 from gradgate.study.budget.file import read_budget
 from gradgate.study.conditions import condition_folders
@@ -86,10 +85,4 @@ def flat(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def as_table(records: list[dict[str, Any]]) -> str:
     """Return the :func:`flat` records as CSV."""
-    rows = flat(records)
-    columns = dict.fromkeys(name for row in rows for name in row)
-    file = io.StringIO()
-    writer = csv.DictWriter(file, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
+    return csv_table(flat(records))

@@ -64,8 +64,9 @@ def trades(results: StudyResults) -> dict[str, Trade]:
         cells = results.of(label)
         scores = [score for cell in cells if (score := cell.score(results.main_split)) is not None]
         lost = [record.forgotten for record in forgetting_of(cells)]
-        seconds = [cell.scores.cost.seconds_total for cell in cells if cell.scores is not None]
-        if scores and lost:
+        known = [cell.scores.cost.seconds_total for cell in cells if cell.scores is not None]
+        seconds = [value for value in known if value is not None]
+        if scores and lost and seconds:
             found[label] = Trade(sign * fmean(scores), fmean(lost), fmean(seconds))
     return found
 

@@ -21,6 +21,7 @@ from gradgate.study.budget.driver import arms_of, check_budgeted
 from gradgate.study.budget.file import read_budget
 from gradgate.study.conditions import Condition, Conditions
 from gradgate.study.grid import Grid, check_counts, existing_settings
+from gradgate.study.imported import refuse_training
 from gradgate.study.progress import StudyProgress
 from gradgate.study.request import subjects_of
 from gradgate.study.search import GENERATION_RATES, Space, read_space
@@ -161,6 +162,7 @@ def plan(comparison: StudyRequest, out: Path, progress: StudyProgress, execution
     Raises:
         GradgateError: if the data, the model or a method cannot work.
     """
+    refuse_training(out)
     request, budget = _ConditionRequest.of(comparison), comparison.budget
     _check_budget(out, budget)
     conditions = (comparison.conditions or Conditions.of(comparison.base)).merge_existing(out)

@@ -6,7 +6,7 @@ has finished if it has finished on every condition, so that all means are over t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -15,6 +15,7 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.runs.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
 from gradgate.runs.state import RunState
+from gradgate.settings.arm import Arm
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.conditions import Conditions, condition_folders, condition_names, read_conditions, short_names
 from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, RunResult, StudyResults, read_study
@@ -43,7 +44,7 @@ def read_pooled(folder: Path) -> StudyResults:
     whole = pool(folder, _unit(named), list(zip(names, parts, strict=True)))
     begun = len(parts) + len(problems)
     lacking = len(named.paths(folder)) - begun
-    if lacking:
+    if lacking and whole.study.imported is None:
         problems.append(
             f"{lacking} of {lacking + begun} {whole.split_unit}s have not begun: run the command that added them."
         )
@@ -88,10 +89,12 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
     average = f"mean over {unit}s"
     study = _study([part.study for _, part in parts], [name for name, _ in parts], unit, metric)
     cells = [
-        _pooled_cell([(name, part, _cell(part, label, seed)) for name, part in parts], metric, average)
-        for label in study.arm_names
+        _pooled_cell(arm, seed, [(name, part, _cell(part, arm.name, seed)) for name, part in parts], metric, average)
+        for arm in study.arms
         for seed in study.seeds
     ]
+    if study.imported is not None and _is_ragged(cells):
+        cells = [RunResult(cell.arm, cell.seed) for cell in cells]
     return StudyResults(
         folder,
         study,
@@ -102,6 +105,11 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
         unit,
         tuple(parts),
     )
+
+
+def _is_ragged(cells: Sequence[RunResult]) -> bool:
+    """Return True if some arm has no score over all parts: a mean over parts would compare the others alone."""
+    return {cell.arm for cell in cells} != {cell.arm for cell in cells if cell.scores is not None}
 
 
 def _unit(conditions: Conditions) -> str:
@@ -129,12 +137,13 @@ def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -
             split="; ".join(f"{name}: {part.task.split}" for name, part in named if part.task.split) or None,
         ),
         model=ModelRecord(", ".join(short_names(list(models)).values()), largest.parameters),
-        methods=first.methods,
-        seeds=first.seeds,
+        methods=tuple(dict.fromkeys(method for part in parts for method in part.methods)),
+        seeds=tuple(dict.fromkeys(seed for part in parts for seed in part.seeds)),
         settings=settings,
         versions=first.versions,
         adapters=first.adapters,
         variants=first.variants,
+        imported=first.imported,
     )
 
 
@@ -146,8 +155,10 @@ def _cell(part: StudyResults, label: str, seed: int) -> RunResult | None:
     return next((cell for cell in part.of(label) if cell.seed == seed), None)
 
 
-def _pooled_cell(found: list[tuple[str, StudyResults, RunResult | None]], metric: str, average: str) -> RunResult:
-    first = next(cell for _, _, cell in found if cell is not None)
+def _pooled_cell(
+    arm: Arm, seed: int, found: list[tuple[str, StudyResults, RunResult | None]], metric: str, average: str
+) -> RunResult:
+    first = next((cell for _, _, cell in found if cell is not None), RunResult(arm, seed))
     plain = replace(first, state=RunState.MISSING, folder=None, scores=None, failure=None, **NO_HISTORY)
     failed = [(name, cell.failure) for name, _, cell in found if cell is not None and cell.failure is not None]
     if failed:
@@ -160,7 +171,7 @@ def _pooled_cell(found: list[tuple[str, StudyResults, RunResult | None]], metric
     scores = Scores(
         metric=metric,
         best_step=None,
-        dev={metric: fmean(_number(cell.score(DEV)) for _, _, cell in cells)},
+        dev=_mean_dev([cell.score(DEV) for _, _, cell in cells], metric),
         tests={name: {metric: score} for name, score in tests.items()},
         cost=_pooled_cost([cell.scores.cost for _, _, cell in cells if cell.scores]),
         averages={average: {metric: fmean(tests.values())}},
@@ -189,6 +200,12 @@ def _pooled_forgetting(records: list[ForgettingRecord | None]) -> ForgettingReco
     )
 
 
+def _mean_dev(scores: list[float | None], metric: str) -> dict[str, float]:
+    """Return the mean on dev; nothing if a part has no dev, as imported ones may have none."""
+    known = [score for score in scores if score is not None]
+    return {metric: fmean(known)} if len(known) == len(scores) else {}
+
+
 def _number(score: float | None) -> float:
     assert score is not None  # read_study has made a failure of a run without
     return score
@@ -196,17 +213,24 @@ def _number(score: float | None) -> float:
 
 def _pooled_cost(costs: list[Cost]) -> Cost:
     """Return sums of steps and seconds, means of rates and shares, and the largest of sizes."""
-    memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
-    stored = [cost.bytes_stored for cost in costs if cost.bytes_stored is not None]
     return Cost(
-        steps=sum(cost.steps for cost in costs),
-        seconds_per_step=fmean(cost.seconds_per_step for cost in costs),
-        seconds_total=sum(cost.seconds_total for cost in costs),
-        trainable_share=fmean(cost.trainable_share for cost in costs),
-        parameters=max(cost.parameters for cost in costs),
-        parameters_trained=max(cost.parameters_trained for cost in costs),
+        steps=_over(sum, [cost.steps for cost in costs]),
+        seconds_per_step=_over(fmean, [cost.seconds_per_step for cost in costs]),
+        seconds_total=_over(sum, [cost.seconds_total for cost in costs]),
+        trainable_share=_over(fmean, [cost.trainable_share for cost in costs]),
+        parameters=_over(max, [cost.parameters for cost in costs]),
+        parameters_trained=_over(max, [cost.parameters_trained for cost in costs]),
         device=", ".join(dict.fromkeys(cost.device for cost in costs)),
-        peak_memory_bytes=max(memory, default=None),
-        bytes_stored=round(fmean(stored)) if stored else None,
+        peak_memory_bytes=_over(max, [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]),
+        bytes_stored=_mean_bytes([cost.bytes_stored for cost in costs if cost.bytes_stored is not None]),
         files=max((cost.files for cost in costs if cost.files), key=lambda files: files.stored, default=None),
     )
+
+
+def _over(summary: Callable[[list[Any]], Any], values: Sequence[float | None]) -> Any:
+    """Return the summary of the values; None if one is unknown, or there is none."""
+    return None if None in values or not values else summary(list(values))
+
+
+def _mean_bytes(stored: list[int]) -> int | None:
+    return round(fmean(stored)) if stored else None

@@ -28,6 +28,7 @@ from gradgate.runs.records import (
 from gradgate.runs.state import Progress, RunState
 from gradgate.settings.arm import Arm
 from gradgate.settings.recorded import arm_of_texts
+from gradgate.study.imported import ImportedResult, read_imported
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
 
@@ -145,6 +146,12 @@ def read_study(folder: Path) -> StudyResults:
         RunError: if ``study.json`` is absent or damaged.
     """
     study = read_study_file(folder)
+    if study.imported is not None:
+        arms = dict(zip(study.arm_names, study.arms, strict=True))
+        found = read_imported(folder, arms, study.task.metric)
+        known = {(result.arm, result.seed): _imported_cell(result) for result in found}
+        grid = product(study.arms, study.seeds)
+        return _results(folder, study, [known.get(cell, RunResult(*cell)) for cell in grid], [])
     reader = _ResultsReader(folder, study)
     cells = reader.cells()
     return _results(folder, study, cells, reader.problems)
@@ -185,6 +192,13 @@ def _results(folder: Path, study: StudyRecord, cells: list[RunResult], found: li
     by_language = splits and all(split in study.task.languages for split in splits)
     unit = LANGUAGE if by_language else "test split"
     return StudyResults(folder, study, tuple(cells), splits, problems, averages, unit)
+
+
+def _imported_cell(result: ImportedResult) -> RunResult:
+    progress = progress_of(None, result.scores, result.history)
+    return RunResult(
+        result.arm, result.seed, RunState.FINISHED, scores=result.scores, progress=progress, history=result.history
+    )
 
 
 class _ResultsReader:
@@ -301,9 +315,10 @@ def _check_score(cell: RunResult, metric: str, split: str) -> RunResult:
     """Return the result, as failed without a finite number on dev and on the split that methods are compared on."""
     if cell.scores is None:
         return cell
+    needed = (split,) if cell.folder is None else (DEV, split)  # an imported run may have no score on dev
     for name in dict.fromkeys((DEV, split, *cell.scores.tests)):
         value = cell.metrics(name).get(metric)
-        missing = value is None and name in (DEV, split)
+        missing = value is None and name in needed
         if missing or (value is not None and not isfinite(value)):
             reason = f"scores.json: {metric} on {name} is {value}, expected a finite number."
             return replace(cell, state=RunState.FAILED, scores=None, failure=Failure("RunError", reason), **NO_HISTORY)

@@ -18,10 +18,13 @@ from gradgate.runs.state import RunState
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.conditions import condition_folders, refuse_condition
 from gradgate.study.grid import Grid
+from gradgate.study.imported import is_imported, refuse_training
 from gradgate.study.results import read_study
 from gradgate.study.search import all_runs
 from gradgate.study.study_file import read_study_file
-from gradgate.study.workers.queue import Paused, Queue, QueuedRun
+from gradgate.study.workers.address import elsewhere
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.queued_run import Paused, QueuedRun
 from gradgate.study.workers.store import open_store, read_store
 
 STATES = (
@@ -32,11 +35,15 @@ _IF_ANY = (RunState.PAUSED, RunState.PRUNED)  # states that few studies have
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """All runs of a study in the order in which they are claimed, and its budget if it has one."""
+    """All runs of a study in the order in which they are claimed, and its budget if it has one.
+
+    ``note`` says what cannot be seen if the queue is in a database whose address was not passed.
+    """
 
     folder: Path
     runs: tuple[QueuedRun, ...]
     budget: BudgetRecord | None = None
+    note: str = ""
 
     def count(self, state: RunState) -> int:
         """Return the number of runs in a state."""
@@ -57,13 +64,16 @@ class StudyStatus:
             "study": str(self.folder),
             **{state.value: self.count(state) for state in STATES},
             "seconds_left": self.seconds_left,
+            **({"note": self.note} if self.note else {}),
             **(self.budget.record() if self.budget is not None else {}),
             "runs": [_record(run) for run in self.runs],
         }
 
 
 def read_status(folder: Path, url: str | None = None) -> StudyStatus:
-    """Read how far a study is; if it has no store, from its folders.
+    """Read how far a study is; from the folders of its runs if it has no store, or one whose address is not passed.
+
+    It makes and changes no file.
 
     Raises:
         RunError: if the folder holds no study.
@@ -74,12 +84,20 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
     budget = read_budget(folder)
     store = read_store(folder, url)
     if store is None:
-        return StudyStatus(folder, tuple(_of_folders(folder)), budget)
+        return StudyStatus(folder, tuple(_of_folders(folder)), budget, _unseen(folder, url))
     try:
         queue = Queue(store)
         return StudyStatus(folder, tuple(_of_queue(run, queue) for run in queue.runs()), budget)
     finally:
         store.close()
+
+
+def _unseen(folder: Path, url: str | None) -> str:
+    """Return what the folders of runs do not show of a study with a queue elsewhere; an empty text for others."""
+    where = elsewhere(folder)
+    if where is not None:
+        return f"{where} Give queue= to see which runs are running; here they count as waiting."
+    return "" if url is None else "The study has no queue yet, at that address or elsewhere."
 
 
 def open_queue(folder: Path, url: str | None = None) -> Queue:
@@ -89,6 +107,7 @@ def open_queue(folder: Path, url: str | None = None) -> Queue:
         RunError: if the folder holds no study.
         StoreError: if the store cannot be used.
     """
+    refuse_training(folder)
     refuse_condition(folder)
     grids = [Grid.read(part) for part in condition_folders(folder)]
     better = read_study_file(grids[0].path).task.metric_higher_is_better
@@ -108,7 +127,9 @@ def _of_queue(run: QueuedRun, queue: Queue) -> QueuedRun:
 
 def _of_folders(folder: Path) -> Iterator[QueuedRun]:
     """Yield the runs of a study without a store; a run that has not begun waits."""
-    for part in map(Grid.read, condition_folders(folder)):
+    folders = condition_folders(folder)
+    yield from (run for path in folders if is_imported(path) for run in _of_import(folder, path))
+    for part in (Grid.read(path) for path in folders if not is_imported(path)):
         runs = product(part.arms, part.seeds)
         for (arm, seed), result in zip(runs, read_study(part.path).cells, strict=True):
             path, paused = result.folder or part.folder_of(arm, seed).path, result.paused
@@ -119,6 +140,16 @@ def _of_folders(folder: Path) -> Iterator[QueuedRun]:
                 error=result.failure.message if result.failure else None,
                 paused=None if paused is None else Paused(step=paused.step, total=paused.of_steps or paused.step),
             )
+
+
+def _of_import(folder: Path, part: Path) -> Iterator[QueuedRun]:
+    """Yield the runs of an imported condition, all of which have finished."""
+    results = read_study(part)
+    for cell in results.cells:
+        if cell.scores is not None:
+            label = f"{cell.arm.name} seed {cell.seed}"
+            name = f"{results.study.part}: {label}" if results.study.part else label
+            yield QueuedRun(label=name, folder=part.relative_to(folder), state=cell.state)
 
 
 def _record(run: QueuedRun) -> dict[str, Any]:
@@ -139,13 +170,22 @@ def _record(run: QueuedRun) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def status_table(status: StudyStatus) -> Group:
-    """Return the counts, the budget if there is one, and one line per run that is under way or paused."""
+def status_table(status: StudyStatus, worded: Callable[[str], str] = str) -> Group:
+    """Return the counts, the budget if there is one, and one line per run that is under way or paused.
+
+    Args:
+        status: what is shown.
+        worded: writes the parameters in messages as the reader types them.
+    """
     states = [state for state in STATES if state not in _IF_ANY or status.count(state)]
     counts = ", ".join(f"{status.count(state)} {state}" for state in states)
     left = status.seconds_left
     head = f"{len(status.runs)} runs: {counts}" + (f"; about {_duration(left)} left" if left is not None else "")
-    heads = [Text(head), *map(Text, _budget_lines(status.budget))]
+    heads = [
+        Text(head),
+        *map(Text, _budget_lines(status.budget)),
+        *([Text(worded(status.note))] if status.note else []),
+    ]
     running = [run for run in status.runs if run.state is RunState.RUNNING]
     paused = [Text(f"{run.label}: {_pause(run)}") for run in status.runs if run.state is RunState.PAUSED]
     if not running:
@@ -157,6 +197,10 @@ def status_table(status: StudyStatus) -> Group:
         shown_loss = "" if loss is None else f"{loss:.3f}"
         table.add_row(*map(Text, (run.label, run.claimed_by or "", step, shown_loss, _duration(run.seconds or 0))))
     return Group(*heads, table, *paused)
+
+
+def _notes(status: StudyStatus, worded: Callable[[str], str]) -> list[Text]:
+    return [Text(worded(status.note))] if status.note else []
 
 
 def _budget_lines(budget: BudgetRecord | None) -> list[str]:
@@ -181,7 +225,7 @@ def failures_table(status: StudyStatus, worded: Callable[[str], str] = str) -> G
     for run in failed:
         lines += [Text(run.label, style="bold"), Text(f"    {worded(run.error or 'its worker died')}")]
         lines.append(Text(f"    log: {status.folder / run.folder}.log"))
-    return Group(*(lines or [Text("No run has failed.")]))
+    return Group(*(lines or [Text("No run has failed.")]), *_notes(status, worded))
 
 
 def _duration(seconds: float) -> str:

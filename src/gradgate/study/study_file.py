@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, StoreError
-from gradgate.files import NoLocksError, read_json, take_lock, write_json
+from gradgate.files import NoLocksError, check_name, read_json, take_lock, write_json
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import ModelRecord, Scores, TaskRecord, read_record, to_json
 from gradgate.settings.adapter import AdapterSetting
 from gradgate.settings.arm import Arm
-from gradgate.settings.recorded import recorded_adapter, recorded_arm
+from gradgate.settings.recorded import imported_arm, recorded_adapter, recorded_arm
+from gradgate.settings.values import MOST_SEEDS
 from gradgate.study.arms import cross
+from gradgate.study.imported import ImportRecord
 
 STUDY_FILE = "study.json"
 LOCK_FILE = "study.lock"
+_MOST_RUNS = 100_000
 _LOCK_PATIENCE = 30  # seconds for another process to release the lock of a study folder
 
 
@@ -62,7 +65,8 @@ class StudyRecord:
 
     ``part`` names the task, model or training size in a study of several. ``variants`` are settings, such as rates,
     that each make an arm of every method, in place of what is shared. ``language_adapters`` has the digest of each
-    language's.
+    language's. ``imported`` says how the scores of an imported study are paired; it is None if the runs were trained
+    here.
     """
 
     task: TaskRecord
@@ -76,11 +80,12 @@ class StudyRecord:
     part: str = ""
     variants: tuple[dict[str, Any], ...] = ()
     language_adapters: dict[str, str] = field(default_factory=dict)
+    imported: ImportRecord | None = None
 
     @cached_property
     def given(self) -> tuple[Arm, ...]:
         """What ``methods`` are: methods, and arms with an adapter of their own."""
-        return tuple(map(recorded_arm, self.methods))
+        return tuple(map(recorded_arm if self.imported is None else imported_arm, self.methods))
 
     @cached_property
     def crossed_with(self) -> tuple[AdapterSetting | None, ...]:
@@ -90,7 +95,18 @@ class StudyRecord:
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
         """Every adapter with every method, and the arms that were given with adapters of their own."""
+        if self.imported is not None:
+            return self.given
         return cross(self.given, self.crossed_with, self.variants, self.settings)
+
+    @property
+    def size_fault(self) -> str | None:
+        """Why a study is too large to be read; None if it is not."""
+        seeds = len(self.seeds)
+        runs = seeds * len(self.methods) * max(1, len(self.adapters)) * max(1, len(self.variants))
+        if seeds <= MOST_SEEDS and runs <= _MOST_RUNS:
+            return None
+        return f"has {seeds:,} seeds and {runs:,} runs; expected at most {MOST_SEEDS:,} and {_MOST_RUNS:,}"
 
     @property
     def tried(self) -> tuple[dict[str, Any], ...]:
@@ -124,6 +140,9 @@ def find_study(folder: Path) -> StudyRecord | None:
             f"{file} is damaged: it has no {', '.join(lacking)}. Put back a good copy, or give another out=."
         )
     study = read_record(file, StudyRecord)
+    fault = study.size_fault
+    if fault is not None:
+        raise RunError(f"{file} {fault}. Put back a good copy, or give another out=.")
     if not study.arms or not study.seeds:
         raise RunError(
             f"{file} is damaged: expected at least one method, adapter and seed. Put back a good copy, or give another "
@@ -167,8 +186,10 @@ def read_study_file(folder: Path) -> StudyRecord:
 
 
 def write_study_file(folder: Path, study: StudyRecord) -> None:
-    """Write ``study.json``."""
-    optional = ("search", "part", "variants", "language_adapters")
+    """Write ``study.json``; raise RunError if it has more runs than a study can have."""
+    if study.size_fault is not None:
+        raise RunError(f"The study {study.size_fault}. Compare less at once.")
+    optional = ("search", "part", "variants", "language_adapters", "imported")
     record = {name: value for name, value in to_json(study).items() if value or name not in optional}
     write_json(folder / STUDY_FILE, record)
 
@@ -187,6 +208,7 @@ def damage_of(folder: RunFolder) -> str | None:
 def locked_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of a study folder, on every machine that sees it."""
     lock = None
+    check_name(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = take_lock(folder / LOCK_FILE, wait=_LOCK_PATIENCE)

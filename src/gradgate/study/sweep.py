@@ -55,6 +55,7 @@ class FreezeSweep:
         return [self.reference, *(Arm(Freeze(layers=frozen)) for frozen in points)]
 
 
+_MOST_DIGITS = 9
 _SWEEPS = {FreezeSweep.name: FreezeSweep}
 _SYNTAX = Syntax("sweep", hint=lambda name: "options: step=1, a whole number of layers")
 
@@ -75,7 +76,7 @@ def read_sweep(text: str) -> FreezeSweep:
         )
     spec.check_options([option.name for option in fields(kind)])
     for option, value in spec.pairs:
-        if not (value.isascii() and value.isdecimal()):
+        if not (value.isascii() and value.isdecimal() and len(value) <= _MOST_DIGITS):
             got = shown(f"{option}={value}")
             raise UsageError(f"The sweep {spec.name!r} needs a whole number of layers, as in step=3; got {got}.")
     return kind(**{option: int(value) for option, value in spec.pairs})

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.local_numbers import are_local, in_points
+from gradgate.tasks.readers.rows import MISSING, Table, as_text, unnamed
+from gradgate.tasks.spelling import Spelling
 from gradgate.tasks.types import KindName
 
 PAIRS = (
@@ -50,7 +52,7 @@ def find_text(table: Table, text: str | None, pair: str | None, label: str | Non
     if pairs:
         raise DataError(_ambiguous(table, "text", [column for named in pairs for column in named], parameters))
     named = [there[name] for name in SINGLES if name in there]
-    found = named or [column for column in table.columns if column != label and _is_text(_sample(table, column))]
+    found = named or [column for column in _named(table) if column != label and _is_text(_sample(table, column))]
     if len(found) != 1:
         raise DataError(_ambiguous(table, "text", found, parameters))
     return found[0]
@@ -65,7 +67,8 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
     there = {column.lower(): column for column in table.columns}
     named = [there[name] for name in LABELS if name in there]
     taken = (text,) if isinstance(text, str) else text
-    found = named or [column for column in table.columns if column not in taken and _is_label(_sample(table, column))]
+    named = named or [there[name] for name in ("labels",) if name in there]
+    found = named or [column for column in _named(table) if column not in taken and _is_label(_sample(table, column))]
     if len(found) != 1:
         raise DataError(_ambiguous(table, "label", found, "label="))
     if found[0] in map(as_text, table.columns[found[0]]):
@@ -80,10 +83,21 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
 def find_kind(table: Table, label: str) -> KindName:
     """Infer ``classification`` for words and a few whole numbers, ``regression`` for numbers with decimals.
 
+    Lists of labels, and several columns, are ``multi-label``.
+
     Raises:
         DataError: numbers that may be either, or scores of which some are not numbers, with the line of the first.
     """
-    cells = [as_text(cell) for cell in table.column(label, "label=")]
+    found = table.columns.get(label, ())
+    if label not in table.columns and {part.strip() for part in label.split(",")} <= set(table.columns):
+        return "multi-label"
+    if any(isinstance(cell, list) and not any(isinstance(c, list | dict) for c in cell) for cell in found):
+        return "multi-label"
+    words = [as_text(cell) for cell in table.column(label, "label=")]
+    if are_local(words):
+        words = [as_text(cell) for cell in in_points(table, label).columns[label]]
+    spelling = Spelling.of(words)
+    cells = [spelling.name(word) for word in words]
     labels = set(cells)
     numbers = {word for word in labels if _is_number(word)}
     if numbers != labels:
@@ -95,9 +109,10 @@ def find_kind(table: Table, label: str) -> KindName:
     elif all(not _is_whole(word) for word in labels) and any(float(word) % 1 for word in labels):
         return "regression"
     shown = ", ".join(sorted(labels)[:5])
+    an_id = " look like an id, which label= replaces by another column; they" if len(labels) == len(cells) else ""
     raise DataError(
-        f"The {len(labels)} values of {label!r} in {table.source} ({shown}, ...) could be classes or scores; give "
-        "kind='classification' or kind='regression'"
+        f"The {len(labels):,} values of {label!r} in the {len(cells):,} rows of {table.source} ({shown}, ...){an_id} "
+        "could be classes or scores; give kind='classification' or kind='regression'"
     )
 
 
@@ -116,12 +131,17 @@ def _refuse_broken_scores(table: Table, label: str, cells: Sequence[str], number
         )
 
 
+def is_date(word: str) -> bool:
+    """Return True for a date such as ``2024-01-31`` or ``31/1/2024``, with or without a time."""
+    return _DATE.fullmatch(word) is not None
+
+
 def _is_text(cells: Sequence[Any]) -> bool:
     """Return True if most cells are different strings of several words."""
     if not cells or not all(isinstance(cell, str) for cell in cells):
         return False
     words = sum(len(cell.split()) for cell in cells) / len(cells)
-    return words >= _LEAST_WORDS and 2 * len(set(cells)) > len(cells) and not all(map(_DATE.fullmatch, cells))
+    return words >= _LEAST_WORDS and 2 * len(set(cells)) > len(cells) and not all(map(is_date, cells))
 
 
 def _is_label(cells: Sequence[Any]) -> bool:
@@ -134,11 +154,17 @@ def _is_label(cells: Sequence[Any]) -> bool:
         return True
     short = all(len(word) <= _LONGEST_LABEL for word in values)
     repeated = 2 <= len(values) <= min(MOST_CLASSES, len(words) // 2)
-    return short and repeated and not all(_DATE.fullmatch(word) for word in values if word)
+    return short and repeated and not all(is_date(word) for word in values if word)
+
+
+def _named(table: Table) -> list[str]:
+    """Return the columns that the file names, and not those that have a number because it does not."""
+    return [name for place, name in enumerate(table.columns, 1) if name != unnamed(place)]
 
 
 def _sample(table: Table, column: str) -> Sequence[Any]:
-    return list(table.columns[column][:_LOOKED_AT])
+    """Return the cells of the first rows that have one."""
+    return [cell for cell in table.columns[column][:_LOOKED_AT] if cell is not None and cell is not MISSING]
 
 
 def _ambiguous(table: Table, what: str, found: list[str], parameter: str) -> str:

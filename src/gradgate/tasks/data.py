@@ -14,10 +14,11 @@ from gradgate.tasks.kinds import KINDS, Kind, TaskData
 from gradgate.tasks.kinds.base import PLACE, make_rows
 from gradgate.tasks.kinds.generation import Generation
 from gradgate.tasks.languages import absent_languages
+from gradgate.tasks.readers.files import files_of
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.tables import check_place, read_one, read_tables, read_tests
-from gradgate.tasks.types import TRAIN_AND_DEV, GenerationOptions, base_of
+from gradgate.tasks.types import LEAST_DEV, TRAIN_AND_DEV, GenerationOptions, base_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -40,7 +41,8 @@ def load_task(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> TaskDa
     Raises:
         DataError: a fault in the data, with its file and line (or its row if the source has no lines).
     """
-    examples = kind_of(spec).read(spec, read_tables(spec, required))
+    tables = read_tables(spec, required)
+    examples = kind_of(spec).read(spec, tables)
     tests = {split: rows for split, rows in examples.splits.items() if split not in TRAIN_AND_DEV}
     rows = {split: len(rows) for split, rows in examples.splits.items()}
     division = splits.division_note(spec, rows)
@@ -52,9 +54,30 @@ def load_task(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> TaskDa
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
         rows=rows,
-        notes=(*absent_notes(spec), *([division] if division else []), *examples.notes, *small_dev_notes(rows)),
+        notes=(
+            *absent_notes(spec),
+            *([division] if division else []),
+            *reading_notes(tables),
+            *examples.notes,
+        ),
         division=division,
     )
+
+
+def load_to_train(spec: TaskSpec) -> TaskData:
+    """Read and check every row of a task that is trained on.
+
+    Raises:
+        DataError: as ``load_task``, or a dev split of one row.
+    """
+    data = load_task(spec)
+    if len(data.dev) < LEAST_DEV:
+        raise DataError(
+            f"The dev split of the task {spec.name} has one row. Expected {LEAST_DEV} or more, as checkpoints and "
+            f"methods are selected on dev, and one row selects by chance. Add rows, or give dev_size= or split= to "
+            f"take them from train"
+        )
+    return data
 
 
 def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
@@ -89,7 +112,7 @@ def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, Tab
         labels=examples.labels,
         fingerprint=_fingerprint(examples.splits, examples.labels),
         rows={split: len(rows) for split, rows in examples.splits.items()},
-        notes=(*absent_notes(spec), *examples.notes),
+        notes=(*absent_notes(spec), *reading_notes(tables), *examples.notes),
     )
 
 
@@ -103,10 +126,12 @@ def count_rows(spec: TaskSpec) -> dict[str, dict[str, int]]:
     """
     check_place(spec)
     counts: dict[str, dict[str, int]] = {}
+    if spec.language_column is not None:
+        return _counted(spec, read_tables(spec))
     if splits.missing_parts(spec):
         return {split: {spec.language_of(split): len(table)} for split, table in read_tables(spec).items()}
     for split, place in spec.places.items():
-        if split in TRAIN_AND_DEV and spec.folder is not None and not (spec.folder / place).is_file():
+        if split in TRAIN_AND_DEV and spec.folder is not None and not files_of(spec.folder / place):
             continue
         counts.setdefault(base_of(split), {})[spec.language_of(split)] = len(read_one(spec, split))
     if not counts:
@@ -114,16 +139,28 @@ def count_rows(spec: TaskSpec) -> dict[str, dict[str, int]]:
     return counts
 
 
+def _counted(spec: TaskSpec, tables: dict[str, Table]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for split, table in tables.items():
+        counts.setdefault(base_of(split), {})[spec.language_of(split)] = len(table)
+    return counts
+
+
 def label_names(spec: TaskSpec) -> tuple[str, ...]:
     """Return the labels in the order of the model's outputs; none if they are numbers or spans, or train is absent."""
     if spec.label_map is not None:
         return tuple(dict.fromkeys(spec.label_map.values()))
+    return tuple(label_counts(spec))
+
+
+def label_counts(spec: TaskSpec) -> dict[str, int]:
+    """Return label -> rows of train, or tokens; empty if outputs are not classes, or train is absent."""
     needed = ("train",) if splits.missing_parts(spec) else TRAIN_AND_DEV
     if not all(split in spec.places for split in needed):
-        return ()
-    if spec.folder is not None and not all((spec.folder / spec.places[split]).is_file() for split in needed):
-        return ()
-    return kind_of(spec).labels(spec, read_tables(spec)) or ()
+        return {}
+    if spec.folder is not None and not all(files_of(spec.folder / spec.places[split]) for split in needed):
+        return {}
+    return kind_of(spec).label_counts(spec, read_tables(spec)) or {}
 
 
 def absent_files(spec: TaskSpec) -> dict[str, Path]:
@@ -131,7 +168,7 @@ def absent_files(spec: TaskSpec) -> dict[str, Path]:
     if spec.folder is None:
         return {}
     places = {split: spec.folder / spec.places[split] for split in TRAIN_AND_DEV if split in spec.places}
-    return {split: path for split, path in places.items() if not path.is_file()}
+    return {split: path for split, path in places.items() if not files_of(path)}
 
 
 def _listed(spec: TaskSpec) -> str:
@@ -144,9 +181,9 @@ def absent_notes(spec: TaskSpec) -> list[str]:
     return [f"not scored in {', '.join(absent)}: {spec.folder} has no files for it"] if absent else []
 
 
-def small_dev_notes(rows: dict[str, int]) -> list[str]:
-    """Return the notes on a dev split that is too small to select on; ``rows`` are counts by split."""
-    return ["dev has one row: which checkpoint it selects is chance"] if rows.get("dev") == 1 else []
+def reading_notes(tables: dict[str, Table]) -> list[str]:
+    """Return the notes on how the files of the splits were read, each once."""
+    return list(dict.fromkeys(note for table in tables.values() for note in table.notes))
 
 
 def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:

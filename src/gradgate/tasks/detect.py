@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks.catalog import Entry, at_folder, entries, plain
 from gradgate.tasks.columns import find_kind, find_label, find_text
-from gradgate.tasks.languages import INDO_EUROPEAN
-from gradgate.tasks.readers.files import ENDINGS, peek, read_table
-from gradgate.tasks.readers.rows import Table, as_text, renamed
-from gradgate.tasks.readers.turns import MESSAGES
+from gradgate.tasks.folders import Splits, splits_of_file, splits_of_folder
+from gradgate.tasks.forms import recognise
+from gradgate.tasks.forms.base import found_name
+from gradgate.tasks.forms.rows import TOKENS, tag_columns
+from gradgate.tasks.language_column import choose_source, find_language_column, languages_in
+from gradgate.tasks.readers.files import read_table
+from gradgate.tasks.readers.rows import Table, as_text, paths_in, renamed, with_paths
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
 from gradgate.tasks.types import DEFAULT_SHARES, KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares
 
-TRAIN_STEMS = ("train", "training")
+_ENGLISH = "en"
 _GENERATION = KIND_INFO["generation"]
-DEV_STEMS = ("dev", "val", "valid", "validation", "dev_matched", "validation_matched")
 
 
 @dataclass(frozen=True)
@@ -47,19 +49,14 @@ class Given:
         return {split: file for split, file in files.items() if file is not None}
 
 
-@dataclass(frozen=True)
-class _Files:
-    """The data files of a folder by their names: split -> file name, and of which languages they are."""
-
-    splits: dict[str, str]
-    languages: tuple[str, ...] = ()
-    source: str = "en"
-
-
 def recognise_folder(folder: Path, given: Given, source: str | None = None) -> TaskSpec:
     """Return the catalogue's task whose data the folder holds, or a task that its files imply.
 
+    Without dev rows of their own, these are taken from train.
+
     Args:
+        folder: any.
+        given: the user's options.
         source: language of train and dev; by default English if the folder has it, else the one that it has.
 
     Raises:
@@ -73,23 +70,39 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
             if source is not None and spec.languages:
                 raise UsageError(f"source= goes with a task's name: task={spec.name} data={folder}")
             return spec
-    sorted_files = _files(folder, source)
-    files = {**sorted_files.splits, **given.files()}
-    if "train" not in files:
+    found = splits_of_folder(folder, source)
+    if "train" not in {**found.files, **given.files()}:
         names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
         raise DataError(
             f"{folder} has no train file: it holds {names}. Expected train.jsonl, train.tsv, train.csv or train.txt, "
-            "a task.yaml that names the files, or train_file= and dev_file="
+            "folders train/ and test/, one folder of texts per class, a task.yaml that names the files, or train_file= "
+            "and dev_file="
         )
-    spec = _describe(folder.name, folder, files, given)
-    return spec.model_copy(update={"languages": sorted_files.languages, "source": sorted_files.source})
+    return _describe(folder.name, folder, found, given, source)
 
 
-def recognise_file(file: Path, given: Given) -> TaskSpec:
-    """Return a task with this train file; dev and test are taken from its rows unless dev has a file of its own."""
-    files = {"train": file.name, **given.files()}
-    spec = _describe(file.stem, file.parent, files, given)
-    return spec if "dev" in files else spec.model_copy(update={"split": DEFAULT_SHARES})
+def recognise_file(file: Path, given: Given, source: str | None = None) -> TaskSpec:
+    """Return a task with this train file; dev and test are taken from its rows unless they are there."""
+    return _describe(file.stem, file.parent, splits_of_file(file), given, source)
+
+
+def named_language(file: Path, language: str | None) -> bool:
+    """Return True if the name of a file, or of its folder, ends in the code of a language."""
+    return language is not None and language in (re.split(r"[._-]", file.stem)[-1], file.parent.name)
+
+
+def check_source(source: str | None, where: str) -> None:
+    """Refuse a source language for data that name no language, as their rows would only be called otherwise.
+
+    Raises:
+        UsageError: for any but English, which such rows are taken to be in.
+    """
+    if source not in (None, _ENGLISH):
+        raise UsageError(
+            f"source={source}: nothing in {where} says that its rows are in {source}. Name its files "
+            f"train.{source}.csv and dev.{source}.csv, or describe the data in a task.yaml with `source: {source}`; or "
+            f"leave source= out"
+        )
 
 
 def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> bool:
@@ -102,7 +115,7 @@ def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> boo
     try:
         for split in looked_at:
             fmt = spec.format_of(split)
-            tables.append(renamed(peek(paths[split], fmt), fmt.rename))
+            tables.append(renamed(read_table(paths[split], fmt, 1), fmt.rename))
     except DataError:
         return False
     if not tables:
@@ -119,100 +132,57 @@ def _has_columns(table: Table, spec: TaskSpec) -> bool:
     return spec.label_map is None or label in {*spec.label_map, *spec.label_map.values()}
 
 
-def _files(folder: Path, source: str | None) -> _Files:
-    """Infer the files of a folder from their names; ``test.csv`` next to ``test.de.csv`` is in the source language."""
-    found = _named_files(folder)
-    codes = {language for _, language in found if language is not None}
-    if not codes:
-        return _Files({split: file for (split, _), file in found.items()}, source=source or "en")
-    source = source or _source(folder, found)
-    splits: dict[str, str] = {}
-    for (split, language), file in found.items():
-        own = language in (None, source)
-        if split == "train" and not own:
-            continue  # a task is trained only in its source
-        name = split if own and split in TRAIN_AND_DEV else f"{split}.{language or source}"
-        if name in splits:
-            raise _several(folder, name, [splits[name], file])
-        splits[name] = file
-    order = sorted(splits, key=lambda split: (split != "train", split != "dev", split))
-    return _Files({split: splits[split] for split in order}, (source, *sorted(codes - {source})), source)
+def _describe(name: str, folder: Path, found: Splits, given: Given, source: str | None) -> TaskSpec:
+    """Return the task that the first rows and the columns of the train split imply."""
+    files = {**found.files, **given.files()}
+    formats = {split: change for split, change in found.formats.items() if split not in given.files()}
+    train = read_table(folder / files["train"], FileFormat.model_validate(formats.get("train", {})))
+    values: dict[str, Any] = {"name": plain_name(name), "files": files, "folder": folder, "formats": formats}
+    values |= {"languages": found.languages, "source": found.source}
+    values |= {"description": found.found} if found.found else {}
+    language = None if found.languages else find_language_column(train)
+    without = {column: cells for column, cells in train.columns.items() if column != language}
+    values |= _columns(replace(train, columns=without), given)
+    if "dev" not in files and (found.found or (len(found.files) == 1 and (folder / files["train"]).stem == name)):
+        values["split"] = DEFAULT_SHARES
+    if language is not None and values["kind"] != _GENERATION.name:
+        codes = languages_in([train], language)
+        own = choose_source(codes, source, train.source)
+        codes_in_order = (own, *sorted(code for code in codes if code != own))
+        values |= {"language_column": language, "languages": codes_in_order, "source": own}
+    return build_spec(values, str(folder))
 
 
-def _source(folder: Path, found: Mapping[tuple[str, str | None], str]) -> str:
-    """Return English, unless the only train file is in another language."""
-    trained = [language for split, language in found if split == "train"]
-    if not trained or None in trained or "en" in trained:
-        return "en"
-    if len(trained) > 1:
-        raise DataError(
-            f"{folder} has train files in {', '.join(map(str, trained))}. Say in which language to train, as with "
-            f"source={trained[0]}"
-        )
-    return str(trained[0])
+def _columns(train: Table, given: Given) -> dict[str, Any]:
+    """Return the kind, form and columns of rows, as entries of a task file.
 
-
-def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
-    """Map (split, language or None) to files; ``test_mismatched.tsv`` is the test split ``test_mismatched``."""
-    found: dict[tuple[str, str | None], list[str]] = {}
-    below = [path for sub in folder.iterdir() if sub.is_dir() and _is_language(sub.name) for path in sub.iterdir()]
-    for path in sorted([*folder.iterdir(), *below]):
-        if path.is_symlink() and not path.exists():
-            raise DataError(f"{path} is a link to {path.readlink()}, which is not there. Fix or remove the link")
-        if not path.is_file() or path.suffix.lower() not in (*ENDINGS, ".txt"):
-            continue
-        stem, language = _language_in(path.stem.lower().replace("-", "_"))
-        if path.parent != folder:
-            language = path.parent.name
-        split = "train" if stem in TRAIN_STEMS else "dev" if stem in DEV_STEMS else stem
-        if split in TRAIN_AND_DEV or split == "test" or split.startswith("test_"):
-            found.setdefault((split, language), []).append(path.relative_to(folder).as_posix())
-    for (split, language), names in found.items():
-        if len(names) > 1:
-            raise _several(folder, split if language is None else f"{split} in {language}", names)
-    order = sorted(found, key=lambda key: (key[0] != "train", key[0] != "dev", key[0], key[1] or ""))
-    return {key: found[key][0] for key in order}
-
-
-def _language_in(stem: str) -> tuple[str, str | None]:
-    """Split ``test.de`` and ``test_de`` into ``("test", "de")``; None if a name does not end in a language code."""
-    split, _, code = stem.replace(".", "_").rpartition("_")
-    named = _is_language(code) and split in (*TRAIN_STEMS, *DEV_STEMS, "test")
-    return (split, code) if named else (stem, None)
-
-
-def _is_language(code: str) -> bool:
-    return code in INDO_EUROPEAN or any(code in entry.spec.languages for entry in entries().values())
-
-
-def _several(folder: Path, split: str, names: list[str]) -> DataError:
-    return DataError(
-        f"{folder} has {len(names)} files for {split}: {', '.join(names)}. Keep one, name one with "
-        "train_file=, dev_file= or test_file=, or list the files in a task.yaml"
-    )
-
-
-def _describe(name: str, folder: Path, files: dict[str, str], given: Given) -> TaskSpec:
-    train = read_table(folder / files["train"], FileFormat())
+    Raises:
+        DataError: a form that is not read, or columns that are ambiguous.
+    """
     named = given.text is not None or given.label is not None
-    if given.kind == _GENERATION.name or (given.kind is None and not named and holds_responses(train)):
-        columns = {"text": given.text_columns or _GENERATION.text, "label": given.label or _GENERATION.label}
-        described = {"name": plain_name(name), "kind": _GENERATION.name, "files": files, "folder": folder}
-        return build_spec({**described, **columns}, str(folder))
+    form = None if named else recognise(train, given.kind)
+    if form is not None and form.kind is None:
+        raise DataError(
+            f"{train.source} has the columns {', '.join(map(repr, train.columns))}: {form.name}, which are not read: "
+            f"{form.meaning}"
+        )
+    if form is not None and form.kind is not None:
+        info = KIND_INFO[form.kind]
+        form.read(train)  # a fault in a row is named before anything else is asked
+        return {"kind": info.name, "text": info.text, "label": info.label, "form": form.name, **form.options(train)}
+    if given.kind == _GENERATION.name:
+        texts, label = given.text_columns or _GENERATION.text, given.label or _GENERATION.label
+        return {"kind": _GENERATION.name, "text": texts, "label": label}
+    if given.text is None and given.label in tag_columns(train):
+        return {"kind": "token-classification", "text": found_name(train, TOKENS), "label": given.label}
+    train = with_paths(
+        train, [*paths_in(train), *(name for name in (given.text, given.text_pair, given.label) if name)]
+    )
     text = find_text(train, given.text, given.text_pair, given.label)
     label = given.label or find_label(train, text)
-    values: dict[str, Any] = {
-        "name": plain_name(name),
-        "kind": given.kind or find_kind(train, label),
-        "text": text,
-        "label": label,
-        "files": files,
-        "folder": folder,
-    }
-    return build_spec(values, str(folder))
+    return {"kind": given.kind or find_kind(train, label), "text": text, "label": label}
 
 
 def holds_responses(table: Table) -> bool:
     """Return True if the columns are those of prompts and responses, or of messages."""
-    there = set(table.columns)
-    return MESSAGES in there or ("prompt" in there and bool({"response", "completion"} & there))
+    return recognise(table, _GENERATION.name) is not None

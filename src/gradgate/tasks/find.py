@@ -8,11 +8,14 @@ from typing import Any
 
 from gradgate import sample
 from gradgate.errors import DataError, UsageError, nearest
+from gradgate.places import typed_path, typed_place
 from gradgate.tasks.catalog import at_folder, entries
-from gradgate.tasks.detect import Given, recognise_file, recognise_folder
+from gradgate.tasks.detect import Given, check_source, named_language, recognise_file, recognise_folder
+from gradgate.tasks.language_column import choose_source, languages_in
 from gradgate.tasks.languages import expand, in_languages
 from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
 from gradgate.tasks.splits import missing_parts
+from gradgate.tasks.tables import read_one
 from gradgate.tasks.types import LANGUAGE, TRAIN_AND_DEV, read_shares
 
 _YAML_ENDINGS = (".yaml", ".yml")
@@ -62,7 +65,7 @@ def find_task(
     """
     files = (_absolute(train_file), _absolute(dev_file), _absolute(test_file))
     given = Given(text, text_pair, label, kind, metric, *files, None if split is None else read_shares(split))
-    spec = _change(_find(str(name), data, given, source), given)
+    spec = _change(_find(typed_place(name), data, given, source), given)
     return spec if languages is None else in_languages(spec, languages)
 
 
@@ -76,13 +79,20 @@ def _find(name: str, data: Path | None, given: Given, source: str | None) -> Tas
         return at_folder(spec, _existing(data)) if data else expand(spec.model_copy(update={"files": None}))
     yaml = path if path.is_file() and path.suffix in _YAML_ENDINGS else _yaml_in(path)
     if yaml is not None:
-        return expand(_from_source(read_spec(yaml, _existing(data) if data else None), source, given))
+        described = read_spec(yaml, _existing(data) if data else None)
+        if described.language_column is not None and not described.languages:
+            return _in_column(described, source)
+        return expand(_from_source(described, source, given))
     if not path.exists():
         raise UsageError(_unknown(name))
     if data is not None:
         raise UsageError(f"data= goes with a catalogue's task or a YAML file, and {path} is data itself; drop one")
     whole = path.resolve()
-    found = recognise_folder(whole, given, source) if path.is_dir() else recognise_file(whole, given)
+    found = recognise_folder(whole, given, source) if path.is_dir() else recognise_file(whole, given, source)
+    if found.language_column is not None:
+        return found
+    if not found.languages and not named_language(whole, source):
+        check_source(source, str(path))
     return build_spec({**found.model_dump(), **from_source}, f"source={source} of {path}")
 
 
@@ -102,6 +112,15 @@ def _from_source(spec: TaskSpec, source: str | None, given: Given) -> TaskSpec:
             f"train_file= and dev_file= in {source}"
         )
     return spec.model_copy(update={"source": source})
+
+
+def _in_column(spec: TaskSpec, source: str | None) -> TaskSpec:
+    """Return the task in the languages that its rows name."""
+    tables = [read_one(spec, split) for split in spec.places]
+    assert spec.language_column is not None
+    codes = languages_in(tables, spec.language_column)
+    own = choose_source(codes, source, str(spec.folder or spec.name))
+    return spec.model_copy(update={"languages": (own, *sorted(set(codes) - {own})), "source": own})
 
 
 def _hub_trains_in_languages(spec: TaskSpec) -> bool:
@@ -125,6 +144,8 @@ def _check_path(name: str) -> None:
 def _change(spec: TaskSpec, given: Given) -> TaskSpec:
     """Replace the parts of a spec that the user set, and check it again."""
     values: dict[str, Any] = spec.model_dump()
+    if given.text or given.label:
+        values["form"] = None
     if given.text or given.text_pair:
         first = given.text or spec.text_columns[0]
         values["text"] = (first, given.text_pair) if given.text_pair else first
@@ -136,7 +157,7 @@ def _change(spec: TaskSpec, given: Given) -> TaskSpec:
     if given.kind and given.kind != spec.kind:
         for entry in type(spec.options).model_fields:
             del values[entry]
-        values.update(kind=given.kind, metric="", label_map=None)
+        values.update(kind=given.kind, metric="", label_map=None, form=None)
     if given.metric:
         values["metric"] = given.metric
     files = given.files()
@@ -166,18 +187,19 @@ def _yaml_in(folder: Path) -> Path | None:
 
 
 def _existing(folder: Path) -> Path:
-    if not Path(folder).is_dir():
+    folder = typed_path(folder)
+    if not folder.is_dir():
         raise DataError(f"data={folder} is not a folder; give the one that holds the task's files")
-    return Path(folder)
+    return folder
 
 
 def _absolute(file: str | Path | None) -> str | None:
-    return None if file is None else str(Path(file).absolute())
+    return None if file is None else str(typed_path(file).absolute())
 
 
 def _beside(name: str) -> list[str]:
     """List the files and folders next to the path."""
-    folder = Path(name).expanduser().parent
+    folder = Path(name).parent
     return [str(folder / entry.name) for entry in folder.iterdir()] if folder.is_dir() else []
 
 

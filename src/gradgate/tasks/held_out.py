@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gradgate.errors import DataError, UsageError
-from gradgate.tasks.data import small_dev_notes, subsample, tests_of
+from gradgate.tasks.data import subsample, tests_of
 from gradgate.tasks.kinds import TaskData
 from gradgate.tasks.kinds.base import make_rows
 from gradgate.tasks.kinds.sequence import NO_TEST
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.tables import read_tables
-from gradgate.tasks.types import DEV, ORIGINAL_DEV, TEST, TRAIN, TRAIN_AND_DEV, base_of
+from gradgate.tasks.types import DEV, LEAST_DEV, ORIGINAL_DEV, TEST, TRAIN, TRAIN_AND_DEV, base_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -27,11 +27,13 @@ _SCORED_TOGETHER = {"question-answering": "questions about one context", "rankin
 
 
 def check_held_out(spec: TaskSpec, dev_size: int) -> None:
-    """Refuse a kind of task whose rows cannot be drawn one by one.
+    """Refuse a dev of one row, and a kind of task whose rows cannot be drawn one by one.
 
     Raises:
-        UsageError: if rows that belong together would be on both sides.
+        UsageError: if one row would select, or rows that belong together would be on both sides.
     """
+    if dev_size < LEAST_DEV:
+        raise UsageError(f"dev_size={dev_size}: one row selects by chance. Expected {LEAST_DEV} or more; give more.")
     if spec.kind in _SCORED_TOGETHER:
         raise UsageError(
             f"dev_size={dev_size}: single rows are drawn, and in {spec.name} ({spec.kind}) "
@@ -65,8 +67,8 @@ def dev_as_test(data: TaskData, dev_size: int) -> TaskData:
     rows = {TRAIN: len(data.train) - dev_size, DEV: dev_size, **{split: len(table) for split, table in tests.items()}}
     note = f"dev is {dev_size:,} rows of train, drawn by the seed"
     note += "".join(f"; the task's own dev split is scored as {name}" for name in own)
-    kept = [note for note in data.notes if note not in small_dev_notes(data.rows) and not (own and note == NO_TEST)]
-    return replace(data, dev=make_rows({}, {}), tests=tests, rows=rows, notes=(*kept, note, *small_dev_notes(rows)))
+    kept = [note for note in data.notes if not (own and note == NO_TEST)]
+    return replace(data, dev=make_rows({}, {}), tests=tests, rows=rows, notes=(*kept, note))
 
 
 def load_tests_and_dev(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:

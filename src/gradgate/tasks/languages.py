@@ -156,6 +156,8 @@ def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
             f"languages are {', '.join(spec.languages)}"
             f"{''.join(f'.{near}' for name in unknown[:1] if (near := nearest(name, spec.languages)))}"
         )
+    if spec.language_column is not None:
+        return spec.model_copy(update={"languages": wanted})
     splits = spec.places
     there = [spec.language_of(split) for split in scored(splits) if split not in TRAIN_AND_DEV]
     missing = [language for language in wanted if language not in there]
@@ -173,6 +175,8 @@ def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
 
 def absent_languages(spec: TaskSpec) -> tuple[str, ...]:
     """Return the languages of the task that the expanded one has no split in."""
+    if spec.language_column is not None:
+        return ()
     there = {spec.language_of(split) for split in spec.places}
     return tuple(language for language in spec.languages if language not in there)
 

@@ -23,8 +23,10 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from gradgate.errors import DataError, UsageError, nearest
-from gradgate.files import parse_yaml, read_bytes
+from gradgate.files import read_bytes
+from gradgate.plain_yaml import parse_yaml
 from gradgate.tasks.faults import in_words, unknown_entry
+from gradgate.tasks.forms import FORMS
 from gradgate.tasks.types import (
     KIND_INFO,
     LANGUAGE,
@@ -82,7 +84,11 @@ class TaskSpec(BaseModel):
             tagged tokens, the column of a sentence's tokens; of question answering, those of question and context; of
             multiple choice, the premise's; of ranking, the query's and then the document's. Default: the
             kind's.
-        label: the column of the label, score, tags, answers or grade; default: the kind's.
+        label: the column of the label, score, tags, answers or grade; of several labels per row, one column with all
+            of them, or a column per label, as a list or with commas between them; default: the kind's.
+        form: the form of the rows, one of ``gradgate.tasks.forms.FORMS``, whose columns become those of the kind; None
+            reads the columns as they are.
+        language_column: the column with the code of each row's language, which makes a task in several languages.
         options: entries of tasks of this kind only, a ``KIND_INFO[kind].options``. A task file and a dumped spec have
             these entries next to ``kind``: ``{kind: ranking, query: id}``.
         metric: selects checkpoints; default: the kind's.
@@ -107,6 +113,8 @@ class TaskSpec(BaseModel):
     kind: KindName = "classification"
     text: str | tuple[str, str] | tuple[str, str, str] = "text"
     label: str = "label"
+    form: str | None = None
+    language_column: str | None = None
     options: SerializeAsAny[KindOptions] = KindOptions()
     metric: str = ""
     languages: tuple[LanguageCode, ...] = ()
@@ -140,6 +148,7 @@ class TaskSpec(BaseModel):
     def reading(self) -> dict[str, Any]:
         """Return how its rows are read, as entries of a task file, without the place of the data."""
         entries = self.model_dump(mode="json", include={"format", "formats", "options", "label_map"})
+        entries |= {} if self.form is None else {"form": self.form}
         texts = self.text_columns[0] if len(self.text_columns) == 1 else list(self.text_columns)
         names = {split: Path(file).name for split, file in (self.files or {}).items()}
         return {**entries, "text": texts, "label": self.label_column, "files": names}
@@ -183,6 +192,14 @@ class TaskSpec(BaseModel):
             raise ValueError(f"`options` is not a valid entry; {entries}")
         return {"text": info.text, "label": info.label, **values, "metric": metric}
 
+    @field_validator("label", mode="before")
+    @classmethod
+    def _several_columns(cls, label: Any, info: ValidationInfo) -> Any:
+        """Accept a list of columns, one per label, for their names with commas between them."""
+        if isinstance(label, list | tuple) and label and info.data.get("kind") == "multi-label":
+            return ",".join(map(str, label))
+        return label
+
     @field_validator("options", mode="before")
     @classmethod
     def _options_of_the_kind(cls, options: Any, info: ValidationInfo) -> KindOptions:
@@ -190,6 +207,17 @@ class TaskSpec(BaseModel):
         if isinstance(options, KindOptions) and type(options) is not kind.options:
             raise ValueError(f"{type(options).__name__} is not for {kind.name}; expected {kind.options.__name__}")
         return kind.options.model_validate(options)
+
+    @field_validator("form")
+    @classmethod
+    def _known_form(cls, name: str | None, info: ValidationInfo) -> str | None:
+        forms = {known: form for known, form in FORMS.items() if form.kind is not None}
+        if name is not None and name not in forms:
+            raise ValueError(f"unknown form {name!r}; expected one of {', '.join(forms)}.{nearest(name, forms)}")
+        kind = info.data.get("kind")
+        if name is not None and kind is not None and forms[name].kind != kind:
+            raise ValueError(f"the form {name!r} is of {forms[name].kind}, and the kind of this task is {kind}")
+        return name
 
     @model_serializer(mode="wrap")
     def _with_flat_options(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -287,7 +315,7 @@ def read_spec(path: Path, folder: Path | None = None) -> TaskSpec:
     elif folder is not None:
         raise DataError(f"{path} names no files to look for in {folder}; add `files: {{train: ..., dev: ...}}` to it")
     spec = build_spec(values, str(path))
-    if spec.languages and not _is_in_languages(spec):
+    if spec.languages and spec.language_column is None and not _is_in_languages(spec):
         raise DataError(
             f"{path}: `languages` has {', '.join(spec.languages)}, and no path in `files` has {LANGUAGE} to stand for "
             "one. Put it where the file names differ, as in `test: test.{language}.tsv`, or remove `languages`"
@@ -305,7 +333,7 @@ def _is_in_languages(spec: TaskSpec) -> bool:
 def _stay_inside(file: str, where: str) -> None:
     """Refuse a path that a task file must not name; symbolic links that the user created are followed."""
     absolute = PurePosixPath(file).is_absolute() or PureWindowsPath(file).is_absolute() or PureWindowsPath(file).drive
-    if absolute or ".." in PureWindowsPath(file).parts:
+    if absolute or file.startswith("~") or ".." in PureWindowsPath(file).parts:
         raise DataError(
             f"{where}: {file!r} leaves the task's folder. Expected a relative path without '..'; "
             "put the file into the folder, or pass it as train_file=, dev_file= or test_file="

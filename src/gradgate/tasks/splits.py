@@ -6,15 +6,17 @@ question answering without a train file.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Literal
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.class_counts import OTHER_LABEL, in_numbers, looks_like_ids
+from gradgate.tasks.readers.rows import Table, as_text, select_rows
+from gradgate.tasks.several_labels import label_sets
 from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.spelling import Spelling
 from gradgate.tasks.types import TRAIN_AND_DEV, QuestionAnsweringOptions, RankingOptions, base_of
 
 DATA_SEED = 0
@@ -22,7 +24,7 @@ DATA_SEED = 0
 LEAST_ROWS = 10
 _LEAST_PART = 2  # rows of dev and of test
 _STRATA_OF_SCORES = 10
-_STRATIFIED = ("classification", "regression")
+_STRATIFIED = ("classification", "multi-label", "regression")
 _ARTICLE = "article"
 
 
@@ -52,12 +54,24 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
             f"{table.source} has {len(table)} rows; expected {LEAST_ROWS} or more to take {' and '.join(parts)} from. "
             "Add rows, or give dev_file= and test_file="
         )
-    strata = _strata(spec, table)
-    taken = _draw(_groups(spec, table), strata, {part: getattr(spec.split, part) for part in parts}, len(table))
+    labels = label_sets(spec, table) if spec.kind == "multi-label" else None
+    strata = _strata(spec, table) if labels is None else _rarest(labels)
+    if spec.language_column is not None:
+        languages = table.column(spec.language_column, "`language_column` of the task")
+        strata = [(as_text(language), stratum) for language, stratum in zip(languages, strata, strict=True)]
+    groups = _groups(spec, table)
+    taken = _draw(groups, strata, {part: getattr(spec.split, part) for part in parts}, len(table))
+    _put_every_label_in_train(groups, labels or [frozenset({stratum}) for stratum in strata], taken)
     rows: dict[str, list[int]] = {split: [] for split in ("train", *parts)}
     for row in range(len(table)):
         rows[taken.get(row, "train")].append(row)
     few = [part for part in parts if len(rows[part]) < _LEAST_PART]
+    values = len(set(strata)) if spec.kind == "classification" else 0
+    if few and looks_like_ids(values, len(table)):
+        raise DataError(
+            f"{table.source}: {in_numbers(spec.label_column, values, len(table))} Rows of one label cannot be in train "
+            f"and in {' or '.join(few)}. {OTHER_LABEL}"
+        )
     if few:
         raise DataError(
             f"{table.source} cannot be divided: {' and '.join(few)} would have fewer than {_LEAST_PART} rows, because "
@@ -72,23 +86,13 @@ def division_note(spec: TaskSpec, rows: dict[str, int]) -> str | None:
         return _cut_note(spec)
     if not missing_parts(spec):
         return None
-    file = spec.places["train"].replace("\\", "/").rpartition("/")[2]
+    place = spec.places["train"].replace("\\", "/")
+    file = place if "*" in place else place.rpartition("/")[2]
     dev = f"{rows['dev']:,} dev" + ("" if "dev" in missing_parts(spec) else " from a file of their own")
     counts = [f"{rows['train']:,} rows to train", dev]
     counts += [f"{count:,} {split}" for split, count in rows.items() if split not in TRAIN_AND_DEV]
     how = f"stratified by {spec.label_column}, " if spec.kind in _STRATIFIED else ""
     return f"{file}: {', '.join(counts)} ({how}data seed {DATA_SEED})"
-
-
-def select_rows(table: Table, rows: Sequence[int]) -> Table:
-    """Return the table with these rows only, each with its place in the source."""
-    return replace(
-        table,
-        columns={name: [cells[row] for row in rows] for name, cells in table.columns.items()},
-        lines=None if table.lines is None else [table.lines[row] for row in rows],
-        item_lines=None if table.item_lines is None else [table.item_lines[row] for row in rows],
-        numbers=[table.number(row) for row in rows],
-    )
 
 
 def _groups(spec: TaskSpec, table: Table) -> list[list[int]]:
@@ -116,12 +120,19 @@ def _strata(spec: TaskSpec, table: Table) -> Sequence[object]:
         return [None] * len(table)
     labels = [as_text(cell) for cell in table.column(spec.label_column, "label=")]
     if spec.kind == "classification":
-        return labels
+        spelling = Spelling.of(labels)
+        return [spelling.name(label) for label in labels]
     order = sorted(range(len(labels)), key=lambda row: (_number(labels[row]), row))
     strata: list[object] = [None] * len(labels)
     for rank, row in enumerate(order):
         strata[row] = rank * _STRATA_OF_SCORES // len(labels)
     return strata
+
+
+def _rarest(rows: Sequence[frozenset[str]]) -> list[object]:
+    """Return the label of each row that fewest rows have; None for a row without labels."""
+    counts = Counter(label for own in rows for label in own)
+    return [min(own, key=lambda label: (counts[label], label), default=None) for own in rows]
 
 
 def _number(word: str) -> float:
@@ -151,20 +162,19 @@ def _draw(groups: list[list[int]], strata: Sequence[object], shares: dict[str, f
                 wanted -= len(group)
                 left[part] -= len(group)
         remaining -= size
-    return _with_every_label_in_train(groups, strata, taken)
+    return taken
 
 
-def _with_every_label_in_train(
-    groups: list[list[int]], strata: Sequence[object], taken: dict[int, str]
-) -> dict[int, str]:
+def _put_every_label_in_train(
+    groups: list[list[int]], labels: Sequence[frozenset[object]], taken: dict[int, str]
+) -> None:
     """Put back into train the groups with a label that train would lack, as when one text has two labels."""
-    present = {strata[row] for row in range(len(strata)) if row not in taken}
+    present = {label for row, own in enumerate(labels) if row not in taken for label in own}
     for group in groups:
-        if group[0] in taken and not {strata[row] for row in group} <= present:
-            present |= {strata[row] for row in group}
+        if group[0] in taken and not {label for row in group for label in labels[row]} <= present:
+            present |= {label for row in group for label in labels[row]}
             for row in group:
                 del taken[row]
-    return taken
 
 
 def is_cut(spec: TaskSpec) -> bool:

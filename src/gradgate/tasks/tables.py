@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.files import missing, peek, read_table, type_by_ending
+from gradgate.tasks.language_column import by_language
+from gradgate.tasks.layout import laid_out
+from gradgate.tasks.readers.files import files_of, missing, read_table, type_by_ending
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table, renamed
-from gradgate.tasks.readers.turns import MESSAGES, with_usual_names
+from gradgate.tasks.several_labels import label_columns
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.splits import cut_by_article, divide, is_cut, missing_parts
 from gradgate.tasks.types import DEV, TRAIN_AND_DEV, MultipleChoiceOptions, base_of, scored
@@ -47,7 +49,9 @@ def read_tables(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> dict
     splits = spec.places
     _require(spec, (*splits, *parts), required)
     tables = {split: read_one(spec, split) for split in scored(splits)}
-    return {**divide(spec, tables["train"]), **{s: t for s, t in tables.items() if s != "train"}} if parts else tables
+    if parts:
+        tables = {**divide(spec, tables["train"]), **{s: t for s, t in tables.items() if s != "train"}}
+    return by_language(spec, tables)
 
 
 def read_tests(spec: TaskSpec) -> dict[str, Table]:
@@ -57,6 +61,10 @@ def read_tests(spec: TaskSpec) -> dict[str, Table]:
         DataError: nothing to score, or anything that cannot be read.
     """
     check_place(spec)
+    return by_language(spec, _tests(spec))
+
+
+def _tests(spec: TaskSpec) -> dict[str, Table]:
     parts = missing_parts(spec)
     if "test" in parts:
         return {"test": divide(spec, read_one(spec, "train"))["test"]}
@@ -84,10 +92,10 @@ def read_one(spec: TaskSpec, split: str) -> Table:
     """Read the table of one split, its columns under the names that the task uses."""
     if spec.folder is not None:
         path, fmt = spec.folder / (spec.files or {})[split], spec.format_of(split)
-        return with_usual_names(spec, _with_questions(spec, split, renamed(read_table(path, fmt), fmt.rename)))
+        return laid_out(spec, _with_questions(spec, split, renamed(read_table(path, fmt), fmt.rename)))
     assert spec.hub is not None
     table = read_split(spec.hub, split, spec.language_of(split))
-    return with_usual_names(spec, renamed(table, spec.hub.rename))
+    return laid_out(spec, renamed(table, spec.hub.rename))
 
 
 def check_files(spec: TaskSpec) -> None:
@@ -103,9 +111,9 @@ def check_files(spec: TaskSpec) -> None:
         return
     for split in scored(spec.places):
         path = spec.folder / spec.places[split]
-        if not path.is_file():
+        if not files_of(path):
             raise DataError(f"{missing(path)}. Put the file there, or name another one")
-        if split in TRAIN_AND_DEV and path.stat().st_size <= _MOST_LOOKED_AT:
+        if split in TRAIN_AND_DEV and path.is_file() and path.stat().st_size <= _MOST_LOOKED_AT:
             _check_columns(spec, path, split)
 
 
@@ -113,13 +121,12 @@ def _check_columns(spec: TaskSpec, path: Path, split: str) -> None:
     fmt = spec.format_of(split)
     if (fmt.type if fmt.type != "auto" else type_by_ending(path)) not in _WITH_COLUMNS:
         return
-    head = renamed(peek(path, fmt), fmt.rename)
-    if spec.kind == "generation":
-        if MESSAGES in head.columns:  # the response is the last of them
-            return
-        head = with_usual_names(spec, head)
+    head = laid_out(spec, renamed(read_table(path, fmt, 1), fmt.rename))
+    if spec.kind == "generation" and not isinstance(head.columns.get(spec.text_columns[0], ("",))[0], str):
+        return  # messages, of which the last is the response
     texts = zip(spec.text_columns, ("text=", "text_pair=", "text_pair="), strict=False)
-    for name, parameter in (*texts, (spec.label_column, "label=")):
+    labels = label_columns(spec, head.columns) if spec.kind == "multi-label" else (spec.label_column,)
+    for name, parameter in (*texts, *((label, "label=") for label in labels)):
         if len(head) and name not in head.columns:
             head.column(name, parameter)
 
@@ -130,7 +137,7 @@ def _check_different(spec: TaskSpec) -> None:
         return
     seen: dict[str, str] = {}
     for split in scored(spec.places):
-        path = os.path.realpath(spec.folder / spec.places[split])
+        path = f"{os.path.realpath(spec.folder / spec.places[split])} {spec.format_of(split).part or ''}"
         other = seen.setdefault(path, split)
         if other != split and (other in TRAIN_AND_DEV or split in TRAIN_AND_DEV):
             raise DataError(
@@ -153,7 +160,7 @@ def _require(spec: TaskSpec, splits: tuple[str, ...], required: Sequence[str]) -
         return
     for split in (split for split in TRAIN_AND_DEV if split in spec.places):
         path = spec.folder / (spec.files or {})[split]
-        if not path.is_file():
+        if not files_of(path):
             raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Give another one with train_file='}")
 
 

@@ -17,6 +17,7 @@ from gradgate.tasks import metrics
 
 KindName = Literal[
     "classification",
+    "multi-label",
     "regression",
     "token-classification",
     "question-answering",
@@ -53,6 +54,19 @@ LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*
 
 class KindOptions(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """The entries of a task file that only one kind of task has; most kinds have none."""
+
+
+class MultiLabelOptions(KindOptions):
+    """Entries of a task with several labels per row.
+
+    Args:
+        label_separator: the text between labels that are joined to one text; None takes the first of ``|``, ``;`` and
+            ``,`` that occurs in train.
+        threshold: the probability from which a label is predicted.
+    """
+
+    label_separator: Annotated[str | None, Field(min_length=1)] = None
+    threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
 
 class MultipleChoiceOptions(KindOptions):
@@ -140,6 +154,7 @@ class KindInfo:
 
 _ALL_KINDS = (
     KindInfo("classification", "text", "label", metrics.CLASSIFICATION),
+    KindInfo("multi-label", "text", "label", metrics.MULTI_LABEL, MultiLabelOptions),
     KindInfo("regression", "text", "label", metrics.REGRESSION),
     KindInfo("token-classification", "tokens", "tags", metrics.TAGS),
     KindInfo("question-answering", ("question", "context"), "answers", metrics.ANSWERS, QuestionAnsweringOptions),
@@ -188,6 +203,8 @@ def read_shares(text: str) -> Shares:
 
 TRAIN, DEV = "train", "dev"
 TRAIN_AND_DEV = (TRAIN, DEV)
+LEAST_DEV = 2
+"""Rows of dev at least, of every kind of task. Train and test need one."""
 TEST = "test"
 ORIGINAL_DEV = "original_dev"
 """The dev split of a task with test splits, if runs hold out dev rows of train and score this one."""
@@ -214,33 +231,42 @@ class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """The format of a data file.
 
     Args:
-        type: ``auto`` goes by the file's ending and its first line. JSON lines, a JSON array of objects,
-            comma or tab separated values, Parquet; ``conllu``; ``conll`` for files of one token and its tags a line,
-            separated by tabs or spaces, with a blank line after each sentence; ``squad`` for SQuAD's JSON.
+        type: ``auto`` goes by the file's ending and its first lines. JSON lines, a JSON array of objects,
+            comma or tab separated values, Parquet, Arrow; ``conllu``; ``conll`` for files of one token and its tags a
+            line, separated by tabs or spaces, with a blank line after each sentence; ``squad`` for SQuAD's JSON;
+            ``fasttext``; ``saved`` for a folder of ``save_to_disk``, ``folders`` for one with a folder of texts per
+            class.
         header: whether the first line of a csv or tsv file names the columns.
-        columns: the names of the columns if there is no header, as in every ``conll`` file.
+        columns: the names of the columns if there is no header. Those of a ``conll`` file are by default ``tokens``,
+            ``tags`` (the last) and numbered ones between.
         quoting: whether ``"`` encloses fields; None is true for csv and false for tsv, as in GLUE's files.
         extra_columns: accept rows with more columns than named, and drop the extra ones.
         join: put between two text columns to make one text of them; None keeps a text and its pair.
         rename: a column's name in the file -> the name that the task knows it by, if the file has that column.
+        encoding: of text files; None is UTF-8, or cp1252 if the text shows that.
+        part: the entry of a JSON object that has the rows.
     """
 
-    type: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "conllu", "conll", "squad"] = "auto"
+    type: Literal[
+        "auto", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "conllu", "conll", "squad", "fasttext", "saved",
+        "folders",
+    ] = "auto"  # fmt: skip
     header: bool = True
     columns: tuple[str, ...] | None = None
     quoting: bool | None = None
     extra_columns: bool = False
     join: str | None = None
     rename: dict[str, str] = {}
+    encoding: str | None = None
+    part: str | None = None
 
     @model_validator(mode="after")
     def _columns_where_no_header(self) -> FileFormat:
         if self.type == "conll":
-            if self.columns is None:
-                raise ValueError("a conll file needs its columns named, in their order: `columns: [token, tag]`")
-        elif self.header and self.columns is not None:
+            return self
+        if self.header and self.columns is not None:
             raise ValueError("columns are for files without a header; add `header: false` or leave them out")
-        elif not self.header and self.columns is None:
+        if not self.header and self.columns is None:
             raise ValueError("a file without a header needs its columns named: `columns: [text, label]`")
         return self
 

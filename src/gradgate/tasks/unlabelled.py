@@ -11,9 +11,9 @@ from typing import Any
 from gradgate.errors import DataError
 from gradgate.tasks.data import tests_of
 from gradgate.tasks.kinds import TaskData
+from gradgate.tasks.layout import laid_out
 from gradgate.tasks.readers.files import ENDINGS, missing, read_table
 from gradgate.tasks.readers.rows import Table
-from gradgate.tasks.readers.turns import with_usual_names
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import FileFormat, KindName
 
@@ -56,7 +56,7 @@ def read_text(text: str, spec: TaskSpec, source: str = STANDARD_INPUT) -> Table:
         return _lines(text, source, spec)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.jsonl"
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")  # JSON has half a surrogate pair escaped
         try:
             return replace(read_table(file, FileFormat()), source=source)
         except DataError as error:
@@ -96,7 +96,7 @@ def load_unlabelled(
     Raises:
         DataError: a missing column, or a cell that does not fit the task.
     """
-    table = with_usual_names(spec, table)
+    table = laid_out(spec, table)
     for name, parameter in zip(spec.text_columns, ("text=", "text_pair=", "text_pair="), strict=False):
         table.column(name, parameter)
     stand_in = _no_answers if may_lack_answers else _STAND_INS[spec.kind]
@@ -109,6 +109,10 @@ StandIns = Callable[[TaskSpec, Table, Sequence[str]], list[Any]]
 
 def _a_label(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
     return [labels[-1]] * len(table)  # the first may be -1, which marks unlabelled rows
+
+
+def _a_label_in_a_list(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+    return [[labels[-1]]] * len(table)
 
 
 def _a_number(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
@@ -135,6 +139,7 @@ def _no_answers(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any
 
 _STAND_INS: dict[KindName, StandIns] = {
     "classification": _a_label,
+    "multi-label": _a_label_in_a_list,
     "regression": _a_number,
     "token-classification": _a_tag_each,
     "question-answering": _an_answer,

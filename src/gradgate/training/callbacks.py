@@ -17,6 +17,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from gradgate.distributed import launch
 from gradgate.files import append_text, read_json, write_json, write_text
+from gradgate.replacing import replaced
 from gradgate.runs.checkpoints import SEAL_FILE, seal
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.history import DevRecord, TrainRecord, lines_until
@@ -147,7 +148,8 @@ class BestCheckpoint(TrainerCallback):  # type: ignore[misc]
             save_whole(model, target / WEIGHTS_FILE)
         elif launch.is_first():
             target.mkdir(parents=True, exist_ok=True)
-            save_model(model, str(target / WEIGHTS_FILE))
+            with replaced(target / WEIGHTS_FILE) as part:
+                save_model(model, str(part))
         if launch.is_first():
             self._keep(target, scores)
 

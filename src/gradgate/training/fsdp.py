@@ -17,6 +17,7 @@ from gradgate.distributed import launch
 from gradgate.distributed.shards import local
 from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap
+from gradgate.replacing import replaced
 from gradgate.settings.run import RunConfig
 from gradgate.tuner.float32_states import Float32States
 
@@ -77,7 +78,8 @@ def save_whole(model: nn.Module, file: Path) -> None:
     weights = whole_weights(model)
     if launch.is_first():
         file.parent.mkdir(parents=True, exist_ok=True)
-        save_file(weights, file)
+        with replaced(file) as part:
+            save_file(weights, part)
 
 
 def load_whole(model: nn.Module, file: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from gradgate.activation_cache import ActivationCache
+from gradgate.calling_trainer import calling_trainer, resumed_checkpoint, saved_checkpoint
 from gradgate.distributed.shards import is_sharded
 from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap
@@ -17,20 +19,24 @@ from gradgate.measure import Batches
 from gradgate.measure.batches import batches_of
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
+from gradgate.places import typed_path
+from gradgate.training.running_trainer import ends_on_exception, in_training
 from gradgate.tuner import Tuner
 from gradgate.tuner.float32_states import Float32States
 from gradgate.tuner.masters import MasterPrecision, has_masters
 from gradgate.tuner.optimizers import Optimizers, held_by
-from gradgate.tuner.state import STATE_FILE, read_state, write_state
+from gradgate.tuner.state import STATE_FILE, TENSORS_FILE, read_state, write_state
 
 
 class GateCallback(TrainerCallback):  # type: ignore[misc]
     """Train with a method: ``Trainer(..., callbacks=[GateCallback("gradual:every=50")])``.
 
     The tuner attaches when training begins, after the optimizer was built with every parameter in it, and
-    detaches when it ends. An optimizer that steps several others, such as Muon and AdamW from a factory of
+    detaches when it ends or raises. An optimizer that steps several others, such as Muon and AdamW from a factory of
     ``optimizer_cls_and_kwargs``, counts as all of them. The tuner's state is saved in each checkpoint as
-    ``gradgate.json``, with ``gradgate.safetensors`` for methods that keep tensors, and restored on resume.
+    ``gradgate.json``, with ``gradgate.safetensors`` for methods that keep tensors, and restored on resume, from any
+    folder. With each loss, Trainer logs :attr:`gradgate.Tuner.metrics`. A warning tells if it adds up the losses of
+    accumulated batches without dividing.
 
     Args:
         method: a method or its text.
@@ -71,7 +77,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         if isinstance(activation_cache, str) and not activation_cache.strip():
             raise UsageError(f"activation_cache={activation_cache!r}: expected a folder; '.' is the current one.")
         self.activation_cache = (
-            ActivationCache(folder=Path(activation_cache))
+            ActivationCache(folder=typed_path(activation_cache))
             if isinstance(activation_cache, str | Path)
             else activation_cache
         )
@@ -80,6 +86,13 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         self.master = master
         self.release_gradients = release_gradients
         self.tuner: Tuner | None = None
+        self._leave_trainer: Callable[[], None] = _nothing
+
+    def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Detach the tuner in future if training raises, for which Trainer has no event."""
+        caller = calling_trainer(self)
+        if caller is not None:
+            ends_on_exception(caller.trainer, self._break_off)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -87,14 +100,11 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         """Attach the tuner; if training resumes, restore its state from the checkpoint."""
         if self.release_gradients:
             _refuse_release(args)
-        if self.tuner is not None:  # from an aborted training; its weights may have been replaced
-            self.tuner.detach(audit=False)
+        self._break_off()  # of a training that was aborted; its weights may have been replaced
         optimizer, dataloader = kwargs["optimizer"], kwargs["train_dataloader"]
         seed = args.seed if self.seed is None else self.seed
-        checkpoint = _checkpoint(args, state)
-        saved = None if checkpoint is None else read_state(checkpoint)
-        if checkpoint is not None and saved is not None:
-            _load_states(optimizer, checkpoint, saved)
+        checkpoint = resumed_checkpoint(self, args, state.global_step) if state.global_step > 0 else None
+        saved = _saved_state(checkpoint, optimizer, self.method)
         try:
             self.tuner = Tuner(
                 kwargs["model"],
@@ -114,11 +124,14 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
                 release_gradients=self.release_gradients,
             )
         except RunError as error:
-            if checkpoint is None:
+            if saved is None:
                 raise
             raise RunError(f"Cannot resume from {checkpoint}: {error}") from None
         if state.global_step > 0 and saved is None:
             self.tuner.resume_at(state.global_step)
+        caller = calling_trainer(self)
+        if caller is not None:
+            self._leave_trainer = in_training(caller.trainer, self._break_off, self._metrics)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write the tuner's state into the checkpoint that Trainer has just saved."""
@@ -126,23 +139,55 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
             return
         values = self.tuner.state_dict()  # collective: each process contributes its part of sharded tensors
         if state.is_world_process_zero:
-            write_state(Path(args.output_dir) / f"checkpoint-{state.global_step}", values)
+            write_state(saved_checkpoint(self, args, state.global_step), values)
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Detach the tuner."""
         if self.tuner is not None:
             best_weights_loaded = args.load_best_model_at_end and state.best_model_checkpoint is not None
             self.tuner.detach(audit=not best_weights_loaded)
+        self._leave_trainer()
+
+    def _break_off(self) -> None:
+        """Free the model and the trainer after a training that did not end."""
+        if self.tuner is not None:
+            self.tuner.detach(audit=False)
+        self._leave_trainer()
+
+    def _metrics(self) -> Mapping[str, float]:
+        return {} if self.tuner is None else self.tuner.metrics
 
 
-def _checkpoint(args: TrainingArguments, state: TrainerState) -> Path | None:
-    """Return the checkpoint to resume from; None if training begins, or it was saved without a tuner."""
-    if state.global_step == 0:
+def _nothing() -> None:
+    """Do nothing: no trainer was changed."""
+
+
+def _saved_state(checkpoint: Path | None, optimizer: Any, method: Method) -> dict[str, Any] | None:
+    """Return the tuner's state in the checkpoint to resume from, with the optimizer's reloaded; None without one.
+
+    Raises:
+        RunError: if the checkpoint has none, and the method cannot resume by the step alone.
+    """
+    if checkpoint is None:
         return None
-    folders = [Path(args.output_dir) / f"checkpoint-{state.global_step}"]
-    if isinstance(args.resume_from_checkpoint, str):
-        folders.insert(0, Path(args.resume_from_checkpoint))
-    return next((folder for folder in folders if (folder / STATE_FILE).is_file()), None)
+    if (checkpoint / STATE_FILE).is_file():
+        saved = read_state(checkpoint)
+        _load_states(optimizer, checkpoint, saved)
+        return saved
+    lacking = f"{checkpoint} has no {STATE_FILE}: it was saved without GateCallback, or the file was not copied with it"
+    remedy = (
+        f"Copy {STATE_FILE}, and {TENSORS_FILE} if there is one, from the checkpoint that was saved; or begin a "
+        f"training from its weights, without resume_from_checkpoint."
+    )
+    needed = method.traits.needed_to_resume
+    if needed is not None:
+        raise RunError(f"{lacking}, and {method.spec!r} cannot resume without {needed}. {remedy}")
+    warnings.warn(
+        f"{lacking}. Training resumes with the plan of {method.spec!r} for its step, which is the training that was "
+        f"saved only if that had the same method and options, and no float32 masters. {remedy}",
+        stacklevel=2,
+    )
+    return None
 
 
 def _refuse_release(args: TrainingArguments) -> None:

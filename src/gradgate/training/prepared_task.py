@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from gradgate.errors import UsageError
@@ -9,9 +10,11 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import TRAIN, SplitScores, TaskRecord
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData, load_task
+from gradgate.tasks.data import load_to_train
 from gradgate.tasks.held_out import dev_as_test
 from gradgate.tasks.kinds.generation import Generation
 from gradgate.tasks.multitask import is_multitask
+from gradgate.training.class_weights import check_classes
 from gradgate.training.generation.task import PreparedGeneration
 from gradgate.training.multitask.task import PreparedMultitask
 from gradgate.training.named_tasks import find_task_of, refuse_mix
@@ -69,8 +72,13 @@ class PreparedTask(Protocol):
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedTask:
         """Encode the data for the model."""
 
-    def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-        """Load the model with fresh heads; return it and the names of the parameters its weights lacked."""
+    def load_model(
+        self, config: RunConfig, tokenizer: Any, note: Callable[[str], None] = ...
+    ) -> tuple[Any, frozenset[str]]:
+        """Load the model with heads for the task; return it and the names of its fresh parameters.
+
+        ``note`` receives a sentence on each head that the checkpoint brings.
+        """
 
     def save_model(self, model: Any, config: RunConfig, folder: RunFolder, whole: dict[str, Any] | None) -> None:
         """Write the trained model; ``whole`` is the full state of a sharded one."""
@@ -97,13 +105,19 @@ def prepare_single(config: RunConfig) -> PreparedSingleTask:
     """
     spec = find_task_of(config)
     if config.dev_size is None:
-        return prepared(load_task(spec), config)
+        return prepared(load_to_train(spec), config)
     return prepared(dev_as_test(load_task(spec, required=(TRAIN,)), config.dev_size), config)
 
 
 def prepared(data: TaskData, config: RunConfig) -> PreparedSingleTask:
     """Prepare data for the model that the configuration names."""
+    check_classes(config, data)
     if data.spec.kind == Generation.info.name:
+        if config.head is not None:
+            raise UsageError(
+                f"head={config.head!r}: {data.spec.name} is generation, whose model has no head with labels. Leave it "
+                f"out."
+            )
         return PreparedGeneration.of(data, config)
     flags = [f"{name}=" for name in ("packing", "max_new_tokens") if getattr(config, name) is not None]
     if flags:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,14 @@ from gradgate.runs.model import whole_model
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData
 from gradgate.tasks.kinds.generation import AutoModelForGeneration
+from gradgate.training.checkpoint_head import CheckpointHead, apply_plan, find_label_rows, plan_head
 from gradgate.training.weights import (
     add_rows,
     check_end_token,
     check_loaded,
     check_tokenizer,
     check_vocabulary,
+    is_head,
     reason_of,
 )
 
@@ -79,19 +83,57 @@ def load_tokenizer(config: RunConfig) -> Any:
     return tokenizer
 
 
-def load_with_fresh(config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-    """Load the model with a fresh head for the task, in the run's dtype; return it and its fresh parameters' names.
+def load_for_task(
+    config: RunConfig, kind: Kind, data: TaskData, tokenizer: Any, note: Callable[[str], None] = lambda text: None
+) -> tuple[Any, frozenset[str]]:
+    """Load the model with a head for the task, in the run's dtype; return it and its fresh parameters' names.
 
-    The head is drawn from torch's random state.
+    A head that the checkpoint brings is kept if its labels are those of the task, in the task's order; else it is
+    drawn from torch's random state, as is one that the checkpoint lacks. ``config.head`` asks for one or the other.
+
+    Args:
+        config: of the run.
+        kind: of the task.
+        data: of the task.
+        tokenizer: of the model.
+        note: receives a sentence on a head that the checkpoint brings.
 
     Raises:
         RunError: if the model cannot be loaded, or its weights do not fit it.
+        UsageError: if the head is to be kept, and neither names nor numbers of its labels say how.
     """
     settings = load_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
     if getattr(settings, "pad_token_id", None) is None:
         settings.pad_token_id = tokenizer.pad_token_id
     set_dropout(settings, config.dropout)
-    return _load_checked(kind.auto_model, config, settings, tokenizer)
+    loaded = _load_checked(kind.auto_model, config, settings, tokenizer)
+    if kind.auto_model is AutoModelForGeneration:
+        return loaded.model, loaded.fresh
+    return loaded.model, loaded.fresh | _fit_head(loaded, config, kind, data, settings, note)
+
+
+def _fit_head(
+    loaded: _Loaded, config: RunConfig, kind: Kind, data: TaskData, settings: Any, note: Callable[[str], None]
+) -> frozenset[str]:
+    """Match the head that the checkpoint brings with the task; return the parameters that it changes."""
+    model = loaded.model
+    if not any(is_head(model, name) and name not in loaded.absent for name, _ in model.named_parameters()):
+        return frozenset()  # the checkpoint brings none
+    own = load_pretrained(AutoConfig, config, "configuration")
+    plan = plan_head(CheckpointHead.of(own), data.labels, config.head, config.model, type(model).__name__)
+    if plan is None:
+        return frozenset()
+    note(plan.note)
+
+    def build(configuration: Any) -> Any:
+        return kind.auto_model.from_config(configuration, trust_remote_code=config.trust_remote_code)
+
+    def donor() -> Any:
+        found, report = load_pretrained(kind.auto_model, config, "model", config=own, output_loading_info=True)
+        check_loaded(found, report, config.model, head=False)
+        return found
+
+    return apply_plan(plan, model, loaded.fresh, lambda: find_label_rows(build, settings), donor)
 
 
 def load_masked_model(config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
@@ -108,11 +150,21 @@ def load_masked_model(config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset
             f"Give one of these as model=."
         )
     set_dropout(settings, config.dropout)
-    return _load_checked(AutoModelForMaskedLM, config, settings, tokenizer)
+    loaded = _load_checked(AutoModelForMaskedLM, config, settings, tokenizer)
+    return loaded.model, loaded.fresh
 
 
-def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-    """Load a model, check its weights and vocabulary, and return it and the names of its fresh parameters."""
+@dataclass(frozen=True)
+class _Loaded:
+    """A model, the names of its fresh parameters, and of those that are fresh because the checkpoint lacks them."""
+
+    model: Any
+    fresh: frozenset[str]
+    absent: frozenset[str]
+
+
+def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any) -> _Loaded:
+    """Load a model, and check its weights and vocabulary."""
     model, report = load_pretrained(
         factory,
         config,
@@ -125,11 +177,12 @@ def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any
     _check_fit(config, settings)
     if not config.open_new_tokens:
         check_vocabulary(model, tokenizer, config.model)
-    missing = check_loaded(model, report, config.model, head=factory is not AutoModelForGeneration)
+    fresh = check_loaded(model, report, config.model, head=factory is not AutoModelForGeneration)
     if config.open_new_tokens:
         add_rows(model, tokenizer)
     check_end_token(model, tokenizer, config.model)
-    return model, missing
+    reshaped = {entry[0] for entry in report["mismatched_keys"]}  # which count as missing, too
+    return _Loaded(model, fresh, frozenset(report["missing_keys"]) - reshaped)
 
 
 def set_dropout(settings: Any, rate: float | None) -> None:

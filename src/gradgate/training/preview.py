@@ -55,8 +55,9 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
     tokenizer = load_tokenizer(config)
     method_of(config, tokenizer)
     forgetting = measure_of(config, prepared.record(), tokenizer)
+    heads: list[str] = []
     with torch.random.fork_rng(devices=[]):
-        model, _ = prepared.load_model(config, tokenizer)
+        model, _ = prepared.load_model(config, tokenizer, heads.append)
     for adapter in adapters:
         try_adapter(model, adapter)
     languages = try_languages(config, prepared, model)
@@ -66,6 +67,6 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
         model=ModelRecord(config.model, parameters),
         layers=map_layers(model, layers=config.layers),
         versions=versions(),
-        notes=(*prepared.notes, *(forgetting.notes if forgetting is not None else ())),
+        notes=(*prepared.notes, *heads, *(forgetting.notes if forgetting is not None else ())),
         language_adapters=languages,
     )

@@ -13,6 +13,7 @@ from transformers import PrinterCallback
 
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
+from gradgate.replacing import share
 from gradgate.runs.checkpoints import is_whole, writing_to
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.interrupt import stoppable
@@ -200,6 +201,7 @@ def _keep_model(run: PreparedRun, whole: dict[str, Any] | None) -> FileSizes | N
     else:
         run.prepared.save_model(run.model, config, folder, whole)
     run.tokenizer.save_pretrained(folder.model)
+    share(folder.model.rglob("*.safetensors"))
     return store(config, folder, run.prepared.record().name, run.progress)
 
 

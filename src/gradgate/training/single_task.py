@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from datasets import Dataset
@@ -20,7 +20,8 @@ from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, Scored, TaskData, greater_is_better, kind_of, subsample
 from gradgate.tasks.held_out import hold_out
 from gradgate.tasks.languages import average
-from gradgate.training.pretrained import load_with_fresh
+from gradgate.training.class_weights import ClassWeights
+from gradgate.training.pretrained import load_for_task
 from gradgate.training.trainer import ExactTrainer, RunTrainer, dev_scores
 
 
@@ -70,6 +71,7 @@ class EncodedSingleTask:
     Attributes:
         scorer: scores its current split, and stores the predictions.
         language_adapters: the adapter of a split's language is active while it is scored; None without any.
+        class_weights: weight the loss of training; None without any.
     """
 
     data: TaskData
@@ -77,6 +79,7 @@ class EncodedSingleTask:
     splits: dict[str, Split]
     scorer: Scorer
     language_adapters: LanguageAdapters | None = field(default=None, kw_only=True)
+    class_weights: ClassWeights | None = field(default=None, kw_only=True)
 
     @property
     def examples(self) -> int:
@@ -114,8 +117,10 @@ class EncodedSingleTask:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Messages for the user about the encoded data; none."""
-        return ()
+        """Messages for the user about the encoded data: the weights of classes."""
+        if self.class_weights is None:
+            return ()
+        return (f"the loss is weighted by class: {self.class_weights}",)
 
     def trainer(self, **options: Any) -> ExactTrainer:
         """Build a Trainer for this data; ``options`` are Trainer's others."""
@@ -124,6 +129,7 @@ class EncodedSingleTask:
             eval_dataset=self.splits[DEV].features,
             data_collator=self.kind.collator(options["processing_class"]),
             compute_metrics=self.scorer,
+            class_weights=self.class_weights,
             **options,
         )
 
@@ -189,6 +195,7 @@ def task_record(data: TaskData) -> TaskRecord:
         source=spec.source,
         split=data.division,
         reading=spec.reading(),
+        train_counts=data.train_counts,
     )
 
 
@@ -216,7 +223,10 @@ class PreparedSingleTask:
         """Encode the splits for the model; training and dev rows are drawn if ``train_size`` or ``dev_size`` is set."""
         train, dev = self.train_and_dev(config)
         tests = {} if config.skip_test else self.data.tests
-        return self.encode_splits({TRAIN: train, DEV: dev, **tests}, config, tokenizer)
+        encoded = self.encode_splits({TRAIN: train, DEV: dev, **tests}, config, tokenizer)
+        if config.class_weights is None:
+            return encoded
+        return replace(encoded, class_weights=ClassWeights.balanced(self.data, train))
 
     def encode_splits(self, rows: dict[str, Dataset], config: RunConfig, tokenizer: Any) -> EncodedSingleTask:
         """Encode splits for the model."""
@@ -225,9 +235,14 @@ class PreparedSingleTask:
         }
         return EncodedSingleTask(self.data, self.kind, splits, Scorer(self.kind, self.data, splits))
 
-    def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-        """Load the model with a fresh head; return it and the names of the parameters its weights lacked."""
-        return load_with_fresh(config, self.kind, self.data, tokenizer)
+    def load_model(
+        self, config: RunConfig, tokenizer: Any, note: Callable[[str], None] = lambda text: None
+    ) -> tuple[Any, frozenset[str]]:
+        """Load the model with a head for the task; return it and the names of its fresh parameters.
+
+        ``note`` receives a sentence on a head that the checkpoint brings.
+        """
+        return load_for_task(config, self.kind, self.data, tokenizer, note)
 
     def save_model(self, model: Any, config: RunConfig, folder: RunFolder, whole: dict[str, Any] | None) -> None:
         """Write the trained model."""

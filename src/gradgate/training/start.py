@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -74,7 +75,9 @@ def prepare_run(config: RunConfig, folder: RunFolder, progress: RunProgress, sto
         assert isinstance(encoded, EncodedSingleTask), "several tasks are refused"
         pretraining.adapt(config, tokenizer, encoded.train, folder.tapt, progress, stop)
     # A sharded model is scored after sharding (see training.run): it may not fit one device before.
-    model, fresh = load_start(config, folder, prepared, tokenizer, forgetting if not config.fsdp else None)
+    model, fresh = load_start(
+        config, folder, prepared, tokenizer, forgetting if not config.fsdp else None, note=progress.note
+    )
     check_languages(model, encoded)
     layers = map_layers(model, layers=config.layers)
     gate = _gate(config, method, layers, activation_cache)
@@ -108,17 +111,23 @@ def _gate(config: RunConfig, method: Method, layers: LayerMap, cache: Activation
 
 
 def load_start(
-    config: RunConfig, folder: RunFolder, prepared: PreparedTask, tokenizer: Any, forgetting: Forgetting | None = None
+    config: RunConfig,
+    folder: RunFolder,
+    prepared: PreparedTask,
+    tokenizer: Any,
+    forgetting: Forgetting | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> tuple[Any, frozenset[str]]:
     """Load the model that training starts from; return it and the names of its fresh parameters.
 
-    It has fresh heads, the run's adapter if there is one, the source language's adapter below that, and the weights
-    that were pretrained on the task's texts.
+    It has the heads of the task, the run's adapter if there is one, the source language's adapter below that, and the
+    weights that were pretrained on the task's texts.
 
-    Sets every random state. ``forgetting`` measures the model before it gets the adapter.
+    Sets every random state. ``forgetting`` measures the model before it gets the adapter; ``note`` receives a sentence
+    on a head that the checkpoint brings.
     """
     set_seed(config.seed)
-    model, fresh = prepared.load_model(config, tokenizer)
+    model, fresh = prepared.load_model(config, tokenizer, note)
     if forgetting is not None:
         forgetting.begin(model)
     if config.adapter is not None:
@@ -135,6 +144,7 @@ def _write_run_file(
     config: RunConfig, folder: RunFolder, prepared: PreparedTask, model: Any, encoded: EncodedTask
 ) -> None:
     """Write ``run.json``; raise RunError if the folder's run started with other settings or on other data."""
+    weights = encoded.class_weights if isinstance(encoded, EncodedSingleTask) else None
     record = RunRecord(
         config=config.record(),
         fingerprint=config.fingerprint(),
@@ -145,6 +155,7 @@ def _write_run_file(
         model=adapted.described(model, config.adapter),
         followed=config.followed,
         language_adapters=language_digests(encoded),
+        class_weights=weights.record if weights is not None else None,
     )
     record.check_continues(read_record(folder.run_file, RunRecord), folder.path)
     write_record(folder.run_file, record)
@@ -163,7 +174,7 @@ def activation_cache_of(config: RunConfig, cache: Path, progress: RunProgress) -
         return None
     auto = config.activation_cache == "auto"
     made = ActivationCache(
-        folder=cache if auto else Path(config.activation_cache).expanduser(),
+        folder=cache if auto else Path(config.activation_cache),
         dtype=config.activation_cache_dtype,
         size=config.activation_cache_size,
         passes=2.0 if auto else 1.0,

@@ -18,11 +18,13 @@ from gradgate import hub
 from gradgate.distributed import launch
 from gradgate.errors import NonFiniteError, RunError, UsageError, nearest
 from gradgate.files import read_json, write_json
+from gradgate.replacing import replaced
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.types import IGNORED
 from gradgate.training import fsdp
+from gradgate.training.class_weights import ClassWeights
 
 
 def on_cpu(config: RunConfig) -> bool:
@@ -246,7 +248,8 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
             fsdp.save_whole(self.model, folder / WEIGHTS_FILE)
         elif self.args.should_save:  # else another process does
             folder.mkdir(parents=True, exist_ok=True)
-            save_model(self.model, str(folder / WEIGHTS_FILE))
+            with replaced(folder / WEIGHTS_FILE) as part:
+                save_model(self.model, str(part))
 
     def load_weights(self, folder: Path) -> None:
         """Load the weights that :meth:`save_model` wrote into the model."""
@@ -313,7 +316,16 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
 
 
 class RunTrainer(ExactTrainer):
-    """Trains models whose heads compute their own loss, with exact accumulation."""
+    """Trains models whose heads compute their own loss, with exact accumulation.
+
+    Args:
+        class_weights: weight the loss of training; None leaves it to the head.
+        options: those of Trainer.
+    """
+
+    def __init__(self, *, class_weights: ClassWeights | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.class_weights = class_weights
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -326,6 +338,8 @@ class RunTrainer(ExactTrainer):
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
         if "start_positions" in inputs:
             loss = _span_loss(outputs, inputs)
+        if self.class_weights is not None and model.training:
+            loss = self.class_weights.loss(outputs["logits"], inputs["labels"])
         if num_items_in_batch is not None:
             processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
             loss = loss * ((self.items(inputs) != IGNORED).sum() / num_items_in_batch * processes)

@@ -17,6 +17,7 @@ from gradgate.errors import RunError
 from gradgate.files import remedy
 from gradgate.layers import named_parameters
 from gradgate.layers.names import canonical_name
+from gradgate.replacing import replaced
 from gradgate.runs.folder import RunFolder
 from gradgate.training.fsdp import is_sharded, whole_weights
 from gradgate.training.gate_callback import GateCallback
@@ -61,9 +62,8 @@ class WeightHistory(TrainerCallback):  # type: ignore[misc]
 def write_weights(file: Path, tensors: dict[str, Tensor]) -> None:
     """Write tensors that share no memory; the file appears only once it is complete."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part")
-    save_file(tensors, part)
-    part.replace(file)
+    with replaced(file) as part:
+        save_file(tensors, part)
 
 
 def weight_files(folder: RunFolder) -> dict[int, Path]:

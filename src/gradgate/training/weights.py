@@ -33,7 +33,7 @@ def check_loaded(model: Any, report: Mapping[str, Any], name: str, *, head: bool
     """
     missing, mismatched = set(report["missing_keys"]), {entry[0]: entry[1:] for entry in report["mismatched_keys"]}
     fresh = missing | mismatched.keys()
-    wrong = sorted(name for name in fresh if not (_is_pooler(name) or (head and _is_head(model, name))))
+    wrong = sorted(name for name in fresh if not (_is_pooler(name) or (head and is_head(model, name))))
     if not wrong:
         return frozenset(fresh)
     absent = [parameter for parameter in wrong if parameter in missing]
@@ -50,7 +50,7 @@ def check_loaded(model: Any, report: Mapping[str, Any], name: str, *, head: bool
     )
 
 
-def _is_head(model: Any, parameter: str) -> bool:
+def is_head(model: Any, parameter: str) -> bool:
     """Return True if a parameter is outside the encoder or decoder.
 
     The encoder or decoder is a module of its own in nearly every model with a head. In the others, such as T5's for

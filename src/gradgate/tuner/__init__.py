@@ -1,5 +1,6 @@
 """Apply a method's plan to a model and its optimizer at every training step, through hooks."""
 
+from gradgate.tuner.attached import detach
 from gradgate.tuner.tuner import Tuner
 
-__all__ = ["Tuner"]
+__all__ = ["Tuner", "detach"]

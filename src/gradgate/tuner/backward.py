@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from gradgate.errors import AttachError
+from gradgate.model_copies import noted, only_in_copies
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 
 
@@ -24,6 +25,8 @@ class Checkpointing(Effect):
         model: without wrappers such as DDP.
         groups: the parameters of each group that may open, by canonical name, from the bottom up.
     """
+
+    on_model: ClassVar[bool] = True
 
     def __init__(self, model: nn.Module, groups: Mapping[str, Mapping[str, Tensor]]) -> None:
         self._model, self._groups = model, groups
@@ -59,7 +62,7 @@ class Checkpointing(Effect):
         for module in marked:
             self._unmark(module)
             # Code that turns checkpointing off and on within a step, as DPO's does, adds the mark again.
-            self._hooks.append(module.register_forward_pre_hook(lambda module, _: self._unmark(module)))
+            self._hooks.append(noted(module.register_forward_pre_hook(lambda module, _: self._unmark(module))))
 
     def before_step(self, step: OptimizerStep) -> None:
         """Check in the first step that a custom checkpointing function does not need the mark.
@@ -85,6 +88,7 @@ class Checkpointing(Effect):
         for module, marks in self._marks.items():
             for number, mark in list(_marks(module).items() or marks.items())[-1:]:  # one is enough
                 module._forward_hooks[number] = mark
+            only_in_copies(module, {})
         self._marks, self._hooks = {}, []
         self._bottom_closed = self._unsure = False
 
@@ -92,6 +96,7 @@ class Checkpointing(Effect):
         marks = _marks(module)
         if marks:
             self._marks[module] = marks
+            only_in_copies(module, dict([*marks.items()][-1:]))
         for number in marks:
             del module._forward_hooks[number]
 
@@ -128,6 +133,8 @@ class GraphLimits(Effect):
     evaluation and other shapes. Methods that draw from many sets get room for the first 64; compile layer by layer
     to have few graphs (``for layer in layers: layer.compile()``).
     """
+
+    on_model: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._seen: set[Hashable] = set()

@@ -1,12 +1,11 @@
-"""Check what a training needs: one tuner per model, reachable parameters, matching copies, finite gradients."""
+"""Check what a training needs: reachable parameters, matching copies, finite gradients."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from weakref import WeakKeyDictionary
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import all_finite
@@ -18,33 +17,6 @@ from gradgate.tuner.gating import Gating
 from gradgate.tuner.momentum import check_momentum
 from gradgate.tuner.optimizers import Optimizers, held_by
 from gradgate.tuner.step_plan import representative
-
-# The method of the tuner that is attached to each model.
-_ATTACHED: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
-
-
-class OnlyTuner(Effect):
-    """Refuses a second tuner on a model, which would mistake what the first one closed for permanently frozen.
-
-    Raises:
-        AttachError: if the model has one, naming its method.
-    """
-
-    def __init__(self, model: nn.Module, method: str) -> None:
-        if model in _ATTACHED:
-            raise AttachError(
-                f"This model already has a tuner ({_ATTACHED[model]!r}), and a second would take "
-                f"what that one closed as permanently frozen. Call its detach() first, or use it in a with block."
-            )
-        self._model, self._method = model, method
-
-    def attach(self) -> None:
-        """Register the model as having a tuner."""
-        _ATTACHED[self._model] = self._method
-
-    def release(self) -> None:
-        """Forget the model."""
-        _ATTACHED.pop(self._model, None)
 
 
 class EmptyGroups(Effect):
@@ -58,7 +30,7 @@ class EmptyGroups(Effect):
         self._empty = [g.name for g in layers_of_it if g.name in reached and not whole.can_learn(g.name)]
 
     def on_plan(self, coming: ComingStep) -> None:
-        """Report them once, when the tuner attaches; a method that opens everything, as for adapters, says nothing by it."""
+        """Report them once, when the tuner attaches, unless the method opens everything, as usual for adapters."""
         empty, self._empty = self._empty, []
         if not empty or not any(gate.closed for gate in coming.plan.values()):
             return

@@ -16,6 +16,7 @@ from gradgate.errors import AttachError
 from gradgate.tuner.effect import Effect, OptimizerStep
 from gradgate.tuner.gating import Gating, MaskedParameter
 from gradgate.tuner.masters import Master, Masters
+from gradgate.tuner.optimizers import acting
 from gradgate.tuner.step_plan import chunks
 
 ParamGroup = dict[str, Any]
@@ -57,7 +58,7 @@ class ChunkedStep(Effect):
 
     def __init__(self, gating: Gating, masters: Masters) -> None:
         self._gating, self._masters = gating, masters
-        self._list: list[ParamGroup] = []
+        self._lists: list[tuple[list[ParamGroup], list[ParamGroup]]] = []
         self._groups: list[tuple[ParamGroup, list[Parameter]]] = []
         self._chunk: list[Stepped] = []
         self._before: list[tuple[Stepped, Tensor]] = []
@@ -74,7 +75,8 @@ class ChunkedStep(Effect):
         optimizer = step.optimizer
         independent = steps_by_parameter(optimizer)
         stepped = self._stepped(step, every=independent and _in_batches(optimizer))
-        if not stepped:
+        wraps = acting(optimizer) is not optimizer
+        if not (stepped or wraps):
             return
         in_turn = list(chunks(stepped, lambda one: one.copied)) if independent else [stepped]
         self._begin(optimizer)
@@ -90,7 +92,8 @@ class ChunkedStep(Effect):
                 done |= members
             # The optimizer's own step, which follows, takes the last chunk and every parameter that is in none.
             self._enter(in_turn[-1])
-            self._restrict(lambda p: id(p) not in done)
+            # A wrapper, such as Lookahead, sees only what has a gradient, so that it writes to nothing else.
+            self._restrict(lambda p: id(p) not in done and not (wraps and p.grad is None))
         except BaseException:
             self.cancel_step()
             raise
@@ -107,7 +110,7 @@ class ChunkedStep(Effect):
         self._begin(step.optimizer)
         try:
             self._enter([Stepped(parameter, masked, self._masters.of(parameter))])
-            self._list[:] = [{**group, "params": [one.acting for one in self._chunk]}]
+            step.optimizer.param_groups[:] = [{**group, "params": [one.acting for one in self._chunk]}]
             bare_step(step.optimizer)()
             self._leave(step.optimizer)
         finally:
@@ -125,9 +128,9 @@ class ChunkedStep(Effect):
                 one.master.leave(self._inside, stepped=False)
         for group, parameters in self._groups:
             group["params"] = parameters
-        if self._groups:
-            self._list[:] = [group for group, _ in self._groups]
-        self._list, self._groups, self._chunk, self._before, self._inside = [], [], [], [], []
+        for groups, every in self._lists:
+            groups[:] = every
+        self._lists, self._groups, self._chunk, self._before, self._inside = [], [], [], [], []
 
     def _stepped(self, step: OptimizerStep, *, every: bool) -> list[Stepped]:
         """Return the parameters that are not simply stepped; all with ``every``, if a batched step copies them."""
@@ -143,16 +146,19 @@ class ChunkedStep(Effect):
         return special
 
     def _begin(self, optimizer: torch.optim.Optimizer) -> None:
-        self._list = optimizer.param_groups
-        self._groups = [(group, group["params"]) for group in self._list]
         self._inside = self._masters.inside(optimizer)
+        lists = {id(one.param_groups): one.param_groups for one in self._inside}.values()
+        self._lists = [(groups, list(groups)) for groups in lists]
+        distinct = {id(group): group for groups in lists for group in groups}.values()
+        self._groups = [(group, group["params"]) for group in distinct]
 
     def _restrict(self, wanted: Callable[[Parameter], bool]) -> None:
         """Leave the optimizer only the wanted parameters, masters in their place, and drop empty groups."""
         acting = {id(one.parameter): one.acting for one in self._chunk}
         for group, parameters in self._groups:
             group["params"] = [acting.get(id(one), one) for one in parameters if wanted(one)]
-        self._list[:] = [group for group, _ in self._groups if group["params"]]
+        for groups, every in self._lists:
+            groups[:] = [group for group in every if group["params"]]
 
     def _enter(self, chunk: list[Stepped]) -> None:
         self._chunk = chunk
@@ -224,4 +230,6 @@ def _is_copy(value: Any, weights: Tensor) -> bool:
     if type(value) not in (Tensor, Parameter, DTensor) or not value.is_floating_point():
         return False
     shard, _ = local(value)
+    if shard.data_ptr() == weights.data_ptr():  # the weights themselves, which SAM swaps in
+        return False
     return shard.shape == weights.shape and torch.equal(shard.to(weights.dtype), weights)

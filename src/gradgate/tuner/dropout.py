@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from torch import nn
 
+from gradgate.model_copies import put_back, replace
 from gradgate.tuner.effect import Effect
 
 # Modules that drop by a functional call keep the probability in an attribute. LayerDrop is not dropout.
@@ -18,6 +20,8 @@ class DropoutOff(Effect):
     The modules stay in training mode, so that batch norms, LayerDrop and the like work as before.
     """
 
+    on_model: ClassVar[bool] = True
+
     def __init__(self, model: nn.Module) -> None:
         self._model = model
         self._before: list[tuple[nn.Module, str, float]] = []
@@ -26,12 +30,12 @@ class DropoutOff(Effect):
         """Set all of them to 0."""
         self._before = dropout_probabilities(self._model)
         for module, attribute, _ in self._before:
-            setattr(module, attribute, 0.0)
+            replace(module, attribute, 0.0)
 
     def release(self) -> None:
         """Restore the previous values."""
-        for module, attribute, probability in self._before:
-            setattr(module, attribute, probability)
+        for module, attribute, _ in self._before:
+            put_back(module, attribute)
         self._before = []
 
 

@@ -72,6 +72,9 @@ class Effect:
     state_name: ClassVar[str] = ""
     """The first part of the names of :meth:`tensors` in a saved state; empty for an effect without any."""
 
+    on_model: ClassVar[bool] = False
+    """Whether it changes the model, and refers to neither tuner nor optimizer: it is released with a lost tuner."""
+
     def attach(self) -> None:
         """Make the changes that last as long as the tuner is attached."""
 
@@ -110,12 +113,16 @@ class Effects:
 
     Args:
         ordered: the first acts first on a plan and before a step, and last after a step and at the end.
+
+    Attributes:
+        on_model: those that change the model, in the same order.
     """
 
     def __init__(self, ordered: Iterable[Effect]) -> None:
         self._ordered = list(ordered)
         self._reversed = self._ordered[::-1]
         self._with_state = [effect for effect in self._ordered if effect.state_name]
+        self.on_model = [effect for effect in self._ordered if effect.on_model]
 
     def attach(self) -> None:
         """Attach each effect."""

@@ -28,6 +28,7 @@ from gradgate.tuner.optimizer_groups import LearningRates, StateOfClosed
 from gradgate.tuner.optimizers import Optimizers
 from gradgate.tuner.redrawn_masks import RedrawnMasks
 from gradgate.tuner.switched_adapters import SwitchedAdapters
+from gradgate.tuner.unseen_steps import unseen_steps
 from gradgate.tuner.watching import Watching
 
 
@@ -113,6 +114,7 @@ def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, releas
         gating,
         # Check the remaining gradients before a weight moves.
         FiniteGradients(optimizers, gating),
+        *unseen_steps(optimizers, gating, release),
         # It must see the gradients that the optimizer gets, and the weights that the step leaves.
         *([watching] if watching else []),
         # The audit expects what the scaled learning rates let move.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import attrgetter, is_not
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -34,6 +34,8 @@ class ForeignChanges(Effect):
         gating: says what is open.
         audited: an audit compares the flags, so that only replaced weights are looked for here.
     """
+
+    on_model: ClassVar[bool] = True
 
     def __init__(self, model: nn.Module, layers: LayerMap, gating: Gating, *, audited: bool) -> None:
         self._model, self._gating, self._audited = model, gating, audited

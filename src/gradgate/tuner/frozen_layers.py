@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 from torch.nn import Parameter
@@ -13,6 +13,7 @@ from gradgate.activation_cache.cache import ActivationCache, CachedForward, RowC
 from gradgate.activation_cache.frozen_prefix import FrozenPrefix, closed_prefix
 from gradgate.activation_cache.horizon import Horizon
 from gradgate.layers import LayerMap
+from gradgate.model_copies import noted
 from gradgate.tuner.effect import ComingStep, Effect
 
 
@@ -25,6 +26,8 @@ class FrozenLayers(Effect):
         cache: stores the output of the closed layers; None to compute it in every pass.
         horizon: chooses how many layers are cached; needed with a cache.
     """
+
+    on_model: ClassVar[bool] = True
 
     def __init__(
         self, model: nn.Module, layers: LayerMap, cache: ActivationCache | None = None, horizon: Horizon | None = None
@@ -68,6 +71,8 @@ class HeldStatistics(Effect):
         parameters: those in groups of the layer map, by name.
     """
 
+    on_model: ClassVar[bool] = True
+
     def __init__(self, model: nn.Module, parameters: Mapping[str, Parameter]) -> None:
         names = {id(parameter): name for name, parameter in parameters.items()}
         self._norms = {
@@ -82,8 +87,8 @@ class HeldStatistics(Effect):
     def attach(self) -> None:
         """Register hooks on the batch norms, if there are any."""
         for module in self._norms:
-            self._hooks.append(module.register_forward_pre_hook(lambda module, _: self._hold(module)))
-            self._hooks.append(module.register_forward_hook(lambda m, *_: self._let_go(m), always_call=True))
+            self._hooks.append(noted(module.register_forward_pre_hook(lambda module, _: self._hold(module))))
+            self._hooks.append(noted(module.register_forward_hook(lambda m, *_: self._let_go(m), always_call=True)))
 
     def on_plan(self, coming: ComingStep) -> None:
         """Note which batch norms are closed."""

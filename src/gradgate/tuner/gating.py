@@ -49,12 +49,14 @@ class Gating(Effect):
 
     Attributes:
         parameters: canonical name to parameter.
+        elements: their number of elements.
         groups: group name to the names of the parameters that may open.
         beside: names of frozen parameters that are in no group, such as those of a teacher.
         plan: what is in force.
         chosen: name to mask of the elements that pass gates with ``chosen``; one bit each, see :func:`unpack`.
     """
 
+    on_model: ClassVar[bool] = True
     state_name: ClassVar[str] = "chosen"
 
     def __init__(
@@ -66,6 +68,7 @@ class Gating(Effect):
         lr_scale: Mapping[str, float],
     ) -> None:
         self.parameters: Mapping[str, Parameter] = named_parameters(model)
+        self.elements = sum(parameter.numel() for parameter in self.parameters.values())
         self.plan = Plan({})
         self._seed = seed
         self._trainable = [name for name, parameter in self.parameters.items() if parameter.requires_grad]

@@ -13,6 +13,7 @@ from gradgate import gates
 from gradgate.errors import AttachError, RunError
 from gradgate.layers import named_parameters
 from gradgate.methods.traits import MixoutSettings
+from gradgate.model_copies import noted
 from gradgate.tuner.effect import ComingStep, Effect
 
 _STREAM = "mixout"
@@ -34,6 +35,7 @@ class Mixing(Effect):
         AttachError: for a compiled model, or weights that are sharded.
     """
 
+    on_model: ClassVar[bool] = True
     state_name: ClassVar[str] = "initial"
 
     def __init__(self, model: nn.Module, mix: MixoutSettings, names: Collection[str], seed: int) -> None:
@@ -67,8 +69,8 @@ class Mixing(Effect):
         """Copy the current weights, and mix them from now on."""
         self.initial = {name: layer.weight.detach().clone() for layer, name in self._layers}
         for layer, name in self._layers:
-            self._hooks.append(layer.register_forward_pre_hook(self._entering(name)))
-            self._hooks.append(layer.register_forward_hook(_leave, always_call=True))
+            self._hooks.append(noted(layer.register_forward_pre_hook(self._entering(name))))
+            self._hooks.append(noted(layer.register_forward_hook(_leave, always_call=True)))
 
     def on_plan(self, coming: ComingStep) -> None:
         """Draw the masks of the coming step."""

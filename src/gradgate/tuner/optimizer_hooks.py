@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from heapq import nsmallest
 from types import FrameType
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gradgate.errors import AttachError
+from gradgate.tuner.optimizers import acting, held_by, nested
 
 
 class StepHooks:
@@ -17,6 +20,10 @@ class StepHooks:
 
     A subclass may call the step of its base, which runs torch's hooks again: only the outermost call counts. A step
     that raises has no ``end``, so ``cancel`` is called before the optimizer's state is saved or loaded.
+
+    A rule around another optimizer, such as SAM or Lookahead, steps when that one does, whether by its own ``step``,
+    with or without a closure, or by methods of its own such as ``second_step``. So ``begin`` is called before the inner
+    step, and ``end`` after the outer one, or after the inner one if no outer one runs.
     """
 
     def __init__(
@@ -27,8 +34,14 @@ class StepHooks:
         cancel: Callable[[], None],
     ) -> None:
         self._begin, self._end = begin, end
-        self._call: FrameType | None = None
-        self._hooks = [
+        self._acting = acting(optimizer)
+        self._calls: list[FrameType] = []
+        self._begun = False
+        followed = [one for one in nested(optimizer) if one is optimizer or acting(one) is self._acting]
+        self._hooks = [hook for one in followed for hook in self._registered(one, cancel)]
+
+    def _registered(self, optimizer: torch.optim.Optimizer, cancel: Callable[[], None]) -> list[Any]:
+        return [
             optimizer.register_step_pre_hook(self._before),
             optimizer.register_step_post_hook(self._after),
             optimizer.register_state_dict_pre_hook(lambda *_: cancel()),
@@ -40,18 +53,33 @@ class StepHooks:
         for hook in self._hooks:
             hook.remove()
 
-    def _before(self, _: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._call is not None and _is_running(self._call):
-            return None
-        arguments = with_closure_run(args, kwargs)
-        self._begin()
-        self._call = sys._getframe(1)
+    def _before(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._calls:
+            self._calls = [call for call in self._calls if _is_running(call)]
+        self._begun = self._begun and bool(self._calls)
+        arguments = None
+        if optimizer is self._acting and not self._begun:
+            _refuse_in_backward(optimizer)
+            arguments = with_closure_run(args, kwargs)
+            self._begin()
+            self._begun = True
+        self._calls.append(sys._getframe(1))
         return arguments
 
     def _after(self, _: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        if sys._getframe(1) is self._call:
-            self._call = None
+        if self._calls and sys._getframe(1) is self._calls[-1]:
+            self._calls.pop()
+        if self._begun and not self._calls:
+            self._begun = False
             self._end()
+
+
+def _refuse_in_backward(optimizer: torch.optim.Optimizer) -> None:
+    if torch._C._current_graph_task_id() != -1:
+        raise AttachError(
+            f"{type(optimizer).__name__} steps within the backward pass, while gradients are still computed, so a step "
+            f"of the training cannot be told. Step after backward(); release_gradients=True saves the same memory."
+        )
 
 
 def was_skipped(optimizer: torch.optim.Optimizer) -> bool:
@@ -73,9 +101,10 @@ def with_closure_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tup
         return None
     with torch.enable_grad():
         results = [closure()]
+    seen = _small_gradients(args[0])
 
     def known() -> Any:
-        if not results:
+        if not results or any(parameter.grad is not gradient for parameter, gradient in seen):
             raise AttachError(
                 "The optimizer calls its closure more than once in a step, for gradients that the gates cannot act "
                 "on. Use one that takes the gradients of one backward pass. "
@@ -84,6 +113,12 @@ def with_closure_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tup
         return results.pop()
 
     return (args, {**kwargs, "closure": known}) if "closure" in kwargs else ((args[0], known, *args[2:]), kwargs)
+
+
+def _small_gradients(optimizer: torch.optim.Optimizer) -> list[tuple[Tensor, Tensor | None]]:
+    """Return the smallest parameters with a gradient, and these; a rule such as SAM clears them for a second pass."""
+    with_gradient = (parameter for parameter in held_by(optimizer) if parameter.grad is not None)
+    return [(parameter, parameter.grad) for parameter in nsmallest(4, with_gradient, key=Tensor.numel)]
 
 
 def _is_running(call: FrameType) -> bool:

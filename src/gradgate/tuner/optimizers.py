@@ -10,6 +10,9 @@ from torch import Tensor
 
 from gradgate.errors import AttachError
 
+_TRAINERS = frozenset({"accelerate", "lightning", "pytorch_lightning"})
+_NO_STEP = getattr(torch.optim.Optimizer.step, "__wrapped__", torch.optim.Optimizer.step)
+
 
 class Optimizers:
     """The torch optimizers inside what a tuner was given, in order; each has a step of its own.
@@ -19,6 +22,9 @@ class Optimizers:
 
     Args:
         given: one optimizer, or a list or tuple of them.
+
+    Attributes:
+        wrappers: class names of the objects that are not optimizers of torch, but have one that they step.
 
     Raises:
         AttachError: for anything else, for an empty list, for one optimizer given twice, and for optimizers whose
@@ -30,6 +36,9 @@ class Optimizers:
         self._each = tuple(inner for one in self.given for inner in _stepped(_checked(one)))
         if not self._each:
             raise AttachError("No optimizer was given: the list is empty. Expected one that holds what is to learn.")
+        self.wrappers = tuple(
+            type(one).__name__ for one in self.given if not (isinstance(one, torch.optim.Optimizer) or _of_trainer(one))
+        )
         for number, optimizer in enumerate(self._each):
             if any(optimizer is other for other in self._each[:number]):
                 raise AttachError(
@@ -102,10 +111,21 @@ def nested(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
     return [optimizer, *(part for one in inside if one is not optimizer for part in nested(one))]
 
 
+def acting(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Return the optimizer whose step updates the weights: the innermost of a wrapper that has all its parameters."""
+    wanted = {id(parameter) for parameter in held_by(optimizer)}
+    same = [one for one in nested(optimizer) if wanted <= {id(parameter) for parameter in held_by(one)}]
+    return same[-1]
+
+
 def _checked(given: Any) -> torch.optim.Optimizer:
-    """Unwrap the optimizer from accelerate's wrapper, whose own hooks are never called, and check it."""
-    while isinstance(inner := getattr(given, "optimizer", None), torch.optim.Optimizer):
-        given = inner
+    """Unwrap the optimizer from a trainer's wrapper, which only passes its step on, and check it.
+
+    Raises:
+        AttachError: for what is not an optimizer, and for one whose updates cannot be followed.
+    """
+    while _passes_on(given):
+        given = given.optimizer
     name = type(given).__name__
     if not isinstance(given, torch.optim.Optimizer):
         raise AttachError(
@@ -116,7 +136,30 @@ def _checked(given: Any) -> torch.optim.Optimizer:
     schedule_free = type(given).__module__.startswith("schedulefree.")
     if isinstance(given, torch.optim.LBFGS) or (schedule_free and not hasattr(given, "train")):
         raise AttachError(f"{name} computes gradients inside its step, where gates cannot act. Use another optimizer.")
+    step: Any = type(given).step
+    if callable(getattr(given, "fused_backward", None)) or getattr(step, "__wrapped__", step) is _NO_STEP:
+        raise AttachError(
+            f"{name} updates weights within the backward pass and has no step of its own, where gates could act. Use "
+            f"an optimizer that updates in step(); release_gradients=True saves the same memory."
+        )
+    if not getattr(step, "hooked", False) or not hasattr(given, "_optimizer_step_pre_hooks"):
+        inside = " If it only passes its step on, give the tuner the optimizer inside it." * (len(nested(given)) > 1)
+        raise AttachError(
+            f"{name} does not call torch.optim.Optimizer.__init__, so torch runs no hook before and after its step, "
+            f"and what it writes to closed weights could not be prevented. Use an optimizer that does.{inside}"
+        )
     return given
+
+
+def _passes_on(given: Any) -> bool:
+    """Return True for a wrapper of accelerate or Lightning, whose own hooks are never called, and for an object."""
+    if not isinstance(getattr(given, "optimizer", None), torch.optim.Optimizer):
+        return False
+    return _of_trainer(given) or not isinstance(given, torch.optim.Optimizer)
+
+
+def _of_trainer(given: Any) -> bool:
+    return not _TRAINERS.isdisjoint(parent.__module__.split(".")[0] for parent in type(given).__mro__)
 
 
 def _stepped(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
@@ -132,8 +175,11 @@ def _stepped(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
             )
         inside += inner
     distinct = list({id(one): one for one in inside}.values())
-    # A single one belongs to a rule such as SAM or Lookahead: then the outer step is the one that counts.
-    return [optimizer] if len(distinct) < 2 else [part for one in distinct for part in _stepped(_checked(one))]
+    if len(distinct) > 1:
+        return [part for one in distinct for part in _stepped(_checked(one))]
+    # A single one belongs to a rule such as SAM or Lookahead: see StepHooks.
+    _checked(acting(optimizer))
+    return [optimizer]
 
 
 def _items(value: Any) -> list[Any]:

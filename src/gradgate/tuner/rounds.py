@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from heapq import nsmallest
 
 import torch
 from torch import Tensor
@@ -22,7 +23,8 @@ class Rounds:
     has also begins a new round, and so does one that steps on gradients computed after the first stepped. A gradient
     is new if it is another tensor than the one seen before, as ``zero_grad()`` leaves none.
 
-    One optimizer alone ends a round with each step.
+    One optimizer alone ends a round with each step, and may not step again on the same gradients: they were computed
+    under the plan of the step before.
     """
 
     def __init__(self, optimizers: Optimizers) -> None:
@@ -31,6 +33,7 @@ class Rounds:
         self._stepped: set[torch.optim.Optimizer] = set()
         self._seen: dict[torch.optim.Optimizer, tuple[Tensor, Tensor | None] | None] = {}
         self._broken_off = 0
+        self._done_on: list[tuple[Tensor, Tensor, int]] = []
 
     def expect(self, awaited: Set[torch.optim.Optimizer]) -> None:
         """Wait for these optimizers from now on; one whose parameters are all closed is not awaited."""
@@ -42,8 +45,17 @@ class Rounds:
         """Note that an optimizer is about to step.
 
         Raises:
-            RunError: if the optimizers never step on the gradients of the same backward pass.
+            RunError: if the optimizers never step on the gradients of the same backward pass, or one that steps alone
+                steps twice on them.
         """
+        # The step of an optimizer whose parameters are all closed moves nothing, and may follow those of the others.
+        done_on = self._done_on if optimizer in self._awaited else []
+        self._done_on = [] if optimizer in self._awaited else self._done_on
+        if done_on and all(one.grad is gradient and gradient._version == at for one, gradient, at in done_on):
+            raise RunError(
+                f"{self._optimizers.label(optimizer)} steps a second time on the gradients of one backward pass, whose "
+                f"masks are those of the step before. Call step() once after each backward(), and then zero_grad()."
+            )
         if not self._stepped or (optimizer not in self._stepped and not self._has_new_gradients(optimizer)):
             return
         missing = [one for one in self._optimizers if one in self._awaited and one not in self._stepped]
@@ -70,8 +82,15 @@ class Rounds:
             self._broken_off = 0
             return True
         if not self._seen:
-            self._seen = {one: _smallest(one) for one in self._awaited if one not in self._stepped}
+            waiting = (one for one in self._awaited if one not in self._stepped)
+            self._seen = {one: next(((p, p.grad) for p in _smallest(one, 1)), None) for one in waiting}
         return False
+
+    def remember(self, optimizer: torch.optim.Optimizer) -> None:
+        """Note the gradients, after the round that this optimizer ended and the plan that follows."""
+        if len(self._awaited) == 1 and optimizer in self._awaited:
+            gradients = ((one, one.grad) for one in _smallest(optimizer, 2))
+            self._done_on = [(one, grad, grad._version) for one, grad in gradients if grad is not None]
 
     def _has_new_gradients(self, optimizer: torch.optim.Optimizer) -> bool:
         """Return True if its gradients changed since the first optimizer of the round stepped."""
@@ -79,13 +98,11 @@ class Rounds:
             return False
         before = self._seen[optimizer]
         if before is None:
-            return _smallest(optimizer) is not None
+            return bool(_smallest(optimizer, 1))
         parameter, gradient = before
         return parameter.grad is not gradient
 
 
-def _smallest(optimizer: torch.optim.Optimizer) -> tuple[Tensor, Tensor | None] | None:
-    """Return the smallest parameter with a gradient, and that gradient: it is kept until the round ends."""
-    with_gradient = [parameter for parameter in held_by(optimizer) if parameter.grad is not None]
-    parameter = min(with_gradient, key=Tensor.numel, default=None)
-    return None if parameter is None else (parameter, parameter.grad)
+def _smallest(optimizer: torch.optim.Optimizer, count: int) -> list[Tensor]:
+    """Return the smallest parameters with a gradient: to keep these until the next step takes little memory."""
+    return nsmallest(count, (p for p in held_by(optimizer) if p.grad is not None), key=Tensor.numel)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gradgate.errors import RunError
 from gradgate.files import parse_json, read_bytes, write_json
 from gradgate.methods.phases import Phase
 from gradgate.methods.timeline import Timeline
+from gradgate.replacing import replaced
 
 STATE_FILE = "gradgate.json"
 TENSORS_FILE = "gradgate.safetensors"
@@ -46,6 +48,8 @@ class TunerState:
         optimizer_parameters: canonical names of the optimizer's parameters, in its order; of several optimizers a list
             for each.
         tensors: by name, those that effects cannot compute again.
+        settings: of the tuner besides the method that decide on the weights, as JSON values; empty in a state that an
+            earlier version saved.
     """
 
     method: str
@@ -56,6 +60,7 @@ class TunerState:
     timeline: Timeline
     optimizer_parameters: list[Any]
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values; ``tensors`` is among them only if there are any."""
@@ -68,6 +73,7 @@ class TunerState:
             "open_sum": self.open_sum,
             "timeline": [phase.to_dict() for phase in self.timeline.phases],
             "optimizer_parameters": self.optimizer_parameters,
+            "settings": dict(self.settings),
         }
         return {**values, "tensors": dict(self.tensors)} if self.tensors else values
 
@@ -94,6 +100,9 @@ class TunerState:
                 f"The state of a tuner has a timeline that cannot be read ({error}); expected a list of phases, each "
                 f"with 'step' and 'open'."
             ) from None
+        settings = values.get("settings", {})
+        if not isinstance(settings, Mapping):
+            raise RunError(f"The state of a tuner has settings={_short(settings)}; expected a mapping.")
         return cls(
             method=values["method"],
             seed=values["seed"],
@@ -103,10 +112,13 @@ class TunerState:
             timeline=timeline,
             optimizer_parameters=list(values["optimizer_parameters"]),
             tensors=values.get("tensors", {}),
+            settings=settings,
         )
 
-    def check_continues(self, method: str, seed: int, optimizer_parameters: list[Any]) -> None:
-        """Refuse to resume a training with another method, seed or optimizer.
+    def check_continues(
+        self, method: str, seed: int, optimizer_parameters: list[Any], settings: Mapping[str, Any]
+    ) -> None:
+        """Refuse to resume a training with another method, seed, optimizer, layer map or other settings.
 
         Raises:
             RunError: see :meth:`gradgate.Tuner.load_state_dict`.
@@ -123,15 +135,34 @@ class TunerState:
                 "moments would land on the wrong tensors. Build model and optimizer as in the saved training. "
                 f"It has {self.optimizer_parameters!r:.100}, this one {optimizer_parameters!r:.100}."
             )
+        for name in self.settings.keys() & settings.keys():
+            if self.settings[name] != settings[name]:
+                raise RunError(
+                    f"The saved state belongs to a tuner with {_differing(name, self.settings[name], settings[name])}. "
+                    f"Make the tuner as in the saved training."
+                )
+
+
+def settings_of(
+    groups: Mapping[str, Sequence[str]], lr_scale: Mapping[str, float], frozen_dropout: bool
+) -> dict[str, Any]:
+    """Return the settings of a tuner besides its method, as :class:`TunerState` compares them.
+
+    Args:
+        groups: group name to the canonical names of the parameters that may open; a digest of these is compared.
+        lr_scale, frozen_dropout: see :class:`gradgate.Tuner`.
+    """
+    digests = {name: blake2b("/".join(own).encode(), digest_size=8).hexdigest() for name, own in groups.items()}
+    scales = {selector: float(factor) for selector, factor in sorted(lr_scale.items())}
+    return {"groups": digests, "lr_scale": scales, "frozen_dropout": frozen_dropout}
 
 
 def write_state(folder: Path, values: Mapping[str, Any]) -> None:
     """Write what ``Tuner.state_dict`` returned into the folder of a checkpoint."""
     tensors = values.get("tensors")
     if tensors:  # first, so that no state is ever without its tensors
-        part = folder / f".{TENSORS_FILE}.part"
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, part)
-        part.replace(folder / TENSORS_FILE)
+        with replaced(folder / TENSORS_FILE) as part:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, part)
     write_json(folder / STATE_FILE, {name: value for name, value in values.items() if name != "tensors"})
 
 
@@ -158,6 +189,16 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _differing(name: str, saved: Any, mine: Any) -> str:
+    """Describe two values of a setting; of the groups of a layer map, the first that differs."""
+    if name != "groups":
+        return f"{name}={_short(saved)}, this one has {_short(mine)}"
+    if not isinstance(saved, Mapping) or saved.keys() != mine.keys():
+        return f"the groups {_short(', '.join(saved))}, this one has {_short(', '.join(mine))} (layers=)"
+    group = next((one for one in saved if saved[one] != mine[one]), "")
+    return f"other parameters in the group {group} (layers=)"
 
 
 def _short(value: object) -> str:

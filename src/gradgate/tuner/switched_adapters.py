@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import Parameter
 
+from gradgate.model_copies import noted
 from gradgate.tuner.effect import ComingStep, Effect
 from gradgate.tuner.gating import Gating
 
@@ -28,6 +29,8 @@ class SwitchedAdapters(Effect):
         gating: says what is closed.
     """
 
+    on_model: ClassVar[bool] = True
+
     def __init__(self, model: nn.Module, gating: Gating) -> None:
         self._model = model
         inside = {id(parameter) for parameter in switched_parameters(model)}
@@ -39,8 +42,8 @@ class SwitchedAdapters(Effect):
         """Register hooks on the model's passes, if anything in it can be switched."""
         if self._own:
             self._hooks = [
-                self._model.register_forward_pre_hook(lambda *_: self._close()),
-                self._model.register_forward_hook(lambda module, args, output: self._before_backward(output)),
+                noted(self._model.register_forward_pre_hook(lambda *_: self._close())),
+                noted(self._model.register_forward_hook(lambda module, args, output: self._before_backward(output))),
             ]
 
     def on_plan(self, coming: ComingStep) -> None:

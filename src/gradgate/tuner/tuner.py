@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any
+from weakref import finalize
 
 import torch
 from torch import nn
@@ -24,8 +25,9 @@ from gradgate.methods.catalog import method as read_method
 from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import Timeline
 from gradgate.methods.traits import MethodState
+from gradgate.tuner.attached import Attached, free
 from gradgate.tuner.audit import audited
-from gradgate.tuner.checks import OnlyTuner, check_reachable, reached_names
+from gradgate.tuner.checks import check_reachable, reached_names
 from gradgate.tuner.effect import ComingStep, Effects, OptimizerStep
 from gradgate.tuner.effects import Stepping, Trained, ordered_effects
 from gradgate.tuner.frozen_layers import FrozenLayers
@@ -35,7 +37,7 @@ from gradgate.tuner.measuring import Measuring
 from gradgate.tuner.optimizer_hooks import StepHooks, was_skipped
 from gradgate.tuner.optimizers import Optimizers, held_by
 from gradgate.tuner.rounds import Rounds
-from gradgate.tuner.state import TunerState
+from gradgate.tuner.state import TunerState, settings_of
 from gradgate.tuner.watching import watched_groups, watching
 
 
@@ -92,6 +94,8 @@ class Tuner:
         LayerMapError: if the layers cannot be found.
     """
 
+    _lost: finalize[Any, Any] | None = None
+
     def __init__(
         self,
         model: nn.Module,
@@ -118,11 +122,11 @@ class Tuner:
         self.layers = self._mapped(layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers))
         self.method.check(self.layers)
         self.clock = Clock(0, steps_per_epoch, total_steps)
-        self.memory = MethodState(seed=seed)
-        self.timeline = Timeline()
-        only = OnlyTuner(self._model, self.method.spec)
+        self.memory, self.timeline = MethodState(seed=seed), Timeline()
+        attached = Attached(self._model, self.method.spec, self.detach)
         selection = self.method.selection(self.layers)
         self._gating = Gating(self._model, self.layers, selection, seed, checked_lr_scale(lr_scale or {}))
+        self._settings = settings_of(self._gating.groups, lr_scale or {}, frozen_dropout)
         check_reachable(self.method, self.layers, self._gating, self._optimizers)
         self._frozen_layers = self._quiet_frozen_layers(activation_cache, frozen_dropout)
         self._masters = Masters(self._gating, self._optimizers, master)
@@ -130,9 +134,9 @@ class Tuner:
         trained = Trained(self._model, self.layers, self.method, self._gating, seed, self._frozen_layers)
         stepping = Stepping(self._optimizers, self._replicas, self._masters, self._watching)
         ordered = ordered_effects(trained, stepping, audit=audited(audit), release=release_gradients)
-        self._effects = Effects([only, *ordered])
+        self._effects = Effects([attached, *ordered])
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
-        self._total, self._open_sum = sum(weight.numel() for weight in self._gating.parameters.values()), 0.0
+        self._open_sum = self._last_share = 0.0
         self._rounds, self._steps = Rounds(self._optimizers), list[StepHooks]()
         if state is None:
             self.memory = self._measuring.before(self.clock, self.memory)
@@ -164,6 +168,7 @@ class Tuner:
             for optimizer in self._optimizers:
                 begin, end = partial(self._begin_step, optimizer), partial(self._end_step, optimizer)
                 self._steps.append(StepHooks(optimizer, begin, end, self._effects.cancel_step))
+            self._lost = finalize(self, free, self._effects.on_model)
             self._effects.attach()
             self._set_plan(first)
             if state is not None:
@@ -202,12 +207,23 @@ class Tuner:
     @property
     def open_fraction(self) -> float:
         """Share of all parameters that the coming step may change; a sparse gate counts with its share."""
-        return self._gating.open_elements(self.plan) / self._total
+        return self._gating.open_elements(self.plan) / self._gating.elements
 
     @property
     def mean_open_fraction(self) -> float:
         """Mean of :attr:`open_fraction` over the steps done so far; 0.0 before the first."""
         return self._open_sum / self.clock.step if self.clock.step else 0.0
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What is logged of the step that was just done; empty before the first.
+
+        ``gradgate/open_share`` is its :attr:`open_fraction`, and ``gradgate/phase`` counts the plans so far, from 1; a
+        mask that is new at each step is no new plan.
+        """
+        done = self.clock.step
+        phase = sum(phase.step < done for phase in self.timeline.phases)
+        return {"gradgate/open_share": self._last_share, "gradgate/phase": float(phase)} if done else {}
 
     @property
     def parameters_opened(self) -> int:
@@ -237,6 +253,8 @@ class Tuner:
         for hooks in self._steps:
             hooks.release()
         self._steps = []
+        if self._lost is not None:
+            self._lost.detach()
         self._effects.release()
         if audit:
             self._effects.finish(self.clock.step)
@@ -255,6 +273,7 @@ class Tuner:
             timeline=self.timeline,
             optimizer_parameters=self._optimizer_names(),
             tensors=self._effects.tensors(),
+            settings=self._settings,
         )
         return state.to_dict()
 
@@ -262,11 +281,12 @@ class Tuner:
         """Resume from a state that :meth:`state_dict` returned.
 
         Raises:
-            RunError: if it is not a state, or that of another method or seed, or of an optimizer with its parameters in
-                another order, so that its moments would land on the wrong tensors.
+            RunError: if it is not a state, or that of another method, seed, layer map, ``lr_scale`` or
+                ``frozen_dropout``, or of an optimizer with its parameters in another order, so that its moments would
+                land on the wrong tensors.
         """
         saved = TunerState.from_dict(state)
-        saved.check_continues(self.method.fingerprint, self.memory.seed, self._optimizer_names())
+        saved.check_continues(self.method.fingerprint, self.memory.seed, self._optimizer_names(), self._settings)
         self._effects.load_tensors(saved.tensors)
         self.memory = MethodState(seed=self.memory.seed, notes=saved.notes)
         self.timeline, self._open_sum = saved.timeline, saved.open_sum
@@ -278,9 +298,8 @@ class Tuner:
         Raises:
             RunError: if the method also needs what it measured, or the weights that it began with.
         """
-        traits = self.method.traits
-        if traits.decides_by_measuring or traits.mixing:
-            needed = "the weights that it began with" if traits.mixing else "what it measured"
+        needed = self.method.traits.needed_to_resume
+        if needed is not None:
             raise RunError(
                 f"{self.method.spec!r} needs {needed}, so it cannot resume without its saved state. "
                 f"Give Tuner that state as state=."
@@ -290,7 +309,7 @@ class Tuner:
             self.clock = replace(self.clock, step=done)
             plan = self._next_plan()
             self.timeline.record(done, plan)
-            self._open_sum += self._gating.open_elements(plan) / self._total
+            self._open_sum += self._gating.open_elements(plan) / self._gating.elements
         self._go_to(step)
 
     def _go_to(self, step: int) -> None:
@@ -328,12 +347,14 @@ class Tuner:
         self._effects.after_step(self._step_of(optimizer))
         if not self._rounds.end(optimizer):
             return
-        self._open_sum += self.open_fraction
+        self._last_share = self.open_fraction
+        self._open_sum += self._last_share
         self.clock = self.clock.ticked()
         if self._watching and (sizes := self._watching.sizes()):
             self.memory = self.method.noted(sizes, self.clock, self.memory)
         self.memory = self._measuring.before(self.clock, self.memory)
         self._set_plan(self._next_plan(), previous=self.plan)
+        self._rounds.remember(optimizer)
 
     def _step_of(self, optimizer: torch.optim.Optimizer) -> OptimizerStep:
         several = len(self._optimizers) > 1

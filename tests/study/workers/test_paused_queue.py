@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradgate.files import write_json
 from gradgate.study.grid import GridRun
-from gradgate.study.workers.queue import this_worker
+from gradgate.study.workers.queued_run import this_worker
 from support.queues import AFAR, Opened, finish, reach, runs, silence, states
 
 

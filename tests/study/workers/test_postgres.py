@@ -14,7 +14,8 @@ import pytest
 
 from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid
-from gradgate.study.workers.queue import Queue, this_worker
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.queued_run import this_worker
 from gradgate.study.workers.store import open_store
 from support.arms import arms
 
@@ -60,7 +61,7 @@ def test_workers_that_add_and_claim_at_once_share_the_runs(server: str, tmp_path
     with ThreadPoolExecutor(4) as pool:
         claimed = [fingerprint for part in pool.map(work, range(4)) for fingerprint in part]
     assert sorted(claimed) == sorted(run.config.fingerprint() for run in grid.runs())
-    queue = Queue(open_store(grid.path))  # the address is in the study's folder
+    queue = Queue(open_store(grid.path, server))  # the name in the database is in the study's folder
     assert {run.state for run in queue.runs()} == {"running"}
     queue.store.close()
     other = open_store(tmp_path / "other", server)

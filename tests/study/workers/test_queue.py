@@ -14,8 +14,10 @@ import pytest
 
 from gradgate.errors import StoreError
 from gradgate.study.workers import store as stores
-from gradgate.study.workers.queue import LOSSES, Queue, this_worker
-from gradgate.study.workers.store import DamagedStoreError, Heartbeat, open_store, read_store, set_aside
+from gradgate.study.workers.queue import LOSSES, Queue
+from gradgate.study.workers.queued_run import this_worker
+from gradgate.study.workers.store import Heartbeat, open_store, read_store, set_aside
+from gradgate.study.workers.store_errors import DamagedStoreError
 from support.queues import AFAR, Opened, finish, runs, silence, states
 
 
@@ -237,9 +239,12 @@ def test_a_study_stays_with_the_store_that_it_was_begun_with(opened: Opened, tmp
     with pytest.raises(StoreError, match=r"keeps its queue in .*study\.db\. Leave queue= out"):
         open_store(tmp_path, f"sqlite:///{tmp_path / 'other.db'}")
     elsewhere = tmp_path / "elsewhere"
-    store = open_store(elsewhere, f"sqlite:///{tmp_path / 'other.db'}")
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    store = open_store(elsewhere, url)
     store.close()
-    again = open_store(elsewhere)
+    with pytest.raises(StoreError, match=r"is in another database, .*other\.db'\. Give its address as queue="):
+        open_store(elsewhere)
+    again = open_store(elsewhere, url)
     assert again.study.study_name == store.study.study_name
     again.close()
 

@@ -26,7 +26,7 @@ from transformers.pytorch_utils import Conv1D
 from gradgate.adapters.archive import open_files
 from gradgate.adapters.attach import inner
 from gradgate.adapters.files import read_record, read_tensors
-from gradgate.adapters.peft.options import config_class, read_config
+from gradgate.adapters.peft.options import check_patterns, config_class, read_config
 from gradgate.adapters.peft.targets import CHOSEN_HERE, check_spared, choose_targets, spare
 from gradgate.adapters.stack import head_parameters
 from gradgate.errors import AdapterError, AdapterFileError
@@ -204,6 +204,7 @@ def _config_of(record: dict[str, Any], folder: Path) -> Any:
     kind = config_class(str(record["peft_type"]))
     left_out = ("auto_mapping", "megatron_config", "megatron_core", "modules_to_save", "task_type")
     given = {name: value for name, value in record.items() if name not in left_out}
+    check_patterns(given)
     try:
         return kind(**given | {"inference_mode": False, "base_model_name_or_path": None})
     except (TypeError, ValueError) as error:

@@ -8,13 +8,14 @@ from functools import lru_cache
 from types import UnionType
 from typing import Any, Protocol, Union, get_args, get_origin, get_type_hints
 
-import yaml
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
 from peft.tuners.tuners_utils import BaseTuner
 from peft.utils import PeftType
 
 from gradgate.adapters.config import checked
 from gradgate.errors import AdapterError, UsageError, nearest
+from gradgate.layers.patterns import NamePattern
+from gradgate.plain_yaml import parse_yaml
 from gradgate.specs import shown
 
 # Options that the run decides: the model, its head, and whether it trains.
@@ -22,6 +23,7 @@ OF_RUN = (
     "auto_mapping", "base_model_name_or_path", "inference_mode", "modules_to_save", "peft_type", "peft_version",
     "revision", "runtime_config", "task_type",
 )  # fmt: skip
+_PATTERNS = ("target_modules", "exclude_modules", "layers_pattern", "rank_pattern", "alpha_pattern")
 _FROM_DATA = ("eva", "corda", "lora_ga", "loftq")
 _PLAIN_NAME = re.compile(r"[\w.-]+")
 
@@ -71,10 +73,30 @@ def _read(kind: AskedKind) -> Any:
             )
         values[option] = checked(option, kinds[option], _structured(text, kinds[option]))
     _check_ranges(kind, values)
+    check_patterns(values)
     try:
         return made(**values)
     except (ValueError, TypeError, KeyError, ImportError) as error:
         raise AdapterError(f"PEFT refuses {kind.text!r}: {str(error).rstrip('.')}. Correct the option.") from None
+
+
+def check_patterns(values: Mapping[str, Any]) -> None:
+    """Refuse regular expressions for names of modules that would take PEFT very long.
+
+    Args:
+        values: of a configuration, by option.
+
+    Raises:
+        AdapterError: naming the option.
+    """
+    for option, value in values.items():
+        if option not in _PATTERNS:
+            continue
+        for text in [value] if isinstance(value, str) else value or ():
+            try:
+                NamePattern(str(text)).check_for_re()
+            except ValueError as error:
+                raise AdapterError(f"{option}={shown(str(text))} {error}. Name the modules themselves.") from None
 
 
 def check_type(kind: AskedKind) -> None:
@@ -140,11 +162,18 @@ def _structured(text: str, hint: Any) -> Any:
         return None
     if ":" in text and dict in origins:
         pairs = (part.partition(":") for part in text.split("/"))
-        return {name.strip(): yaml.safe_load(value) for name, _, value in pairs}
+        return {name.strip(): _value(value) for name, _, value in pairs}
     names = str in among and _PLAIN_NAME.fullmatch(text) and text.lower() != "all-linear"
     if list in origins and ("/" in text or names or not set(among) - {type(None)} - _lists(among)):
         return text.split("/")
     return text
+
+
+def _value(text: str) -> Any:
+    try:
+        return parse_yaml(text)
+    except ValueError as error:
+        raise AdapterError(f"{shown(text)} cannot be read as a number or a word: {error}.") from None
 
 
 def _lists(among: tuple[Any, ...]) -> set[Any]:

@@ -25,16 +25,22 @@ from gradgate.report.sections.from_papers.t_statistics import TStatisticsSection
 from gradgate.report.sections.from_papers.training_sizes import TrainingSizesSection
 from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.how_made import HowMadeSection
+from gradgate.report.sections.imported import ImportedSection
+from gradgate.report.sections.per_class import PerClassSection
 from gradgate.report.sections.scores import ScoresSection
 from gradgate.report.sections.search import SearchSection
 from gradgate.report.sections.shared_rate import SharedRateSection
 from gradgate.report.sections.timeline import TimelineSection
+from gradgate.report.sections.verdicts import EveryVerdictSection, VerdictSection
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.verdict import cautions, verdict
 
 # In the order of the page, which shows the first table above the figures.
 SECTIONS: tuple[type[Section], ...] = (
     ScoresSection,
+    VerdictSection,
+    EveryVerdictSection,
+    ImportedSection,
     BudgetSection,
     GainsSection,
     EvidenceSection,
@@ -52,6 +58,7 @@ SECTIONS: tuple[type[Section], ...] = (
     SplitsSection,
     RunsSection,
     MetricsSection,
+    PerClassSection,
     StabilitySection,
     TimelineSection,
     FisherSection,

@@ -16,8 +16,8 @@ class CostSection(Section):
 
     @classmethod
     def find(cls, study: StudySummary) -> CostSection | None:
-        """Return None while no run has finished."""
-        return cls(study) if study.scored else None
+        """Return None while no run has finished, and if no time is known."""
+        return cls(study) if any(arm.cost.seconds_per_step for arm in study.scored) else None
 
     def drawings(self) -> list[Drawing]:
         """Draw score against time per step."""

@@ -14,6 +14,10 @@ _SPREAD = (
     "± is the sample standard deviation over seeds (n − 1). A seed sets the head's initial weights, the order of the "
     "data, dropout and masks. Failed and unfinished runs are left out, not counted as zero."
 )
+_SPREAD_ELSEWHERE = (
+    "± is the sample standard deviation over runs (n − 1). What a seed sets, and how checkpoints were chosen, is for "
+    "the source to say."
+)
 _COSTS = (
     "Time per step is the median step, the median over seeds; memory is the highest peak; both on the machine that ran "
     "the study."
@@ -31,6 +35,8 @@ class HowMadeSection(Section):
 
     def notes(self) -> list[str]:
         """Describe checkpoints, comparison, spread, tests and costs."""
+        if self.study.record.imported is not None:
+            return [*_how_compared(self.study), _SPREAD_ELSEWHERE, *_how_tested(self.study)]
         return [
             *_how_chosen(self.study),
             *_how_compared(self.study),

@@ -24,6 +24,17 @@ from gradgate.statistics import Comparison
 _TEST = "two-sided paired t-test over seeds, Holm-corrected over the methods"
 
 
+_COSTS = {
+    "step": "seconds_per_step",
+    "memory": "peak_memory_bytes",
+    "total": "seconds_total",
+    "share": "trainable_share",
+    "parameters": "parameters_trained",
+    "stored": "bytes_stored",
+}
+"""Columns of costs, which an imported study may know nothing of."""
+
+
 def main_table(study: StudySummary) -> Table:
     """Return one row per method: score, difference to the first method with its evidence, and costs."""
     columns = (
@@ -31,7 +42,7 @@ def main_table(study: StudySummary) -> Table:
         *_score_columns(study),
         *_difference_columns(study),
         *forgetting_columns(study),
-        *_evidence_columns(),
+        *_evidence_columns(study),
         *_dev_columns(study),
         *_cost_columns(study),
         Column("note", raw=_note),
@@ -51,7 +62,12 @@ def main_table(study: StudySummary) -> Table:
 def _unused(study: StudySummary) -> set[str]:
     """Return the columns that would say nothing: dev if it ranks the methods, sizes that older runs did not count."""
     counted = any(arm.cost.bytes_stored is not None for arm in study.arms)
-    return {key for key, used in (("dev", study.split != DEV), ("stored", counted)) if not used}
+    imported = study.record.imported is not None
+    unknown = {
+        key for key, name in _COSTS.items() if imported and all(getattr(a.cost, name) is None for a in study.arms)
+    }
+    no_dev = study.split == DEV or all(arm.dev.mean is None for arm in study.arms)
+    return unknown | {key for key, used in (("dev", not no_dev), ("stored", counted)) if not used}
 
 
 def _score_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
@@ -94,7 +110,8 @@ def _difference_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
     )
 
 
-def _evidence_columns() -> tuple[Column[ArmSummary], ...]:
+def _evidence_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
+    is_imported = study.record.imported is not None
     return (
         Column(
             "p",
@@ -102,7 +119,7 @@ def _evidence_columns() -> tuple[Column[ArmSummary], ...]:
             "two-sided paired t-test, Holm-corrected over the methods",
             show=lambda arm: Entry(formats.p_value(arm.p), arm.p),
         ),
-        Column("seeds", "Seeds", "finished of planned seeds", show=_seeds),
+        Column("seeds", "Seeds", "finished of planned seeds", show=lambda arm: _seeds(arm, is_imported)),
     )
 
 
@@ -207,10 +224,11 @@ def _difference(study: StudySummary, arm: ArmSummary) -> Entry:
     return Entry(f"{metric.difference(versus.difference)}{significance(arm.p)}", versus.difference, interval)
 
 
-def _seeds(arm: ArmSummary) -> Entry:
+def _seeds(arm: ArmSummary, is_imported: bool) -> Entry:
     others = ", ".join(f"{arm.count(state)} {state}" for state in ("failed", "paused") if arm.count(state))
     finished = len(arm.finished)
-    return Entry(f"{finished} of {len(arm.cells)}", finished, f"({others})" if others else "")
+    planned = "" if is_imported else f" of {len(arm.cells)}"
+    return Entry(f"{finished}{planned}", finished, f"({others})" if others else "")
 
 
 def _note(arm: ArmSummary) -> str | None:

@@ -21,9 +21,9 @@ class ScoresSection(Section):
     """How the methods compare on the main split."""
 
     @classmethod
-    def find(cls, study: StudySummary) -> ScoresSection:
-        """Return the section; every study has it."""
-        return cls(study)
+    def find(cls, study: StudySummary) -> ScoresSection | None:
+        """Return the section; None for an imported study of which no arm has a score on every task and model."""
+        return None if study.record.imported is not None and study.parts and not study.scored else cls(study)
 
     def tables(self) -> list[Table]:
         """Return the main table."""
@@ -40,4 +40,6 @@ class ScoresSection(Section):
             return [(table.reordered([self.study.place(arm) for arm in self.study.by_score]), _WITH_FORGETTING)]
         has_adapters = any(arm.adapter is not None for arm in self.study.record.arms)
         counted = any(column.key == "stored" for column in table.columns)  # older studies did not count it
-        return [(table, _WITH_ADAPTERS if has_adapters and counted else _TERMINAL)]
+        known = {column.key for column in table.columns}
+        columns = _WITH_ADAPTERS if has_adapters and counted else _TERMINAL
+        return [(table, tuple(key for key in columns if key in known))]

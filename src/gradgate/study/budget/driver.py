@@ -221,7 +221,7 @@ class BudgetDriver:
         waiting = {task: [key for key in self._runs if key.task == task] for task in self.study.grids}
         while len(found) < len(waiting):
             for task, result in self.study.results().items():
-                known = [cell.scores.cost.steps for cell in result.cells if cell.scores]
+                known = [steps for cell in result.cells if cell.scores and (steps := cell.scores.cost.steps)]
                 known += [total for cell in result.cells if cell.progress and (total := cell.progress.of_steps)]
                 said = self.study.grids[task].base.steps
                 if said is not None or known:

@@ -73,11 +73,11 @@ def study_rows(folder: Path) -> list[CurveRow]:
 
 
 def _rows_of(results: StudyResults) -> Iterator[CurveRow]:
-    lengths = [cell.scores.cost.steps for cell in results.cells if cell.scores]
+    lengths = [cell.scores.cost.steps or 0 for cell in results.cells if cell.scores]
     for cell in results.cells:
         shared = _shared(cell, results)
         if cell.scores is not None:
-            metric, last = cell.scores.metric, cell.scores.cost.steps
+            metric, last = cell.scores.metric, cell.scores.cost.steps or 0
             dev = {record.step: record.metrics.get(metric) for record in cell.history}
             lost = losses_on_dev(cell.history)
             for step in sorted({*dev, last}):

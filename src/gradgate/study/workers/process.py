@@ -8,13 +8,12 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from threading import Event, Lock, Thread
-from types import ModuleType
 from typing import Any
 
 from gradgate.errors import FolderLockedError, GradgateError, RunError, UsageError
@@ -25,6 +24,7 @@ from gradgate.runs.pauses import read_pauses
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import Failure, read_record, write_record
 from gradgate.runs.state import RunState
+from gradgate.study.workers.starting import main_left_alone, safely_started
 
 _MAIN = "__main__"
 _LOCKED = 75  # the exit code of a process that found another one training in the folder
@@ -86,7 +86,7 @@ def _start(config: dict[str, Any], folder: RunFolder, cache: Path, until: int | 
     process = context.Process(target=train_in_child, args=arguments, daemon=True)
     for left in reversed(range(_STARTS)):
         try:
-            with _one_by_one, _main_left_alone(modules):
+            with _one_by_one, safely_started(modules), main_left_alone(modules):
                 process.start()
             break
         except (EOFError, ConnectionError):
@@ -94,24 +94,6 @@ def _start(config: dict[str, Any], folder: RunFolder, cache: Path, until: int | 
                 raise
     theirs.close()
     return process, ours
-
-
-@contextmanager
-def _main_left_alone(modules: Sequence[str]) -> Iterator[None]:
-    """Keep a process that is started from importing the user's script again.
-
-    multiprocessing has it do so for what the script defines, and a script without ``if __name__ == "__main__"`` would
-    then begin its studies anew in each run. A run needs nothing of the script but methods that it registers.
-    """
-    if _MAIN in modules:
-        yield
-        return
-    main = sys.modules[_MAIN]
-    sys.modules[_MAIN] = ModuleType(_MAIN)
-    try:
-        yield
-    finally:
-        sys.modules[_MAIN] = main
 
 
 def refuse_unseen_methods() -> None:

@@ -6,133 +6,30 @@ only: scores are in the run's folder, and a finished folder overrides what the s
 
 from __future__ import annotations
 
-import os
-import socket
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 from optuna import create_study, create_trial
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.pruners import MedianPruner
 from optuna.trial import FrozenTrial, TrialState
-from typing_extensions import TypedDict  # the one that pydantic can check before Python 3.12
 
-from gradgate.errors import RunError
+from gradgate.errors import RunError, StoreError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.pauses import read_pauses
-from gradgate.runs.records import Failure, Scores, read_record, record_adapter, write_record
+from gradgate.runs.records import Failure, RunRecord, Scores, read_record, write_record
 from gradgate.runs.state import RunState
 from gradgate.settings.identity import fingerprint_of
 from gradgate.study.grid import GridRun
 from gradgate.study.study_file import damage_of
-from gradgate.study.workers.store import DamagedStoreError, Store
+from gradgate.study.workers.queued_run import Paused, QueuedRun, StepsDone, WorkerName, is_gone, is_lost, read_trial
+from gradgate.study.workers.store import Store
+from gradgate.study.workers.store_errors import DamagedStoreError
 
 LOSSES = 5  # a run that outlives more workers than this takes them down with it
-_NOTED = (
-    "fingerprint", "config", "label", "folder", "lost", "pruned_against", "until", "paused", "worker", "progress",
-    "error",
-)  # fmt: skip
-_STATES = {
-    TrialState.WAITING: RunState.WAITING,
-    TrialState.RUNNING: RunState.RUNNING,
-    TrialState.COMPLETE: RunState.FINISHED,
-    TrialState.PRUNED: RunState.PRUNED,
-}
-
-
-class WorkerName(TypedDict):
-    """Who claimed a run."""
-
-    host: str
-    pid: int
-    slot: int
-
-
-class Paused(TypedDict):
-    """Where a run is paused; both are 0 for one that waited and was paused before its first step."""
-
-    step: int
-    total: int
-
-
-class StepsDone(TypedDict):
-    """How far a running run is."""
-
-    step: int
-    total: int
-    loss: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueuedRun:
-    """One run of a study with its state.
-
-    Attributes:
-        label: for people.
-        folder: relative to the study's.
-        state: whether it waits, runs, or how it ended.
-        fingerprint, config: of the run's configuration; empty for a run of a study without a store.
-        lost: number of workers that have died while they ran it, since it was queued or retried.
-        trial: id of the latest trial; 0 for a run of a study without a store.
-        pruned_against: the runs whose dev scores may end this one early; None for one that trains to its end.
-        until: the optimizer step to pause at; None for one that trains to its end.
-        paused: where it is paused: ``step`` and ``total``.
-        worker: who claimed it: ``host``, ``pid`` and ``slot``.
-        progress: of the training, if known: ``step``, ``total``, ``loss``.
-        error: why it failed.
-        started, ended: when it was claimed and settled.
-    """
-
-    label: str
-    folder: Path
-    state: RunState
-    fingerprint: str = ""
-    config: dict[str, Any] = field(default_factory=dict)
-    lost: int = 0
-    trial: int = 0
-    pruned_against: str | None = None
-    until: int | None = None
-    paused: Paused | None = None
-    worker: WorkerName | None = None
-    progress: StepsDone | None = None
-    error: str | None = None
-    started: datetime | None = None
-    ended: datetime | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the run waits or runs."""
-        return self.state in (RunState.WAITING, RunState.RUNNING)
-
-    @property
-    def place(self) -> Paused | StepsDone | None:
-        """How far a running or paused run is; None for others, or if that is unknown."""
-        return {RunState.RUNNING: self.progress, RunState.PAUSED: self.paused}.get(self.state)
-
-    @property
-    def claimed_by(self) -> str | None:
-        """The worker as ``host:pid``; None for a run that waits."""
-        if self.worker is None or self.state is RunState.WAITING:
-            return None
-        return f"{self.worker['host']}:{self.worker['pid']}"
-
-    @property
-    def seconds(self) -> float | None:
-        """Seconds since it was claimed; for a run that has ended, how long it took."""
-        if self.started is None or self.claimed_by is None:
-            return None
-        return ((self.ended or datetime.now()) - self.started).total_seconds()
-
-
-def this_worker(slot: int = 0) -> WorkerName:
-    """Return the name of this process as a worker."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "slot": slot}
 
 
 class Queue:
@@ -146,7 +43,11 @@ class Queue:
         with self.store.explained_errors():
             trials = self.store.study.get_trials(deepcopy=False)
             latest = {trial.user_attrs["fingerprint"]: trial for trial in trials if "fingerprint" in trial.user_attrs}
-            return [_read(trial) for trial in latest.values()]
+            found = [read_trial(trial) for trial in latest.values()]
+        for run in found:
+            if run.folder.is_absolute() or ".." in run.folder.parts:
+                raise self._damaged(f"the folder of {run.label!r}, {str(run.folder)!r}, is not in the study's")
+        return found
 
     def folder_of(self, run: QueuedRun) -> RunFolder:
         """Return the run's folder."""
@@ -154,14 +55,23 @@ class Queue:
 
     def _check(self, run: QueuedRun) -> None:
         """Raise DamagedStoreError if a run differs from what was queued: other settings, or a folder elsewhere."""
-        if fingerprint_of(run.config) != run.fingerprint:
-            wrong = f"the configuration of {run.label!r} is not the one that was queued"
-        elif run.folder.is_absolute() or ".." in run.folder.parts:
-            wrong = f"the folder of {run.label!r}, {str(run.folder)!r}, is not in the study's"
-        else:
+        self._check_folder(run)
+        if fingerprint_of({**run.config, **({"method": run.followed} if run.followed else {})}) == run.fingerprint:
             return
-        raise DamagedStoreError(
-            f"{self.store.place} is damaged ({wrong}). 'gradgate compare' builds it anew; finished runs stay."
+        raise self._damaged(f"the configuration of {run.label!r} is not the one that was queued")
+
+    def _check_folder(self, run: QueuedRun) -> None:
+        """Refuse a run whose folder is not in the study's because of a link."""
+        study, folder = self.store.folder.resolve(), self.folder_of(run).path.resolve()
+        if not folder.is_relative_to(study):
+            raise StoreError(
+                f"{self.folder_of(run).path} leads by a link to {folder}, which is not in the study's folder. Move the "
+                f"study, or link its folder as a whole: a study names no place outside itself."
+            )
+
+    def _damaged(self, wrong: str) -> DamagedStoreError:
+        return DamagedStoreError(
+            f"{self.store.address.place} is damaged ({wrong}). 'gradgate compare' builds it anew; finished runs stay."
         )
 
     def failure_of(self, run: QueuedRun) -> str | None:
@@ -183,9 +93,12 @@ class Queue:
                 self._add(run, existing.get(run.config.fingerprint()))
 
     def _add(self, run: GridRun, existing: QueuedRun | None) -> None:
+        if run.config.followed is not None and run.folder.run_file.is_file():
+            read_record(run.folder.run_file, RunRecord).check_plan(run.config.followed, run.folder.path)
         attributes = {
             "fingerprint": run.config.fingerprint(),
             "config": run.config.record(),
+            "followed": run.config.followed,
             "label": run.label,
             "folder": run.folder.path.relative_to(self.store.folder).as_posix(),
             "lost": 0,
@@ -194,7 +107,7 @@ class Queue:
         }
         state = existing.state if existing is not None else None
         if existing is not None and state is RunState.WAITING:
-            for name in ("config", "until"):
+            for name in ("config", "followed", "until"):
                 self.store.storage.set_trial_user_attr(existing.trial, name, attributes[name])
         elif run.folder.finished and damage_of(run.folder) is None:
             fault = _fault(run.folder)
@@ -296,18 +209,19 @@ class Queue:
         with self.store.explained_errors():
             silent = storage._get_stale_trial_ids(self.store.id)  # fail_stale_trials warns at each call
             for run in self.runs():
-                if run.state is RunState.RUNNING and (run.trial in silent or _is_gone(run.worker)):
+                if run.state is RunState.RUNNING and (run.trial in silent or is_gone(run.worker)):
                     with suppress(UpdateFinishedTrialError):
                         storage.set_trial_state_values(run.trial, TrialState.FAIL)
-        if not any(map(_is_lost, self.runs())):
+        if not any(map(is_lost, self.runs())):
             return
         with self.store.locked(), self.store.explained_errors():
-            for run in filter(_is_lost, self.runs()):
+            for run in filter(is_lost, self.runs()):
                 self._again(run, run.lost + 1)
 
     def _again(self, run: QueuedRun, lost: int) -> None:
-        attributes = {"fingerprint": run.fingerprint, "config": run.config, "label": run.label, "lost": lost}
-        attributes |= {"folder": run.folder.as_posix(), "pruned_against": run.pruned_against, "until": run.until}
+        attributes = {"fingerprint": run.fingerprint, "config": run.config, "followed": run.followed, "lost": lost}
+        attributes |= {"label": run.label, "folder": run.folder.as_posix()}
+        attributes |= {"pruned_against": run.pruned_against, "until": run.until}
         if lost <= LOSSES:
             self._create(TrialState.WAITING, attributes)
             return
@@ -332,20 +246,6 @@ class Queue:
             for name, item in attributes.items():
                 storage.set_trial_user_attr(run.trial, name, item)
             storage.set_trial_state_values(run.trial, state)
-
-
-def _read(trial: FrozenTrial) -> QueuedRun:
-    known = {name: value for name, value in trial.user_attrs.items() if name in _NOTED}
-    is_paused = trial.state == TrialState.PRUNED and "paused" in known  # optuna has no state of that name
-    return record_adapter(QueuedRun).validate_python(
-        {
-            **known,
-            "trial": trial._trial_id,
-            "state": RunState.PAUSED if is_paused else _STATES.get(trial.state, RunState.FAILED),
-            "started": trial.datetime_start,
-            "ended": trial.datetime_complete,
-        }
-    )
 
 
 def _paused_in(folder: RunFolder) -> Paused | None:
@@ -374,21 +274,3 @@ def _fault(folder: RunFolder) -> str | None:
 def _ended(fault: str | None) -> tuple[TrialState, dict[str, Any]]:
     """Return the state and further attributes of a run that has ended."""
     return (TrialState.COMPLETE, {}) if fault is None else (TrialState.FAIL, {"error": fault})
-
-
-def _is_lost(run: QueuedRun) -> bool:
-    """Return whether its worker died: a run that fails otherwise has an error."""
-    return run.state is RunState.FAILED and run.error is None
-
-
-def _is_gone(worker: WorkerName | None) -> bool:
-    """Return whether a worker on this machine has ended; those on others only fall silent."""
-    if worker is None or worker["host"] != socket.gethostname() or sys.platform == "win32":
-        return False
-    try:
-        os.kill(worker["pid"], 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except PermissionError:
-        return False
-    return False

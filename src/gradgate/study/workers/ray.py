@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +12,14 @@ from threading import Event
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
+from gradgate.import_path import current_folder
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.state import RunState
 from gradgate.study.progress import SilentStudy, StudyProgress
 from gradgate.study.search import advance
-from gradgate.study.workers.queue import Queue, QueuedRun
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.queued_run import QueuedRun
+from gradgate.study.workers.starting import child_path, safely_started
 from gradgate.study.workers.store import open_store
 from gradgate.study.workers.worker import Workers, counts, pause_line, scores_line
 
@@ -61,7 +64,8 @@ def run_on_ray(
     folder = queue.store.folder.resolve()
     tasks: list[Any] = []
     with _connected(cluster) as ray:
-        train = ray.remote(num_cpus=cluster.cpus_per_run, num_gpus=cluster.gpus_per_run, max_retries=0)(_train_one)
+        resources = {"num_cpus": cluster.cpus_per_run, "num_gpus": cluster.gpus_per_run}
+        train = ray.remote(**resources, max_retries=0)(_task(current_folder(), child_path()))
         while not stop.is_set():
             queue.recover()
             remote.update(runs := queue.runs())
@@ -90,7 +94,8 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
         raise UsageError("ray= needs Ray: pip install 'gradgate[ray]'.") from None
     try:
         options = {"include_dashboard": False} if cluster.address == "local" else {}
-        ray.init(address=cluster.address, logging_level=logging.ERROR, log_to_driver=False, **options)
+        with safely_started():
+            ray.init(address=cluster.address, logging_level=logging.ERROR, log_to_driver=False, **options)
     except Exception as error:  # Ray raises plain ones too
         raise RunError(
             f"ray={cluster.address}: no cluster answers there ({error}). Expected host:port, auto or local. Check "
@@ -103,7 +108,29 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _train_one(folder: str, url: str | None, cache: str, trust_remote_code: bool) -> None:
+def _task(current: str, path: list[str]) -> Callable[..., None]:
+    """Return the function of a Ray task, which takes the driver's current folder off the import path first.
+
+    Ray puts that folder in front of all others. It sends an inner function as code, while it would import this module
+    for one that the module defines.
+
+    Args:
+        current: the folder.
+        path: of the processes that this one starts; it may have the folder at another place.
+    """
+
+    def train(folder: str, url: str | None, cache: str, trust_remote_code: bool) -> None:
+        import sys
+
+        sys.path[:] = [each for each in sys.path if each != current] + [each for each in path if each == current]
+        from gradgate.study.workers.ray import train_one
+
+        train_one(folder, url, cache, trust_remote_code)
+
+    return train
+
+
+def train_one(folder: str, url: str | None, cache: str, trust_remote_code: bool) -> None:
     """Train one run in a Ray task; when the task is cancelled, the run is saved first."""
     queue = Queue(open_store(Path(folder), url))
     try:

@@ -3,110 +3,29 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import time
-import uuid
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import optuna
 import sqlalchemy
-from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from sqlalchemy.engine import Engine
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
-from gradgate.errors import GradgateError, StoreError
-from gradgate.files import read_json, write_json
+from gradgate.errors import StoreError
 from gradgate.study.study_file import locked_folder
+from gradgate.study.workers import store_errors
+from gradgate.study.workers.address import DATABASE_FILE, Address, find_address, new_address, read_note, write_note
+from gradgate.study.workers.store_errors import explained_errors
 
-
-class DamagedStoreError(StoreError):
-    """A database file that cannot be read any more."""
-
-
-# What sqlite3, SQLAlchemy and optuna raise over flipped bytes in a file: text that is no UTF-8, a date or JSON that
-# cannot be parsed, a state that does not exist, a value of another type.
-_OVER_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
-
-
-@contextmanager
-def explained_errors(place: str, *, is_file: bool) -> Iterator[None]:
-    """Turn what the database raises into a StoreError.
-
-    Args:
-        place: of the database, for the message.
-        is_file: whether it is a SQLite file, which may be damaged.
-    """
-    try:
-        yield
-    except GradgateError:
-        raise
-    except (SQLAlchemyError, StorageInternalError, sqlite3.Error) as error:
-        raise _explained(place, _root(error)) from error
-    except ImportError as error:
-        raise StoreError(_driver_advice(place, error)) from error
-    except RuntimeError as error:  # optuna: tables of another version
-        raise StoreError(
-            f"{place}: {str(error).rstrip('.')}. Expected a store of the installed Optuna; give another queue=, or "
-            "install the version that made it."
-        ) from error
-    except _OVER_DAMAGE as error:
-        if not is_file:
-            raise
-        raise DamagedStoreError(_damaged(place, f"{type(error).__name__}: {error}")) from error
-
-
-def _root(error: BaseException) -> BaseException:
-    """Return the error of the database's driver."""
-    while (inner := getattr(error, "orig", None) or error.__cause__) is not None:
-        error = inner
-    return error
-
-
-def _explained(place: str, error: BaseException) -> StoreError:
-    said = str(error).strip()
-    advice = "What has been saved is still there: run the same command again to resume."
-    if not isinstance(error, sqlite3.Error):
-        if "timeout" in said.lower() or "timed out" in said.lower():
-            said = f"it did not answer within {_CONNECT_SECONDS} s ({said}). Check the address and that the server runs"
-        return StoreError(f"The store {place} cannot be used: {said}. {advice}")
-    if any(word in said for word in _DAMAGE):
-        return DamagedStoreError(_damaged(place, said))
-    if "locked" in said:
-        return StoreError(f"{place} is locked by another program ({said}). End that program. {advice}")
-    if "full" in said or "I/O" in said:
-        return StoreError(f"{place} cannot be written ({said}). Make room on its disk. {advice}")
-    if "readonly" in said or "unable to open" in said:
-        return StoreError(f"{place} cannot be written ({said}). Make file and folder writable. {advice}")
-    return StoreError(f"{place} cannot be used: {said}. {advice}")
-
-
-def _damaged(place: str, said: str) -> str:
-    return f"{place} is damaged ({said}). 'gradgate compare' builds it anew; finished runs stay."
-
-
-def _driver_advice(place: str, error: ImportError) -> str:
-    lacking = getattr(error, "name", None) or str(error)
-    if place.startswith("postgresql"):
-        advice = "Install it with: pip install 'gradgate[postgres]'."
-    else:
-        advice = "Install it, or give the address of a PostgreSQL server; without queue= the queue is a SQLite file."
-    return f"queue={place!r}: the Python driver of this database is not installed (no module {lacking!r}). {advice}"
-
-
-DATABASE_FILE = "study.db"
-STORE_FILE = "store.json"
-_LOCAL = "gradgate"
 _PATIENCE = 30  # seconds for another process to end its write
-_CONNECT_SECONDS = 10  # for a server to answer
 _TRIES = 5
-_DAMAGE = ("not a database", "malformed", "no such table", "no such column", "Could not decode", "disk image")
 
 
 @dataclass(frozen=True)
@@ -130,11 +49,11 @@ class Heartbeat:
 class Store:
     """An open optuna study."""
 
-    def __init__(self, folder: Path, study: optuna.Study, storage: RDBStorage, place: str) -> None:
+    def __init__(self, folder: Path, study: optuna.Study, storage: RDBStorage, address: Address) -> None:
         self.folder = folder
         self.study = study
         self.storage = storage
-        self.place = place
+        self.address = address
         self.id = storage.get_study_id_from_name(study.study_name)
         self.heartbeat = Heartbeat(storage.heartbeat_interval or 1, storage.grace_period or 1)
 
@@ -157,7 +76,7 @@ class Store:
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
         """Turn what the database raises into a StoreError."""
-        with explained_errors(self.place, is_file=self.storage.engine.name == "sqlite"):
+        with explained_errors(self.address):
             yield
 
     def close(self) -> None:
@@ -173,43 +92,60 @@ def open_store(
 
     Args:
         folder: of the study.
-        url: of a database server, as ``postgresql+psycopg://user:password@host/database``. By default the one that
-            the study was begun with; a study that was begun without has a SQLite file in its folder.
+        url: of a database server, as ``postgresql+psycopg://user:password@host/database``, from the user. A study that
+            is begun without has a SQLite file in its folder.
         heartbeat: of a store that is made; an older one keeps its own.
         higher_is_better: of the score.
 
     Raises:
         DamagedStoreError: if the SQLite file is damaged.
-        StoreError: if the store cannot be reached or written, or is not the one that the study was begun with.
+        StoreError: if the store cannot be reached or written, is not the one that the study was begun with, or is one
+            whose address is not passed.
     """
     with locked_folder(folder):
-        address, name = _address(folder, url)
-        return _open(folder, address, name, heartbeat or Heartbeat(), higher_is_better)
+        address = find_address(folder, url) or new_address(folder, str(url))
+        store = _open(folder, address, heartbeat or Heartbeat(), higher_is_better)
+        write_note(folder, address)
+        return store
 
 
 def read_store(folder: Path, url: str | None = None) -> Store | None:
-    """Open the store of a study to look at it; None if it has none yet. A SQLite file is only read."""
-    file = folder / DATABASE_FILE
-    if (folder / STORE_FILE).is_file() or url is not None:
-        return _open(folder, *_address(folder, url), Heartbeat(), True)
-    if not file.is_file() or not _has_study(file):
+    """Open the store of a study to look at it; None if it has none yet, or one whose address is not passed.
+
+    It makes and changes nothing, in the folder or in the database.
+
+    Raises:
+        StoreError: if the store cannot be read, or has no such study.
+    """
+    if url is None and read_note(folder) is not None:
         return None
-    query = {"mode": "ro", "uri": "true"}
-    address = sqlalchemy.URL.create("sqlite", database=f"file:{_quoted(file)}", query=query)
-    return _open(folder, address, _LOCAL, Heartbeat(), True)
+    address = find_address(folder, url)
+    if address is None or (address.is_own and not (folder / DATABASE_FILE).exists()):
+        return None
+    reading = address.read_only()
+    if _has_study(reading):
+        return _open(folder, reading, None, True)
+    if address.is_own:
+        return None
+    raise StoreError(
+        f"{address.place} has no queue of {folder}, which is called {address.study!r} there. Give the queue= that the "
+        f"study was begun with."
+    )
 
 
-def _has_study(file: Path) -> bool:
-    """Return True if a SQLite file contains a study; False while a process is still creating it."""
-    with (
-        explained_errors(str(file), is_file=True),
-        closing(sqlite3.connect(f"file:{_quoted(file)}?mode=ro", uri=True, timeout=_PATIENCE)) as db,
-    ):
-        made = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not {"version_info", "studies"} <= made:
-            return False
-        row = db.execute("SELECT 1 FROM studies, version_info WHERE study_name = ?", [_LOCAL]).fetchone()
-        return row is not None
+def _has_study(address: Address) -> bool:
+    """Return True if a database contains a study; False while a process is still creating it."""
+    with explained_errors(address):
+        engine = sqlalchemy.create_engine(address.url, **_engine_options(address.url))
+        try:
+            with engine.connect() as connection:
+                made = {*sqlalchemy.inspect(connection).get_table_names()}
+                if not {"version_info", "studies", "alembic_version"} <= made:
+                    return False
+                asked = sqlalchemy.text("SELECT 1 FROM studies, version_info, alembic_version WHERE study_name = :name")
+                return connection.execute(asked, {"name": address.study}).first() is not None
+        finally:
+            engine.dispose()
 
 
 def set_aside(folder: Path) -> Path:
@@ -223,57 +159,20 @@ def set_aside(folder: Path) -> Path:
         return aside
 
 
-def _address(folder: Path, url: str | None) -> tuple[sqlalchemy.URL, str]:
-    """Return the database's address and the study's name in it; record those of a server in the folder."""
-    file = folder / STORE_FILE
-    if not file.is_file():
-        if url is None:
-            return sqlalchemy.URL.create("sqlite", database=str((folder / DATABASE_FILE).resolve())), _LOCAL
-        if (folder / DATABASE_FILE).is_file():
-            raise StoreError(
-                f"{folder} keeps its queue in {folder / DATABASE_FILE}. Leave queue= out; or remove that file when "
-                f"no worker runs, and the queue is built anew: finished runs stay."
-            )
-        address = _parsed(url)
-        name = f"{folder.resolve().name}-{uuid.uuid4().hex[:8]}"
-        write_json(file, {"url": address.render_as_string(hide_password=True), "study": name})
-        return address, name
-    record = read_json(file)
-    noted = sqlalchemy.make_url(record["url"])
-    if url is None and noted.password is not None:
-        raise StoreError(f"{folder} keeps its queue in {record['url']}. Give queue= with the password.")
-    address = noted if url is None else _parsed(url)
-    return address, record["study"]
-
-
-def _parsed(url: str) -> sqlalchemy.URL:
-    try:
-        address = sqlalchemy.make_url(url)
-        if not url.startswith("sqlite"):  # a database that SQLAlchemy does not know; its driver may still be missing
-            with suppress(ImportError):
-                address.get_dialect()
-    except ArgumentError:
-        shown = re.sub(r"(://[^:/@]*:)[^@/]*@", r"\1***@", url)
-        raise StoreError(
-            f"queue={shown!r} is not an address: expected one such as postgresql+psycopg://user:password@host/database."
-        ) from None
-    return address
-
-
-def _open(folder: Path, address: sqlalchemy.URL, name: str, heartbeat: Heartbeat, higher_is_better: bool) -> Store:
+def _open(folder: Path, address: Address, heartbeat: Heartbeat | None, higher_is_better: bool) -> Store:
+    """Open a store; one that is opened without a heartbeat is only read."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    is_file = address.get_backend_name() == "sqlite"
-    place = (address.database or "").removeprefix("file:") if is_file else str(address)
-    with explained_errors(place, is_file=is_file):
-        storage = _storage(address)
-        study = _study(storage, name, heartbeat, higher_is_better, create=not _reads_only(address))
-        beats = study.user_attrs.get("heartbeat", [heartbeat.interval, heartbeat.grace])
+    with explained_errors(address):
+        storage = _storage(address.url, reading=heartbeat is None)
+        study = _study(storage, address.study, heartbeat, higher_is_better)
+        own = Heartbeat() if heartbeat is None else heartbeat
+        beats = study.user_attrs.get("heartbeat", [own.interval, own.grace])
         storage.heartbeat_interval, storage.grace_period = beats
-        return Store(folder, study, storage, place)
+        return Store(folder, study, storage, address)
 
 
-def _study(storage: RDBStorage, name: str, heartbeat: Heartbeat, higher_is_better: bool, create: bool) -> optuna.Study:
-    if not create:
+def _study(storage: RDBStorage, name: str, heartbeat: Heartbeat | None, higher_is_better: bool) -> optuna.Study:
+    if heartbeat is None:
         return optuna.load_study(study_name=name, storage=storage)
     direction = StudyDirection.MAXIMIZE if higher_is_better else StudyDirection.MINIMIZE
     study = optuna.create_study(storage=storage, study_name=name, direction=direction, load_if_exists=True)
@@ -282,20 +181,20 @@ def _study(storage: RDBStorage, name: str, heartbeat: Heartbeat, higher_is_bette
     return study
 
 
-def _storage(address: sqlalchemy.URL) -> RDBStorage:
+def _storage(address: sqlalchemy.URL, *, reading: bool) -> RDBStorage:
     """Open optuna's storage, while others may create the same tables."""
     url = re.sub(r"([{}])", r"\1\1", address.render_as_string(hide_password=False))  # optuna formats it
     sqlite = address.get_backend_name() == "sqlite"
     for left in reversed(range(_TRIES)):
         try:
-            storage = RDBStorage(url, engine_kwargs=_engine_options(address))
+            storage = RDBStorage(url, engine_kwargs=_engine_options(address), skip_table_creation=reading)
             break
         except SQLAlchemyError as error:
             if not left or "exist" not in str(error):
                 raise
             time.sleep(0.2)
     if sqlite:
-        _write_one_by_one(storage.engine, "BEGIN" if _reads_only(address) else "BEGIN IMMEDIATE")
+        _write_one_by_one(storage.engine, "BEGIN" if reading else "BEGIN IMMEDIATE")
     return storage
 
 
@@ -305,7 +204,7 @@ def _engine_options(address: sqlalchemy.URL) -> dict[str, Any]:
         return {} if "timeout" in address.query else {"connect_args": {"timeout": _PATIENCE}}
     options: dict[str, Any] = {"pool_pre_ping": True}
     if address.get_backend_name() in ("postgresql", "mysql", "mariadb") and "connect_timeout" not in address.query:
-        options["connect_args"] = {"connect_timeout": _CONNECT_SECONDS}
+        options["connect_args"] = {"connect_timeout": store_errors.CONNECT_SECONDS}
     return options
 
 
@@ -325,11 +224,3 @@ def _write_one_by_one(engine: Engine, begin: str) -> None:
         connection.exec_driver_sql(begin)
 
     engine.dispose()
-
-
-def _reads_only(address: sqlalchemy.URL) -> bool:
-    return address.query.get("mode") == "ro"
-
-
-def _quoted(file: Path) -> str:
-    return file.resolve().as_uri().removeprefix("file://")

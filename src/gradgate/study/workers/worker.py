@@ -23,7 +23,8 @@ from gradgate.study.search import advance
 from gradgate.study.status import open_queue
 from gradgate.study.study_file import damage_of
 from gradgate.study.workers.process import run_in_process
-from gradgate.study.workers.queue import Queue, QueuedRun, StepsDone, this_worker
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.queued_run import QueuedRun, StepsDone, this_worker
 from gradgate.tasks.languages import average_label
 
 _IDLE = 0.5  # seconds between two looks for a run to claim

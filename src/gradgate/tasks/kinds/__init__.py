@@ -7,6 +7,7 @@ A new kind is one module with a class that has the methods of ``Kind``, one line
 from gradgate.tasks.kinds.base import Examples, Kind, Scored, TaskData
 from gradgate.tasks.kinds.classification import Classification
 from gradgate.tasks.kinds.generation import Generation
+from gradgate.tasks.kinds.multi_label import MultiLabel
 from gradgate.tasks.kinds.multiple_choice import MultipleChoice
 from gradgate.tasks.kinds.question_answering import QuestionAnswering
 from gradgate.tasks.kinds.ranking import Ranking
@@ -15,6 +16,7 @@ from gradgate.tasks.kinds.token_classification import TokenClassification
 
 _ALL: tuple[Kind, ...] = (
     Classification(),
+    MultiLabel(),
     Regression(),
     TokenClassification(),
     QuestionAnswering(),

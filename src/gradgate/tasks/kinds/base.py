@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -85,6 +86,17 @@ class TaskData:
         splits = [split for split in self.rows if split != ORIGINAL_DEV] if self.spec.languages else []
         return {split: self.spec.language_of(split) for split in splits}
 
+    @property
+    def train_counts(self) -> dict[str, int] | None:
+        """Label -> rows of train, or tokens, that have it; None if the outputs are not classes, or without train."""
+        if self.labels is None or "label" not in self.train.column_names:
+            return None
+        counts: Counter[int] = Counter()
+        for batch in self.train.select_columns(["label"]).iter(batch_size=10_000):
+            for cell in batch["label"]:
+                counts.update(cell if isinstance(cell, list) else (cell,))
+        return {label: counts[number] for number, label in enumerate(self.labels)}
+
 
 class Kind(Protocol):
     """One kind of task; stateless."""
@@ -103,8 +115,11 @@ class Kind(Protocol):
         Without a table ``train``, as when a trained model is scored, the labels are those that ``label_map`` names.
         """
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...] | None:
-        """Return the labels that ``read`` finds, without building rows; None if outputs are not classes."""
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int] | None:
+        """Return label -> rows of train, or tokens, in the order that ``read`` finds; None if outputs are not classes.
+
+        Builds no rows.
+        """
 
     def num_outputs(self, data: TaskData) -> int:
         """Return the width of the model's head."""

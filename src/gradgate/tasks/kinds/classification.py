@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.class_counts import count_notes
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
 from gradgate.tasks.kinds.labels import (
@@ -12,14 +14,14 @@ from gradgate.tasks.kinds.labels import (
     OneLabel,
     check_labels,
     known_labels,
-    label_names,
     label_order,
     labels_of,
+    named_labels,
 )
 from gradgate.tasks.metrics.classes import score_classes
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import KIND_INFO
+from gradgate.tasks.types import KIND_INFO, TRAIN
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -48,8 +50,8 @@ class Classification(OneLabel):
             splits[split] = make_rows(rows, {**dict.fromkeys(columns, "string"), "label": found.order})
         return Examples(splits, found.order, tuple(notes))
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...]:
-        return _labelled(spec, tables).order
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int]:
+        return _labelled(spec, tables).counts
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """Compute every classification metric (``f1`` only for two labels) of logits ``(rows, labels)``."""
@@ -65,11 +67,13 @@ class Classification(OneLabel):
 
 def _labelled(spec: TaskSpec, tables: dict[str, Table]) -> Labelled:
     tables, notes = sequence.scored_tables(spec, tables)
-    named = {split: label_names(spec, table) for split, table in tables.items()}
+    named, spelled = named_labels(spec, tables)
+    notes += spelled
     order = label_order(spec, known_labels(spec, named))
     check_labels(spec, tables, named)
     if spec.metric == "f1" and len(order) != 2:
         raise DataError(
             f"The metric f1 is for two labels, and {spec.name} has {len(order)}; use macro_f1, micro_f1 or weighted_f1"
         )
+    notes += count_notes(spec, Counter(named.get(TRAIN, ())))
     return Labelled(tables, named, order, notes)

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError, RunError
-from gradgate.tasks.readers.turns import ASSISTANT, Turn
+from gradgate.tasks.kinds.template_trial import why_unbounded
+from gradgate.tasks.readers.turns import ASSISTANT, RENDERED, Turn
 from gradgate.tasks.types import IGNORED, GenerationOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+_TRIED: set[str] = set()  # templates that have rendered a conversation within bounds
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Some turns of a row.
+
+    Attributes:
+        turns: the response last, if it is a whole row.
+        messages: whether the source has them as messages.
+        place: of the row, for errors.
+        tools: descriptions of tools for the chat template.
+    """
+
+    turns: Sequence[Turn]
+    messages: bool
+    place: str
+    tools: list[Any] | None = None
+
+    def until(self, end: int) -> Conversation:
+        """Return the turns before the one numbered ``end``."""
+        return replace(self, turns=self.turns[:end])
 
 
 class Rendering:
@@ -36,59 +61,90 @@ class Rendering:
                 f"or say `template: none`"
             )
 
-    def sequence(self, turns: list[Turn], messages: bool, limit: int, place: str) -> dict[str, Any]:
+    def sequence(self, row: Conversation, limit: int) -> dict[str, Any]:
         """Encode a conversation for a decoder, which reads the prompt and continues with the response.
 
         Args:
-            turns: the response last.
-            messages: whether the source has them as messages.
+            row: the response last.
             limit: tokens at most; the rest is cut off.
-            place: of the row, for messages.
 
         Raises:
-            DataError: a chat template that fails, or that changes a response when turns follow it.
+            DataError: a chat template that fails, that changes a response when turns follow it, or that leaves out a
+                field of the row.
         """
-        ids = self._ids(turns, messages, place, begins=False, ends=True)
+        self._check_fields(row)
+        ids = self._ids(row, begins=False, ends=True)
         labels = list(ids) if self._options.loss_on == "all" else [IGNORED] * len(ids)
         if self._options.loss_on == "response":
-            for number in self._learned(turns):
-                begin, end = self._span(turns, number, messages, place, ids)
+            for number in self._learned(row.turns):
+                begin, end = self._span(row, number, ids)
                 labels[begin:end] = ids[begin:end]
-        prompt = self._prompt(turns[:-1], messages, place)
+        prompt = self._prompt(row.until(-1))
         cut = max(0, len(ids) - limit)
         return {"input_ids": ids[:limit], "labels": labels[:limit], "prompt_ids": prompt[-limit:], "cut": cut}
 
-    def pair(self, turns: list[Turn], messages: bool, limit: int, place: str) -> dict[str, Any]:
+    def pair(self, row: Conversation, limit: int) -> dict[str, Any]:
         """Encode the prompt for an encoder and the response for a decoder; without an encoder, as ``sequence`` does."""
-        if self._by_template(messages):
-            prompt = self._from_template(turns[:-1], place, begins=True, tokenize=False)
+        self._check_fields(row)
+        if row.turns[-1].weight == 0 or row.turns[-1].fields:
+            raise DataError(
+                f"{row.place}: the last turn has weight 0 or fields such as tool_calls, and a model with an encoder "
+                "learns the text of the last turn alone. Remove the row, or train a decoder"
+            )
+        if self._by_template(row.messages):
+            prompt = self._from_template(row.until(-1), begins=True, tokenize=False)
         else:
-            prompt = self._separator(messages).join(turn.content for turn in turns[:-1])
+            prompt = self._separator(row.messages).join(turn.content for turn in row.turns[:-1])
         ids = self._tokenizer(prompt)["input_ids"]
-        labels = self._tokenizer(text_target=turns[-1].content)["input_ids"]
+        response = row.turns[-1].content
+        labels = self._tokenizer(text_target=response)["input_ids"]
         cut = max(0, len(ids) - limit, len(labels) - limit)
         if len(ids) > limit:
             ids = self._tokenizer(prompt, truncation=True, max_length=limit)["input_ids"]
         if len(labels) > limit:
-            labels = self._tokenizer(text_target=turns[-1].content, truncation=True, max_length=limit)["input_ids"]
+            labels = self._tokenizer(text_target=response, truncation=True, max_length=limit)["input_ids"]
         return {"input_ids": ids, "labels": labels, "prompt_ids": ids, "cut": cut}
 
-    def _learned(self, turns: list[Turn]) -> list[int]:
-        """Return the indices of the turns that are responses."""
+    def _learned(self, turns: Sequence[Turn]) -> list[int]:
+        """Return the indices of the turns that are responses; weights of turns decide if a row has them."""
+        if any(turn.weight is not None for turn in turns):
+            return [number for number, turn in enumerate(turns) if number and turn.weight and turn.role == ASSISTANT]
         if self._options.turns == "last":
             return [len(turns) - 1]
         return [number for number, turn in enumerate(turns) if number and turn.role == ASSISTANT]
 
-    def _span(self, turns: list[Turn], number: int, messages: bool, place: str, ids: list[int]) -> tuple[int, int]:
+    def _check_fields(self, row: Conversation) -> None:
+        """Refuse a row with fields that neither the chat template nor the loss would count."""
+        if self._options.loss_on == "all" and any(turn.weight == 0 for turn in row.turns):
+            raise DataError(f"{row.place} has turns of weight 0, and `loss_on: all` counts every turn; leave one out")
+        fields = [name for name in RENDERED if any(name in turn.fields for turn in row.turns)]
+        fields += ["tools"] if row.tools else []
+        if not fields:
+            return
+        if not self._by_template(row.messages):
+            raise DataError(
+                f"{row.place} has {', '.join(fields)}, which only a chat template can write: the tokenizer has none, "
+                "or the task says `template: none`. Give a model with a chat template, or remove the rows"
+            )
+        whole = self._from_template(row, begins=False, tokenize=False)
+        for name in fields:
+            tools = None if name == "tools" else row.tools
+            if self._from_template(replace(row, tools=tools), begins=False, tokenize=False, without=(name,)) == whole:
+                raise DataError(
+                    f"{row.place} has {name}, and the tokenizer's chat template leaves it out: the model would never "
+                    f"see it. Give a model whose template writes {name}, or remove it from the rows"
+                )
+
+    def _span(self, row: Conversation, number: int, ids: list[int]) -> tuple[int, int]:
         """Return the first token of a turn, and the one after its last."""
-        begin = _common(self._ids(turns[:number], messages, place, begins=True), ids)
-        if number == len(turns) - 1:
+        begin = _common(self._ids(row.until(number), begins=True), ids)
+        if number == len(row.turns) - 1:
             return begin, len(ids)
-        end = _common(self._ids(turns[: number + 1], messages, place, begins=False), ids)
+        end = _common(self._ids(row.until(number + 1), begins=False), ids)
         if end <= begin:
             raise DataError(
-                f"{place}, message {number + 1}: the tokenizer's chat template changes this response when other turns "
-                f"follow it, so `turns: all` cannot learn it. Say `turns: last`, or give each response a row of its own"
+                f"{row.place}, message {number + 1}: the tokenizer's chat template changes this response when other "
+                f"turns follow it, so it cannot be learned. Say `turns: last`, or give each response a row of its own"
             )
         return begin, end
 
@@ -100,49 +156,71 @@ class Rendering:
         given = self._options.separator
         return given if given is not None else "\n" if messages else ""
 
-    def _ids(self, turns: Sequence[Turn], messages: bool, place: str, *, begins: bool, ends: bool = False) -> list[int]:
+    def _ids(self, row: Conversation, *, begins: bool, ends: bool = False) -> list[int]:
         """Return the tokens of some turns.
 
         Args:
+            row: the turns.
             begins: whether a response comes next.
             ends: whether the conversation ends here.
         """
-        if self._by_template(messages):
-            ids: list[int] = self._from_template(turns, place, begins=begins, tokenize=True)["input_ids"]
+        if self._by_template(row.messages):
+            ids: list[int] = self._from_template(row, begins=begins, tokenize=True)["input_ids"]
             return ids
-        separator = self._separator(messages)
-        text = separator.join(turn.content for turn in turns) + (separator if begins else "")
+        separator = self._separator(row.messages)
+        text = separator.join(turn.content for turn in row.turns) + (separator if begins else "")
         end = self._tokenizer.eos_token
         if ends and end is not None and not text.endswith(end):
             text += end
         plain: list[int] = self._tokenizer(text)["input_ids"]
         return plain
 
-    def _prompt(self, turns: Sequence[Turn], messages: bool, place: str) -> list[int]:
+    def _prompt(self, row: Conversation) -> list[int]:
         """Return the tokens that a response is generated from.
 
         A trailing space is a token of its own here, and a part of the response's first token in training: it is left to
         the response if the tokenizer joins the two.
         """
-        if self._by_template(messages):
-            return self._ids(turns, messages, place, begins=True)
-        separator = self._separator(messages)
-        text = separator.join(turn.content for turn in turns) + separator
+        if self._by_template(row.messages):
+            return self._ids(row, begins=True)
+        separator = self._separator(row.messages)
+        text = separator.join(turn.content for turn in row.turns) + separator
         ids: list[int] = self._tokenizer(text.rstrip(" ") if self._joins_spaces else text)["input_ids"]
         return ids[: len(ids) - self._behind]
 
-    def _from_template(self, turns: Sequence[Turn], place: str, *, begins: bool, tokenize: bool) -> Any:
-        messages = [{"role": turn.role, "content": turn.content} for turn in turns]
+    def _from_template(self, row: Conversation, *, begins: bool, tokenize: bool, without: Sequence[str] = ()) -> Any:
+        messages = [turn.message(without) for turn in row.turns]
+        self._try_template(messages)
         try:
             return self._tokenizer.apply_chat_template(
-                messages, tokenize=tokenize, add_generation_prompt=begins, **({"return_dict": True} if tokenize else {})
+                messages,
+                tools=row.tools,
+                tokenize=tokenize,
+                add_generation_prompt=begins,
+                **({"return_dict": True} if tokenize else {}),
             )
         except Exception as error:  # templates raise whatever they like
             raise DataError(
-                f"{place}: the tokenizer's chat template fails on this row: {error}. Its roles are "
-                f"{', '.join(turn.role for turn in turns)}; expected turns that the template takes. Correct the row, "
-                f"or say `template: none` in the task"
+                f"{row.place}: the tokenizer's chat template fails on this row: {error}. Its roles are "
+                f"{', '.join(turn.role for turn in row.turns)}; expected turns that the template takes. Correct the "
+                f"row, or say `template: none` in the task"
             ) from error
+
+    def _try_template(self, messages: list[dict[str, str]]) -> None:
+        """Refuse a template that does not end, or grows without end, before it runs in this process."""
+        try:
+            template = str(self._tokenizer.get_chat_template())
+        except ValueError:  # several templates, of which none is the default: the tokenizer says so
+            return
+        if template in _TRIED:
+            return
+        why = why_unbounded(template, messages, self._tokenizer.special_tokens_map)
+        if why is not None:
+            raise RunError(
+                f"The chat template of {self._tokenizer.name_or_path or 'the tokenizer'} {why}. Correct it, give "
+                f"another model, or say `template: none` in the task."
+            )
+        _TRIED.add(template)
 
     @cached_property
     def _joins_spaces(self) -> bool:

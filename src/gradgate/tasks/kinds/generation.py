@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.kinds import conversations, sequence
-from gradgate.tasks.kinds.base import PLACE, Examples, Scored, TaskData, make_rows
+from gradgate.tasks.kinds.base import PLACE, CellType, Examples, Scored, TaskData, make_rows
 from gradgate.tasks.metrics.texts import score_texts
 from gradgate.tasks.readers.rows import Table, as_text
-from gradgate.tasks.readers.turns import ASSISTANT, USER, Turn, read_turns
+from gradgate.tasks.readers.turns import ASSISTANT, USER, Turn, check_row_fields, read_turns, tools_of
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import KIND_INFO, GenerationOptions
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 ROLES, CONTENTS, MESSAGES = "roles", "contents", "messages"
+FIELDS = "fields"
+"""The column with the tools of a row and the further fields and weights of its turns, as JSON; absent without any."""
 
 
 class AutoModelForGeneration:
@@ -73,7 +76,7 @@ class Generation:
             notes.append("no test split with responses: only dev is scored")
         return Examples(splits, None, tuple(notes))
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
         return None
 
     def num_outputs(self, data: TaskData) -> int:
@@ -97,7 +100,7 @@ class Generation:
         limit = max_length if max_length is not None else tokenizer.model_max_length
 
         def features(row: dict[str, Any]) -> dict[str, Any]:
-            return encode(turns_of(row), row[MESSAGES], limit, row[PLACE])
+            return encode(conversation_of(row), limit)
 
         return dataset.map(features, remove_columns=dataset.column_names, desc="tokenize")
 
@@ -123,13 +126,23 @@ class Generation:
 
 def turns_of(row: dict[str, Any]) -> list[Turn]:
     """Return the turns of a row, its response last."""
-    return [Turn(role, content) for role, content in zip(row[ROLES], row[CONTENTS], strict=True)]
+    further = json.loads(row[FIELDS])["turns"] if row.get(FIELDS) else [({}, None)] * len(row[ROLES])
+    return [
+        Turn(role, content, fields, weight)
+        for role, content, (fields, weight) in zip(row[ROLES], row[CONTENTS], further, strict=True)
+    ]
 
 
-def prompt_of(row: dict[str, Any]) -> str | list[dict[str, str]]:
+def conversation_of(row: dict[str, Any]) -> conversations.Conversation:
+    """Return the conversation of a row, as it is encoded."""
+    tools = json.loads(row[FIELDS])["tools"] if row.get(FIELDS) else None
+    return conversations.Conversation(turns_of(row), row[MESSAGES], row[PLACE], tools)
+
+
+def prompt_of(row: dict[str, Any]) -> str | list[dict[str, Any]]:
     """Return the prompt or the messages before a row's response."""
     turns = turns_of(row)[:-1]
-    return [{"role": turn.role, "content": turn.content} for turn in turns] if row[MESSAGES] else turns[0].content
+    return [turn.message() for turn in turns] if row[MESSAGES] else turns[0].content
 
 
 def _unanswered(spec: TaskSpec, table: Table) -> bool:
@@ -140,7 +153,8 @@ def _unanswered(spec: TaskSpec, table: Table) -> bool:
 
 
 def _rows(spec: TaskSpec, table: Table) -> Dataset:
-    columns: dict[str, list[Any]] = {name: [] for name in (ROLES, CONTENTS, MESSAGES, PLACE)}
+    columns: dict[str, list[Any]] = {name: [] for name in (ROLES, CONTENTS, MESSAGES, PLACE, FIELDS)}
+    check_row_fields(table)
     prompts = table.column(spec.text_columns[0], "text=")
     as_messages = _holds_messages(prompts)
     texts = [] if as_messages else _prompts(spec, table)
@@ -153,10 +167,22 @@ def _rows(spec: TaskSpec, table: Table) -> Dataset:
         if not as_messages or turns[-1].role != ASSISTANT:
             turns.append(Turn(ASSISTANT, _response(None if responses is None else responses[row], place)))
         _check(turns, place)
-        cells = ([turn.role for turn in turns], [turn.content for turn in turns], as_messages, place)
+        further = _further(turns, tools_of(table, row) if as_messages else None)
+        cells = ([turn.role for turn in turns], [turn.content for turn in turns], as_messages, place, further)
         for column, cell in zip(columns.values(), cells, strict=True):
             column.append(cell)
-    return make_rows(columns, {ROLES: ["string"], CONTENTS: ["string"], MESSAGES: "bool", PLACE: "string"})
+    types: dict[str, CellType] = {ROLES: ["string"], CONTENTS: ["string"], MESSAGES: "bool", PLACE: "string"}
+    if any(columns[FIELDS]):
+        return make_rows(columns, {**types, FIELDS: "string"})
+    del columns[FIELDS]
+    return make_rows(columns, types)
+
+
+def _further(turns: list[Turn], tools: list[Any] | None) -> str:
+    """Return the tools, fields and weights of a conversation as JSON; an empty text without any."""
+    if tools is None and not any(turn.fields or turn.weight is not None for turn in turns):
+        return ""
+    return json.dumps({"tools": tools, "turns": [(dict(turn.fields), turn.weight) for turn in turns]})
 
 
 def _joint(split: str, rows: Dataset, options: GenerationOptions) -> list[str]:
@@ -202,7 +228,7 @@ def _response(cell: Any, place: str) -> str:
 
 def _check(turns: list[Turn], place: str) -> None:
     """Refuse a row with nothing to read, or nothing to learn."""
-    if not turns[-1].content.strip():
+    if not turns[-1].content.strip() and not turns[-1].fields:
         raise DataError(f"{place}: the response is blank; expected text. Add it or remove the row")
     if not any(turn.content.strip() for turn in turns[:-1]):
         raise DataError(f"{place}: nothing stands before the response; expected a prompt. Add it or remove the row")

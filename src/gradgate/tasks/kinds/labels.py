@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError, nearest
+from gradgate.tasks.class_counts import OTHER_LABEL, in_numbers, looks_like_ids
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import TaskData
 from gradgate.tasks.readers.rows import Table, as_text
 from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.spelling import Spelling
+from gradgate.tasks.types import TRAIN
+
+_SHOWN = 5  # spellings in a note
 
 if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
+
+_MOST_DIGITS = 18  # of labels that are in the order of numbers
 
 
 def labels_of(data: TaskData) -> tuple[str, ...]:
@@ -33,14 +41,14 @@ def head_of(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def label_name(spec: TaskSpec, cell: Any, place: str) -> str:
-    """Return the label that a cell means.
+def label_word(cell: Any, place: str) -> str:
+    """Return the text of a label cell.
 
     Raises:
-        DataError: not a text or number, an empty one, or one that ``label_map`` does not have.
+        DataError: not a text or number, an empty one, or one with a control character.
     """
     if not isinstance(cell, (str, bool, int, float)):
-        raise DataError(f"{place}: the label is {type(cell).__name__}, expected text or a number")
+        raise DataError(f"{place}: the label is {_what(cell)}")
     if isinstance(cell, float) and not math.isfinite(cell):
         raise DataError(
             f"{place}: the label is {cell}, which stands for a missing number; expected text or a number. Correct "
@@ -51,23 +59,98 @@ def label_name(spec: TaskSpec, cell: Any, place: str) -> str:
         raise DataError(f"{place}: the label is empty; expected text or a number. Add it or remove the row")
     if not raw.isprintable():
         raise DataError(f"{place}: the label {raw!r:.80} holds a control character; expected a word. Correct the label")
-    names = spec.label_map
-    if names is None:
-        return raw
-    if raw in names:
-        return names[raw]
-    if raw not in names.values():
-        raise DataError(
-            f"{place}: {raw!r} is not in label_map, which has {listed({**names, **_same(names)})}. Correct the "
-            f"label or label_map"
-        )
     return raw
 
 
-def label_names(spec: TaskSpec, table: Table) -> list[str]:
-    """Return the label of each row; raise DataError as ``label_name`` does."""
-    cells = table.column(spec.label_column, "label=")
-    return [label_name(spec, cell, table.place(row)) for row, cell in enumerate(cells)]
+def _what(cell: Any) -> str:
+    """Say what stands for a label that is neither text nor a number, and which kind of task has such labels."""
+    first = cell[0] if isinstance(cell, list) and cell else cell
+    if isinstance(first, dict) and {"start", "begin", "start_offset"} & set(first):
+        return (
+            f"a span of the text ({cell!r:.80}). Spans are read as a tag for each token: give tokens and tags "
+            "(B-PER, I-PER, O) with kind='token-classification'; or as answers, with kind='question-answering'"
+        )
+    if isinstance(cell, list) and not isinstance(first, (list, dict)):
+        return (
+            f"a list ({cell!r:.80}); expected text or a number. For several labels a row give kind='multi-label', for "
+            "a tag of each token kind='token-classification'"
+        )
+    return f"{type(cell).__name__} ({cell!r:.80}); expected text or a number. Name another column with label="
+
+
+@dataclass(frozen=True)
+class LabelNames:
+    """What the words in the label column mean: one name for each label, whichever way it is spelled.
+
+    Attributes:
+        map: the task's ``label_map``; None if labels have the names that the data give them.
+        spelling: of the labels of train, or of the map.
+    """
+
+    map: Mapping[str, str] | None
+    spelling: Spelling
+
+    @classmethod
+    def of(cls, spec: TaskSpec, words: Iterable[str]) -> LabelNames:
+        """Return the names of a task whose train split has these words."""
+        if spec.label_map is None:
+            return cls(None, Spelling.of(words))
+        return cls(spec.label_map, Spelling.of([*spec.label_map, *spec.label_map.values()]))
+
+    def name(self, word: str, place: str) -> str:
+        """Return the label that a word means; raise DataError for one that the map does not have."""
+        if self.map is None:
+            return self.spelling.name(word)
+        found = word if word in self.map or word in self.map.values() else self.spelling.name(word)
+        if found in self.map:
+            return self.map[found]
+        if found in self.map.values():
+            return found
+        known = dict.fromkeys([*self.map, *self.map.values()])
+        if all(raw == name for raw, name in self.map.items()):
+            raise DataError(
+                f"{place}: {word!r} is not one of the labels, which are {listed(known)}.{nearest(word, known)} Correct "
+                "the label, or name another column with label="
+            )
+        raise DataError(
+            f"{place}: {word!r} is not in label_map, which has {listed(known)}. Correct the label or label_map"
+        )
+
+
+def named_labels(
+    spec: TaskSpec, tables: Mapping[str, Table], expected: Iterable[str] = ()
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the label of each row by split, and notes on labels that are spelled in several ways.
+
+    Args:
+        spec: the task.
+        tables: its splits that have labels.
+        expected: labels whose spelling counts, whatever that of the data is.
+
+    Raises:
+        DataError: a cell that is not a label, or one that ``label_map`` does not have.
+    """
+    words = {
+        split: [
+            label_word(cell, table.place(row)) for row, cell in enumerate(table.column(spec.label_column, "label="))
+        ]
+        for split, table in tables.items()
+    }
+    names = LabelNames.of(spec, [*words.get(TRAIN, ()), *expected])
+    named = {
+        split: [names.name(word, tables[split].place(row)) for row, word in enumerate(own)]
+        for split, own in words.items()
+    }
+    return named, spelling_notes(spec, names, (word for own in words.values() for word in own))
+
+
+def spelling_notes(spec: TaskSpec, names: LabelNames, words: Iterable[str]) -> list[str]:
+    """Return a note on labels that have several spellings in the data."""
+    if names.map is not None:
+        return []
+    other = {word: name for word in sorted(set(words)) if (name := names.spelling.name(word)) != word}
+    shown = ", ".join(f"{word!r} is {name!r}" for word, name in list(other.items())[:_SHOWN])
+    return [f"labels spelled in several ways are one label: {shown}"] if other else []
 
 
 def label_order(spec: TaskSpec, in_train: Iterable[str]) -> tuple[str, ...]:
@@ -75,7 +158,7 @@ def label_order(spec: TaskSpec, in_train: Iterable[str]) -> tuple[str, ...]:
     if spec.label_map is not None:
         return tuple(dict.fromkeys(spec.label_map.values()))
     labels = set(in_train)
-    if all(label.removeprefix("-").isdecimal() for label in labels):
+    if all(label.removeprefix("-").isdecimal() and len(label) <= _MOST_DIGITS for label in labels):
         return tuple(sorted(labels, key=lambda label: (int(label), label)))
     return tuple(sorted(labels))
 
@@ -106,6 +189,9 @@ def check_labels(spec: TaskSpec, tables: Mapping[str, Table], named: Mapping[str
         )
     for split, names in named.items():
         for row, name in enumerate(names):
+            if name not in known and looks_like_ids(len(known), len(named.get(TRAIN, ()))):
+                source, numbers = tables[TRAIN].source, in_numbers(spec.label_column, len(known), len(named[TRAIN]))
+                raise DataError(f"{source}: {numbers} {split} has others, which no model could predict. {OTHER_LABEL}")
             if name not in known:
                 raise unknown_label(split, name, tables[split].place(row), known)
 
@@ -119,15 +205,22 @@ class Labelled:
     order: tuple[str, ...]
     notes: list[str]
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Label -> rows of train."""
+        return in_order(self.order, self.named.get(TRAIN, ()))
+
+
+def in_order(order: Iterable[str], names: Iterable[str]) -> dict[str, int]:
+    """Return label -> how often it is named."""
+    counts = Counter(names)
+    return {label: counts[label] for label in order}
+
 
 def listed(labels: Iterable[str]) -> str:
     """Format labels for a message, the first twenty of many."""
     words = [repr(label) for label in labels]
     return ", ".join(words[:20]) + (f" and {len(words) - 20} more" if len(words) > 20 else "")
-
-
-def _same(names: Mapping[str, str]) -> dict[str, str]:
-    return {name: name for name in names.values()}
 
 
 class OneLabel:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gradgate.errors import DataError
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import CellType, Examples, Scored, TaskData, make_rows
-from gradgate.tasks.kinds.labels import check_labels, label_names
+from gradgate.tasks.kinds.labels import check_labels, named_labels
 from gradgate.tasks.metrics.classes import accuracy
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
@@ -44,8 +44,9 @@ class MultipleChoice:
         """
         options = _options(spec)
         tables, notes = sequence.scored_tables(spec, tables)
-        named = {split: label_names(spec, table) for split, table in tables.items()}
         numbers = [str(number) for number in range(len(options.choices))]
+        named, spelled = named_labels(spec, tables, numbers)
+        notes += spelled
         for split, table in tables.items():
             for row, name in enumerate(named[split]):
                 if name not in numbers:
@@ -68,7 +69,7 @@ class MultipleChoice:
             splits[split] = make_rows(columns, types)
         return Examples(splits, None, tuple(notes))
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
         return None
 
     def num_outputs(self, data: TaskData) -> int:

@@ -61,7 +61,7 @@ class QuestionAnswering:
             )
         return Examples(splits, None, tuple(notes))
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
         return None
 
     def num_outputs(self, data: TaskData) -> int:

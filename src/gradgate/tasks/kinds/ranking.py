@@ -14,9 +14,9 @@ from gradgate.tasks.kinds.labels import (
     OneLabel,
     check_labels,
     known_labels,
-    label_names,
     label_order,
     labels_of,
+    named_labels,
 )
 from gradgate.tasks.metrics.ranking import score_ranking
 from gradgate.tasks.readers.rows import Table
@@ -59,8 +59,8 @@ class Ranking(OneLabel):
             splits[split] = make_rows(rows, types)
         return Examples(splits, labels, tuple(notes))
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...]:
-        return _labelled(spec, tables).order
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int]:
+        return _labelled(spec, tables).counts
 
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """Compute every ranking metric of logits ``(rows, grades)``."""
@@ -82,7 +82,8 @@ class Ranking(OneLabel):
 
 def _labelled(spec: TaskSpec, tables: dict[str, Table]) -> Labelled:
     tables, notes = sequence.scored_tables(spec, tables)
-    named = {split: label_names(spec, table) for split, table in tables.items()}
+    named, spelled = named_labels(spec, tables, ["0"])
+    notes += spelled
     for split, table in tables.items():
         for row, name in enumerate(named[split]):
             if not name.isdecimal():

@@ -56,7 +56,7 @@ class Regression:
             splits[split] = make_rows({**columns, "label": scores}, types)
         return Examples(splits, None, tuple(notes))
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
         return None
 
     def num_outputs(self, data: TaskData) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,14 +96,25 @@ def is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
     return not cell.strip()
 
 
-def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None, label_dtype: str) -> Dataset:
-    """Return the tokenizer's features, truncated to ``max_length`` (pairs: the longer text first), and ``labels``."""
+def encode(
+    dataset: Dataset,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int | None,
+    as_labels: str | Callable[[list[Any]], Array],
+) -> Dataset:
+    """Return the tokenizer's features, truncated to ``max_length`` (pairs: the longer text first), and ``labels``.
+
+    ``as_labels`` is the type of the labels, or returns them for some rows.
+    """
     pair = "text_pair" in dataset.column_names
+
+    def labels(cells: list[Any]) -> Array:
+        return np.asarray(cells, dtype=as_labels) if isinstance(as_labels, str) else as_labels(cells)
 
     def tokenize(batch: dict[str, list[Any]]) -> dict[str, Any]:
         texts = (batch["text"], batch["text_pair"]) if pair else (batch["text"],)
         features = tokenizer(*texts, truncation=True, max_length=max_length)
-        return {**features, "labels": np.asarray(batch["label"], dtype=label_dtype)}
+        return {**features, "labels": labels(batch["label"])}
 
     return dataset.map(tokenize, batched=True, remove_columns=dataset.column_names, desc="tokenize")
 

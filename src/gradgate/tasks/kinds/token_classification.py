@@ -10,7 +10,17 @@ import numpy as np
 from gradgate.errors import DataError, NonFiniteError
 from gradgate.tasks.kinds import sequence, tokens
 from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
-from gradgate.tasks.kinds.labels import head_of, known_labels, label_name, label_order, labels_of, unknown_label
+from gradgate.tasks.kinds.labels import (
+    LabelNames,
+    head_of,
+    in_order,
+    known_labels,
+    label_order,
+    label_word,
+    labels_of,
+    spelling_notes,
+    unknown_label,
+)
 from gradgate.tasks.metrics import ENTITIES
 from gradgate.tasks.metrics.tags import OUTSIDE, are_entities, score_tags
 from gradgate.tasks.readers.rows import Table
@@ -47,7 +57,8 @@ class TokenClassification:
                 does not have, or one of dev or test that train does not have.
         """
         tables, notes = sequence.scored_tables(spec, tables)
-        tagged, labels = _tagged(spec, tables)
+        tagged, labels, spelled = _tagged(spec, tables)
+        notes += spelled
         index = {label: number for number, label in enumerate(labels)}
         splits = {}
         for split, sentences in tagged.items():
@@ -56,8 +67,9 @@ class TokenClassification:
             splits[split] = make_rows(columns, {"tokens": ["string"], "label": [labels]})
         return Examples(splits, labels, tuple(notes))
 
-    def labels(self, spec: TaskSpec, tables: dict[str, Table]) -> tuple[str, ...]:
-        return _tagged(spec, sequence.scored_tables(spec, tables)[0])[1]
+    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int]:
+        tagged, labels, _ = _tagged(spec, sequence.scored_tables(spec, tables)[0])
+        return in_order(labels, (tag for _, tags in tagged.get("train", ()) for tag in tags))
 
     def num_outputs(self, data: TaskData) -> int:
         return len(labels_of(data))
@@ -102,9 +114,12 @@ class TokenClassification:
 Sentences = list[tuple[list[str], list[str]]]
 
 
-def _tagged(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Sentences], tuple[str, ...]]:
-    """Return the tokens and tags of each split's rows, and the labels in order."""
-    tagged = {split: _sentences(spec, table) for split, table in tables.items()}
+def _tagged(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Sentences], tuple[str, ...], list[str]]:
+    """Return the tokens and tags of each split's rows, the labels in order, and notes on their spelling."""
+    written = {split: _sentences(spec, table) for split, table in tables.items()}
+    words = {split: {tag for _, tags in found for tag in tags} for split, found in written.items()}
+    names = LabelNames.of(spec, words.get("train", ()))
+    tagged = {split: _named(found, names, tables[split]) for split, found in written.items()}
     in_train = known_labels(
         spec, {split: [tag for _, tags in found for tag in tags] for split, found in tagged.items()}
     )
@@ -115,11 +130,23 @@ def _tagged(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Sentenc
             for item, tag in enumerate(tags):
                 if tag not in known:
                     raise unknown_label(split, tag, tables[split].place(row, item), known)
-    return tagged, labels
+    return tagged, labels, spelling_notes(spec, names, (word for own in words.values() for word in own))
+
+
+def _named(sentences: Sentences, names: LabelNames, table: Table) -> Sentences:
+    """Return sentences with the names of their tags in place of the words that the data have."""
+    known: dict[str, str] = {}
+    named = []
+    for row, (tokens_of_row, tags) in enumerate(sentences):
+        for item, tag in enumerate(tags):
+            if tag not in known:
+                known[tag] = names.name(tag, table.place(row, item))
+        named.append((tokens_of_row, [known[tag] for tag in tags]))
+    return named
 
 
 def _sentences(spec: TaskSpec, table: Table) -> Sentences:
-    """Return the tokens and tags of each row."""
+    """Return the tokens of each row, and its tags as the data spell them."""
     words = table.column(spec.text_columns[0], "text=")
     tags = table.column(spec.label_column, "label=")
     sentences = []
@@ -138,8 +165,7 @@ def _sentences(spec: TaskSpec, table: Table) -> Sentences:
         for item, word in enumerate(cell):
             if not isinstance(word, str) or not word:
                 raise DataError(f"{table.place(row, item)}: the token {word!r:.80} is not text. Correct it")
-        names = [label_name(spec, mark, table.place(row, item)) for item, mark in enumerate(marks)]
-        sentences.append((list(cell), names))
+        sentences.append((list(cell), [label_word(mark, table.place(row, item)) for item, mark in enumerate(marks)]))
     return sentences
 
 

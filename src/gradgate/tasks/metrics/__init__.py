@@ -1,8 +1,8 @@
 """Describe the metrics by name: title, direction, and whether values are shares or correlations.
 
 The functions are in one module per kind of output, because a kind scores all of its metrics in one pass: ``classes``,
-``numbers``, ``tags``, ``answers``, ``ranking`` and ``texts``. This module imports none of them, so that metric names
-can be checked without numpy or scikit-learn.
+``label_sets``, ``numbers``, ``tags``, ``answers``, ``ranking`` and ``texts``. This module imports none of them, so that
+metric names can be checked without numpy or scikit-learn.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _ALL = (
     Metric("macro_f1", "macro-F1"),
     Metric("micro_f1", "micro-F1"),
     Metric("weighted_f1", "weighted F1"),
+    Metric("mean_average_precision", "mean average precision"),
     Metric("f1", "F1"),
     Metric("matthews", "Matthews correlation"),
     Metric("pearson", "Pearson correlation"),
@@ -56,6 +57,7 @@ _ALL = (
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 
 CLASSIFICATION = ("accuracy", "macro_f1", "micro_f1", "weighted_f1", "f1", "matthews")
+MULTI_LABEL = ("micro_f1", "macro_f1", "mean_average_precision")
 REGRESSION = ("pearson", "spearman", "mse")
 ENTITIES = ("entity_f1", "entity_precision", "entity_recall")
 TAGS = ("accuracy", "macro_f1", *ENTITIES)

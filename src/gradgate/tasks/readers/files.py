@@ -1,80 +1,88 @@
-"""Read local data files into tables, with the line of every fault: CSV, TSV, JSON lines, JSON and Parquet."""
+"""Read local data into tables, with the line of every fault: one reader for every command."""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
-import json
 import re
-from collections.abc import Sequence
-from itertools import dropwhile, islice, takewhile
 from pathlib import Path
-from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import MISSING, Table
-from gradgate.tasks.readers.sentences import read_columns, read_conllu
+from gradgate.tasks.readers.arrow import STATE, read_arrow, read_parquet, read_saved
+from gradgate.tasks.readers.decoding import decode
+from gradgate.tasks.readers.delimited import read_delimited
+from gradgate.tasks.readers.fasttext import looks_like_fasttext, read_fasttext
+from gradgate.tasks.readers.json_rows import read_json, split_keys
+from gradgate.tasks.readers.rows import Table, joined, noted
+from gradgate.tasks.readers.sentences import looks_like_columns, read_columns, read_conllu
 from gradgate.tasks.readers.squad import looks_like_squad, read_squad
+from gradgate.tasks.readers.text_folders import class_folders, read_folders
 from gradgate.tasks.types import FileFormat
 
 ENDINGS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".jsonlines": "jsonl",
     ".json": "json",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".tab": "tsv",
     ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
     ".conllu": "conllu",
+    ".conll": "conll",
+    ".iob": "conll",
+    ".iob2": "conll",
+    ".bio": "conll",
+    ".bioes": "conll",
+    ".ft": "fasttext",
 }
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_LONGEST_FIELD = 2**31 - 1
-_NOT_TEXT = {
-    b"\x1f\x8b": "compressed by gzip, and text is expected; unpack it with `gunzip`",
-    b"BZh": "compressed by bzip2, and text is expected; unpack it with `bunzip2`",
-    b"\xfd7zXZ": "compressed by xz, and text is expected; unpack it with `unxz`",
-    b"PK\x03\x04": "a zip archive or a spreadsheet, and text is expected; unpack it, or save the sheet as CSV (UTF-8)",
-    b"PAR1": "a Parquet file, and its name ends otherwise; rename it to end in .parquet",
-}
-_HEAD_LINES = 1000
-_PANDAS_INDEX = "__index_level_"
+_WITH_LOOK = ("csv", "tsv", None)
+_GLOB = re.compile(r"[*?\[]")
 
 
-def read_table(path: Path, fmt: FileFormat) -> Table:
-    """Read every row of a file.
+def read_table(path: Path, fmt: FileFormat, most: int | None = None) -> Table:
+    """Read the rows of a file, of several that a pattern such as ``data/train-*.parquet`` names, or of a folder.
 
-    Cells of csv and tsv files are strings, exactly as written; those of JSON and Parquet keep their types.
-    Lines that are empty are skipped. Text is UTF-8, with or without a byte order mark.
+    Cells of csv and tsv files are strings, exactly as written; those of JSON, Arrow and Parquet keep their types. Class
+    indices of files that ``datasets`` has written become the classes' names. Lines that are empty are skipped. Text is
+    UTF-8, with or without a byte order mark, unless the format or the text says otherwise.
+
+    Args:
+        path: a file, a pattern, a folder of ``save_to_disk``, or a folder with one folder of texts per class.
+        fmt: how it is written.
+        most: rows to read, of files that can be read in part; None for all.
 
     Raises:
-        DataError: a file that is missing, empty, not UTF-8 or malformed; the message names the line.
+        DataError: a file that is missing, empty, in another encoding or malformed; the message names the line.
     """
-    if not path.is_file():
+    files = files_of(path)
+    if not files:
         raise DataError(f"{missing(path)}. Put the file there, or name another one")
-    table = _parquet(path) if _is_parquet(path, fmt) else _parse(path, _decode(path), fmt)
+    tables = [_read_one(file, fmt, most) for file in files]
+    table = tables[0] if len(tables) == 1 else joined(str(path), tables)
     if not len(table):
         raise DataError(f"{path} is empty: it has no rows; expected one row per example")
     return table
 
 
-def peek(path: Path, fmt: FileFormat) -> Table:
-    """Read the first row of a file, or all if its lines are not rows; raise DataError as ``read_table`` does."""
-    if _is_parquet(path, fmt):
-        return _parquet(path)
-    text = _decode(path)
-    kind = _type_of(path, text, fmt)
-    if kind == "squad":
-        return _parse(path, text, fmt)
-    if kind in ("conll", "conllu"):
-        head = [line for line in text.split("\n")[:_HEAD_LINES] if not line.startswith("-DOCSTART-")]
-        sentence = dropwhile(lambda line: not line.strip(), head)
-        return _parse(path, "\n".join(takewhile(lambda line: line.strip(), sentence)), fmt)
-    lines = (line for line in text.split("\n") if line.strip())
-    return _parse(path, "\n".join(islice(lines, 2 if fmt.header else 1)), fmt)
+def files_of(path: Path) -> list[Path]:
+    """Return the file or folder at a path, or the files that match it as a pattern; empty if there is nothing."""
+    if path.is_file() or (path.is_dir() and is_data_folder(path)):
+        return [path]
+    if not _GLOB.search(path.name):
+        return []
+    return sorted(file for file in path.parent.glob(path.name) if file.is_file())
+
+
+def is_data_folder(folder: Path) -> bool:
+    """Return True for a folder that is one split: saved by ``datasets``, or with a folder of texts per class."""
+    return (folder / STATE).is_file() or bool(class_folders(folder))
 
 
 def missing(path: Path) -> str:
     """Return the message for a missing file, and what exists instead."""
+    if path.exists():
+        return f"{path} is {'a folder' if path.is_dir() else 'a pipe or a device'}, and a file is expected"
     if not path.parent.is_dir():
         return f"{path} is missing: there is no folder {path.parent}"
     entries = sorted(path.parent.iterdir())
@@ -84,20 +92,19 @@ def missing(path: Path) -> str:
 
 
 def detect(path: Path, text: str) -> str:
-    """Return the type of a text file, by its ending and its first line that is not blank."""
-    first = next((line for line in text.split("\n") if line.strip()), "")
+    """Return the type of a text file, by its ending and its first lines."""
     by_ending = ENDINGS.get(path.suffix.lower())
     if by_ending == "json" and looks_like_squad(text):
         return "squad"
-    if by_ending == "json" and first.lstrip().startswith("{"):
-        return "jsonl"
+    if by_ending in _WITH_LOOK and looks_like_fasttext(text):
+        return "fasttext"
+    if by_ending in ("tsv", None) and looks_like_columns(text):
+        return "conll"
     if by_ending is not None:
         return by_ending
-    try:
-        if isinstance(json.loads(first), dict):
-            return "jsonl"
-    except (ValueError, RecursionError):
-        pass
+    first = next((line for line in text.split("\n", 50) if line.strip()), "")
+    if first.lstrip().startswith(("{", "[{")) or first.strip() == "[":
+        return "squad" if looks_like_squad(text) else "jsonl" if first.rstrip().endswith("}") else "json"
     return "tsv" if "\t" in first else "csv"
 
 
@@ -106,163 +113,52 @@ def type_by_ending(path: Path) -> str | None:
     return ENDINGS.get(path.suffix.lower())
 
 
-def _is_parquet(path: Path, fmt: FileFormat) -> bool:
-    return fmt.type == "parquet" or (fmt.type == "auto" and ENDINGS.get(path.suffix.lower()) == "parquet")
+def type_of(path: Path, fmt: FileFormat) -> str:
+    """Return the type of a file or folder, by what the task says, its ending and its first lines."""
+    if fmt.type != "auto":
+        return fmt.type
+    if path.is_dir():
+        return "saved" if (path / STATE).is_file() else "folders"
+    by_ending = type_by_ending(path)
+    return by_ending if by_ending in ("parquet", "arrow") else detect(path, decode(path, fmt.encoding)[0])
 
 
-def _type_of(path: Path, text: str, fmt: FileFormat) -> str:
-    return fmt.type if fmt.type != "auto" else detect(path, text)
+def splits_in(path: Path) -> dict[str, str]:
+    """Return our splits -> the entries of a JSON file that has the rows of several; empty for any other file."""
+    if type_by_ending(path) != "json" or not path.is_file():
+        return {}
+    text, _ = decode(path)
+    return {} if looks_like_squad(text) else split_keys(path, text)
 
 
-def _parse(path: Path, text: str, fmt: FileFormat) -> Table:
-    kind = _type_of(path, text, fmt)
+def _read_one(path: Path, fmt: FileFormat, most: int | None) -> Table:
+    kind = fmt.type if fmt.type != "auto" else type_by_ending(path)
+    if path.is_dir():
+        return read_saved(path) if (path / STATE).is_file() else read_folders(path, fmt.encoding, most)
+    if kind == "parquet":
+        return read_parquet(path)
+    if kind == "arrow":
+        return read_arrow(path)
+    text, notes = decode(path, fmt.encoding)
+    try:
+        table = _parse(path, text, fmt, most)
+    except DataError:
+        if most is None:
+            raise
+        table = _parse(path, text, fmt, None)  # some faults have a remedy that needs every row
+    return noted(table, *notes)
+
+
+def _parse(path: Path, text: str, fmt: FileFormat, most: int | None) -> Table:
+    kind = fmt.type if fmt.type != "auto" else detect(path, text)
     if kind == "conllu":
-        return read_conllu(path, text)
+        return read_conllu(path, text, most)
     if kind == "conll":
-        return read_columns(path, text, fmt.columns or ())
+        return read_columns(path, text, fmt.columns, most)
     if kind == "squad":
         return read_squad(path, text)
-    if kind == "jsonl":
-        return _json_lines(path, text)
-    if kind == "json":
-        return _json_array(path, text)
-    return _delimited(path, text, fmt, kind)
-
-
-def _decode(path: Path) -> str:
-    try:
-        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be read: {error.strerror}. Expected a data file; check its path and permissions"
-        ) from error
-    if packed := next((name for start, name in _NOT_TEXT.items() if data.startswith(start)), None):
-        raise DataError(f"{path} is {packed}; expected plain text. Give a csv, tsv, jsonl, json or parquet file")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        guess = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "latin1"
-        raise DataError(
-            f"{path}:{line} is not UTF-8 (byte 0x{data[error.start]:02x}); convert the file, "
-            f"for example with `iconv -f {guess} -t utf-8`"
-        ) from error
-
-
-def _json_lines(path: Path, text: str) -> Table:
-    rows, lines = [], []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(
-                f"{path}:{number} is not JSON: {_reason(error)} in {line!r:.60}; expected one object {{...}} on "
-                f"each line"
-            ) from error
-        if not isinstance(row, dict):
-            raise DataError(f"{path}:{number} is not a JSON object; expected one {{...}} on each line")
-        rows.append(row)
-        lines.append(number)
-    return Table(str(path), _by_column(rows), lines)
-
-
-def _json_array(path: Path, text: str) -> Table:
-    try:
-        rows = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno} is not JSON: {error.msg}; expected an array [{{...}}, ...]") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {_reason(error)}; expected an array [{{...}}, ...]") from error
-    if not isinstance(rows, list):
-        raise DataError(f"{path} is not a JSON array; expected [{{...}}, ...], or one object on each line")
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise DataError(f"{path}, row {number} is not a JSON object but {row!r:.60}; expected {{...}}")
-    return Table(str(path), _by_column(rows))
-
-
-def _reason(error: Exception) -> str:
-    return error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-
-
-def _by_column(rows: list[dict[str, Any]]) -> dict[str, Sequence[Any]]:
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name, MISSING) for row in rows] for name in names}
-
-
-def _parquet(path: Path) -> Table:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        rows = parquet.ParquetFile(path).read()
-        names = [name for name in rows.column_names if not name.startswith(_PANDAS_INDEX)]
-        return Table(str(path), {name: rows.column(name).to_pylist() for name in names})
-    except (OSError, ValueError, KeyError, OverflowError, pyarrow.ArrowException) as error:
-        raise DataError(
-            f"{path} is not a Parquet file that can be read: {error}. Expected one as pandas or pyarrow write it"
-        ) from error
-
-
-def _delimited(path: Path, text: str, fmt: FileFormat, kind: str) -> Table:
-    quoting = kind == "csv" if fmt.quoting is None else fmt.quoting
-    delimiter = "\t" if kind == "tsv" else _delimiter(text) if fmt.header else ","
-    records = _quoted(path, text, delimiter) if quoting else _unquoted(text, delimiter)
-    names = fmt.columns
-    if names is None:
-        if not records:
-            return Table(str(path), {})
-        names = tuple(name.strip() for name in records.pop(0)[1])
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise DataError(f"{path}: the column name {twice[0]!r} occurs twice; give each column its own name")
-    rows, lines = [], []
-    for line, row in records:
-        if len(row) < len(names) or (len(row) > len(names) and not fmt.extra_columns):
-            raise DataError(_wrong_width(path, line, row, names, quoting, delimiter))
-        rows.append(row[: len(names)])
-        lines.append(line)
-    cells: Sequence[Sequence[str]] = list(zip(*rows, strict=True)) or [()] * len(names)
-    return Table(str(path), dict(zip(names, cells, strict=True)), lines)
-
-
-def _delimiter(text: str) -> str:
-    """Return the separator in the header of a csv file: the most frequent of those in use, commas first."""
-    header = re.sub(r'"[^"]*"', "", next((line for line in text.split("\n") if line.strip()), ""))
-    return max(_DELIMITERS, key=header.count)
-
-
-def _unquoted(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
-    lines = (line.removesuffix("\r") for line in text.split("\n"))
-    return [(number, line.split(delimiter)) for number, line in enumerate(lines, 1) if line]
-
-
-def _quoted(path: Path, text: str, delimiter: str) -> list[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    records = []
-    begins = 1
-    before = csv.field_size_limit(_LONGEST_FIELD)  # a global of the csv module: put back below
-    try:
-        for row in reader:
-            if row:
-                records.append((begins, row))
-            begins = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(
-            f"{path}:{begins} is malformed: {error}. "
-            "If quotes have no meaning in this file, say `format: {quoting: false}`"
-        ) from error
-    finally:
-        csv.field_size_limit(before)
-    return records
-
-
-def _wrong_width(path: Path, line: int, row: list[str], names: Sequence[str], quoting: bool, delimiter: str) -> str:
-    hint = ""
-    if not quoting and any(cell.startswith('"') for cell in row):
-        hint = ". Quotes enclose nothing in this file as it is read now; if they should, say `format: {quoting: true}`"
-    elif len(row) == 1:
-        hint = f". The columns are split at {_DELIMITERS[delimiter]}; is the file of another type?"
-    return f"{path}:{line} has {len(row)} columns, expected {len(names)} ({', '.join(names)}){hint}"
+    if kind == "fasttext":
+        return read_fasttext(path, text, most)
+    if kind in ("jsonl", "json"):
+        return read_json(path, text, fmt.part, most)
+    return read_delimited(path, text, fmt, kind, most)

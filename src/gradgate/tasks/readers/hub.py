@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gradgate import hub
 from gradgate.errors import DataError
+from gradgate.tasks.readers.class_names import with_class_names
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.types import HubSource
 
@@ -41,23 +40,12 @@ def read_split(source: HubSource, split: str, language: str) -> Table:
         rows = datasets.load_dataset(source.path, name, split=there, revision=source.revision)
     except Exception as error:  # also those of the HTTP library; a wrong configuration or split is a ValueError
         raise DataError(_explain(source, error, name)) from error
-    columns = {column: rows[column][:] for column in rows.column_names}
-    for column, feature in rows.features.items():
-        if isinstance(feature, datasets.ClassLabel):
-            columns[column] = [_class_name(feature, cell) for cell in columns[column]]
-        elif isinstance(inner := getattr(feature, "feature", None), datasets.ClassLabel):
-            columns[column] = [[_class_name(inner, cell) for cell in cells] for cells in columns[column]]
+    columns = with_class_names({column: rows[column][:] for column in rows.column_names}, rows.features)
     if not len(rows):
         raise DataError(
             f"{source.path} has no rows in its split {there!r}; expected at least one. Name another split or subset"
         )
     return Table(" ".join(part for part in (source.path, name, there) if part), columns)
-
-
-def _class_name(feature: Any, cell: int | None) -> str | None:
-    if cell is None:
-        return None
-    return str(cell) if cell < 0 else str(feature.int2str(cell))
 
 
 def _explain(source: HubSource, error: Exception, configuration: str | None = None) -> str:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import Table, unnamed
 
 _CONLLU_COLUMNS = ("form", "lemma", "upos", "xpos")
 _CONLLU_WIDTH = 10
 _DOCUMENT = "-DOCSTART-"
+_HEAD = 1 << 16  # characters that are looked at
+_MOST_TAGGED = 0.9  # share of the lines that end in a tag
+_TAG = re.compile(r"O|[BIESLU]-\S+")
 
 Lines = list[tuple[int, str]]
 
 
-def read_conllu(path: Path, text: str) -> Table:
+def read_conllu(path: Path, text: str, most: int | None = None) -> Table:
     """Read the columns ``form``, ``lemma``, ``upos`` and ``xpos``, each cell a sentence's list.
 
     Lines of multiword tokens (``3-4``) and of empty nodes (``8.1``) are left out, as tags belong to words.
@@ -25,7 +30,8 @@ def read_conllu(path: Path, text: str) -> Table:
     Raises:
         DataError: a line that is not CoNLL-U.
     """
-    sentences = [lines for lines in _sentences(text) if any(not line.startswith("#") for _, line in lines)]
+    whole = (lines for lines in _sentences(text) if any(not line.startswith("#") for _, line in lines))
+    sentences = list(islice(whole, most))
     columns: dict[str, list[list[str]]] = {name: [] for name in _CONLLU_COLUMNS}
     item_lines = []
     for lines in sentences:
@@ -41,25 +47,67 @@ def read_conllu(path: Path, text: str) -> Table:
     return Table(str(path), columns, [numbers[0] for numbers in item_lines], item_lines)
 
 
-def read_columns(path: Path, text: str, names: Sequence[str]) -> Table:
+def read_columns(path: Path, text: str, names: Sequence[str] | None, most: int | None = None) -> Table:
     """Read one column of lists per name; fields are separated by a tab if the line has one, else by spaces.
 
-    ``-DOCSTART-`` lines are left out.
+    ``-DOCSTART-`` lines are left out, and comment lines: those that begin with ``#`` and have another number of fields.
+
+    Args:
+        path, text: the file.
+        names: of the columns; None takes the first for ``tokens`` and the last for ``tags``.
+        most: sentences to read; None for all.
 
     Raises:
         DataError: a line with fewer or more fields than names, or with an empty one.
     """
-    columns: dict[str, list[list[str]]] = {name: [] for name in names}
-    item_lines = []
+    columns: dict[str, list[list[str]]] = {name: [] for name in names or ()}
+    item_lines: list[list[int]] = []
+    comments = 0
     for lines in _sentences(text):
+        if len(item_lines) == most:
+            break
         kept = [(number, line) for number, line in lines if re.split("[\t ]", line, maxsplit=1)[0] != _DOCUMENT]
-        if not kept:
+        if names is None and (width := _width(line for _, line in kept)):
+            names = usual_columns(width)
+            columns = {name: [] for name in names}
+        told = [(number, line) for number, line in kept if not _is_comment(line, names)]
+        comments += len(kept) - len(told)
+        if not told:
             continue
-        rows = [_fields(path, number, line, names) for number, line in kept]
+        assert names is not None
+        rows = [_fields(path, number, line, names) for number, line in told]
         for cells, column in zip(columns.values(), zip(*rows, strict=True), strict=True):
             cells.append(list(column))
-        item_lines.append([number for number, _ in kept])
-    return Table(str(path), columns, [numbers[0] for numbers in item_lines], item_lines)
+        item_lines.append([number for number, _ in told])
+    notes = (f"{comments} comment lines of {path.name} are skipped",) if comments else ()
+    return Table(str(path), columns, [numbers[0] for numbers in item_lines], item_lines, notes=notes)
+
+
+def usual_columns(width: int) -> tuple[str, ...]:
+    """Return names for the columns of a file of tokens and tags, with numbers for those between."""
+    return ("tokens", *(unnamed(place) for place in range(2, width)), "tags")[:width]
+
+
+def looks_like_columns(text: str) -> bool:
+    """Return True if the first lines are tokens with tags as of named entities, and blank lines end sentences."""
+    head = text[:_HEAD].split("\n")[: 400 if len(text) <= _HEAD else -1]
+    lines = [line for line in head if line.strip() and not line.startswith(("#", _DOCUMENT))]
+    if len(lines) < 2 or "\n\n" not in text.replace("\r", ""):
+        return False
+    fields = [_split(line) for line in lines]
+    width = Counter(map(len, fields)).most_common(1)[0][0]
+    tags = [own[-1] for own in fields if len(own) == width]
+    tagged = sum(_TAG.fullmatch(tag) is not None for tag in tags)
+    return 2 <= width <= 12 and tagged >= _MOST_TAGGED * len(lines) and any(tag != "O" for tag in tags)
+
+
+def _width(lines: Iterable[str]) -> int | None:
+    """Return the number of fields of the first line that is not a comment."""
+    return next((len(_split(line)) for line in lines if not line.startswith("#") or "\t" in line), None)
+
+
+def _is_comment(line: str, names: Sequence[str] | None) -> bool:
+    return line.startswith("#") and (names is None or len(_split(line)) != len(names) or line.startswith("# id "))
 
 
 def _sentences(text: str) -> Iterator[Lines]:
@@ -76,8 +124,13 @@ def _sentences(text: str) -> Iterator[Lines]:
         yield sentence
 
 
+def _split(line: str) -> list[str]:
+    """Return the fields of a line, separated by tabs if it has one, else by spaces."""
+    return line.rstrip("\r").split("\t") if "\t" in line else re.split(" +", line.strip(" \r"))
+
+
 def _fields(path: Path, number: int, line: str, names: Sequence[str]) -> list[str]:
-    fields = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
+    fields = _split(line)
     if len(fields) != len(names):
         raise DataError(
             f"{path}:{number} has {len(fields)} columns, expected {len(names)} ({', '.join(names)}): {line[:60]!r}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradgate.errors import DataError
+from gradgate.places import typed_path
 from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table
@@ -44,7 +45,7 @@ def read_source(where: str, subset: str | None = None, split: str = "train") -> 
     Raises:
         DataError: if there is nothing to read, or it cannot be read.
     """
-    path = Path(where).expanduser()
+    path = typed_path(where)
     if path.is_dir():
         raise DataError(f"{path} is a folder; give one file of it, with one text a line or a column of texts")
     if path.suffix.lower() in ENDINGS:

@@ -1,20 +1,43 @@
-"""Read conversations: ``messages`` as lists of turns, and the columns of prompts and responses."""
+"""Read conversations: lists of turns, with the fields that change what a turn means."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table, renamed
-from gradgate.tasks.spec import TaskSpec
+from gradgate.tasks.readers.rows import MISSING, Table
 
-MESSAGES = "messages"
-ASSISTANT, USER = "assistant", "user"
-_OTHER_NAMES = {"text": (MESSAGES,), "label": ("completion",)}
-"""Common names of the columns of prompt and response, other than the task's; the second is TRL's."""
+ASSISTANT, USER, SYSTEM = "assistant", "user", "system"
+_SHAREGPT = {
+    "human": USER, "user": USER, "gpt": ASSISTANT, "assistant": ASSISTANT, "chatgpt": ASSISTANT, "bing": ASSISTANT,
+    "bard": ASSISTANT, "model": ASSISTANT, "system": SYSTEM, "tool": "tool", "function": "tool", "observation": "tool",
+}  # fmt: skip
+"""Speakers of ShareGPT's form -> roles of chat templates."""
+RENDERED = ("tool_calls", "reasoning_content", "reasoning", "thinking")
+"""Fields of a turn that the chat template must write, or the turn would mean something else."""
+_PASSED_ON = (*RENDERED, "name", "tool_call_id")
+_WEIGHTS = ("weight", "train", "training")
+_REFUSED = {
+    "function_call": "the older form of tool_calls: write it as a list of tool_calls",
+    "function_calls": "write them as a list of tool_calls",
+    "refusal": "write the refusal as the content of the turn",
+    "audio": "gradgate trains on text",
+    "images": "gradgate trains on text",
+    "prefix": "give the beginning of the response as a part of the prompt",
+    "train_detail": "give each part a turn of its own, with weight 0 or 1",
+}
+_REFUSED_OF_ROWS = {
+    "functions": "write them as `tools`",
+    "images": "gradgate trains on text",
+    "image": "gradgate trains on text",
+    "videos": "gradgate trains on text",
+    "audios": "gradgate trains on text",
+    "chat_template_kwargs": "remove the column, and rows that need it",
+    "parallel_tool_calls": "remove the column, if the template does without it",
+}
 
 
 @dataclass(frozen=True)
@@ -24,31 +47,26 @@ class Turn:
     Attributes:
         role: the speaker: ``user``, ``assistant``, ``system`` or another role of the chat template.
         content: the text.
+        fields: further fields for the chat template, such as ``tool_calls``.
+        weight: whether the loss counts the turn, 1 or 0; None if its row does not say so of any turn.
     """
 
     role: str
     content: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    weight: int | None = None
 
-
-def with_usual_names(spec: TaskSpec, table: Table) -> Table:
-    """Rename ``messages`` in a generation task's table to the prompt's column, and ``completion`` to the response's.
-
-    A column that the task names itself stays.
-    """
-    if spec.kind != "generation":
-        return table
-    wanted = {"text": spec.text_columns[0], "label": spec.label_column}
-    names = {
-        other: wanted[part]
-        for part, others in _OTHER_NAMES.items()
-        for other in others
-        if wanted[part] not in table.columns and other in table.columns
-    }
-    return renamed(table, names)
+    def message(self, without: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the turn as chat templates read it, without some of its fields."""
+        kept = {name: value for name, value in self.fields.items() if name not in without}
+        return {"role": self.role, "content": self.content, **kept}
 
 
 def read_turns(cell: Any, place: str) -> list[Turn]:
     """Read the turns of a cell of ``messages``: a list of objects with ``role`` and ``content``, or its JSON text.
+
+    ShareGPT's ``from`` and ``value`` stand for these. Parts of a content that are text are joined. If a turn has a
+    weight, those of the assistant without one weigh 1, as OpenAI's fine-tuning reads them.
 
     Raises:
         DataError: anything else, with the place of the row and the number of the turn.
@@ -60,19 +78,125 @@ def read_turns(cell: Any, place: str) -> list[Turn]:
             raise DataError(f"{place}: messages are not JSON ({error}): {cell!r:.80}. {_EXPECTED}") from None
     if not isinstance(cell, list | tuple) or not cell:
         raise DataError(f"{place}: messages are {cell!r:.80}. {_EXPECTED}")
-    return [_turn(item, f"{place}, message {number}") for number, item in enumerate(cell, 1)]
+    turns = [_turn(item, f"{place}, message {number}") for number, item in enumerate(cell, 1)]
+    if any(turn.weight is not None for turn in turns):
+        turns = [Turn(turn.role, turn.content, turn.fields, _weighted(turn)) for turn in turns]
+        if not any(turn.weight and turn.role == ASSISTANT for turn in turns):
+            raise DataError(f"{place}: every turn of the assistant has weight 0, so nothing is learned; remove the row")
+    return turns
+
+
+def _weighted(turn: Turn) -> int:
+    return int(turn.role == ASSISTANT) if turn.weight is None else turn.weight
+
+
+def check_row_fields(table: Table) -> None:
+    """Refuse columns of conversations that change what a row means and have no effect here.
+
+    Raises:
+        DataError: such a column with a cell that is not empty, with the place of the first.
+    """
+    for name, remedy in _REFUSED_OF_ROWS.items():
+        for row, cell in enumerate(table.columns.get(name, ())):
+            if _is_set(cell):
+                raise DataError(f"{table.place(row)} has {name!r}, which is not read: {remedy}")
+    for name in _WEIGHTS:
+        for row, cell in enumerate(table.columns.get(name, ())):
+            if _is_set(cell) and not _is_one(cell):
+                raise DataError(
+                    f"{table.place(row)} has {name} {cell!r:.20}, and rows of generation count alike. Remove the rows "
+                    f"that should not count and the column, or give weight 0 or 1 to single turns"
+                )
+
+
+def tools_of(table: Table, row: int) -> list[Any] | None:
+    """Return the descriptions of tools of a row, for the chat template; None without any.
+
+    Raises:
+        DataError: anything else than a list of objects, or its JSON text.
+    """
+    cell = table.columns["tools"][row] if "tools" in table.columns else None
+    if not _is_set(cell):
+        return None
+    place = table.place(row)
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{place}: 'tools' are not JSON ({error}): {cell!r:.80}. {_EXPECTED_TOOLS}") from None
+    if not isinstance(cell, list) or not all(isinstance(tool, Mapping) for tool in cell):
+        raise DataError(f"{place}: 'tools' are {cell!r:.80}. {_EXPECTED_TOOLS}")
+    return [_plain(tool) for tool in cell] or None
+
+
+def _is_set(cell: Any) -> bool:
+    return cell is not None and cell is not MISSING and cell not in ("", [], {}, "[]")
+
+
+def _is_one(cell: Any) -> bool:
+    return cell in (1, 1.0, True, "1", "1.0", "true", "True")
 
 
 def _turn(item: Any, place: str) -> Turn:
+    if isinstance(item, Mapping) and "role" not in item and {"from", "value"} <= set(item):
+        speaker = item["from"]
+        if not isinstance(speaker, str) or speaker.lower() not in _SHAREGPT:
+            raise DataError(
+                f"{place} is from {speaker!r:.40}; expected one of {', '.join(_SHAREGPT)}. Correct the row or remove it"
+            )
+        rest = {name: value for name, value in item.items() if name not in ("from", "value")}
+        item = {"role": _SHAREGPT[speaker.lower()], "content": item["value"], **rest}
     role, content = (item.get("role"), item.get("content")) if isinstance(item, Mapping) else (None, None)
     if not isinstance(role, str) or not role.strip():
         raise DataError(f"{place} has no role: {item!r:.80}. {_EXPECTED}")
+    for name, remedy in _REFUSED.items():
+        if _is_set(item.get(name)):
+            raise DataError(f"{place} has {name!r}, which is not read: {remedy}")
+    fields = {name: _plain(item[name]) for name in _PASSED_ON if _is_set(item.get(name))}
+    if content is None and "tool_calls" in fields:
+        content = ""
+    if isinstance(content, list):
+        content = _joined(content, place)
     if not isinstance(content, str):
         raise DataError(f"{place}: the content of {role!r} is not text but {content!r:.80}. {_EXPECTED}")
-    return Turn(role, content)
+    return Turn(role, content, fields, _weight(item, place))
+
+
+def _joined(parts: list[Any], place: str) -> str:
+    """Return the text of a content in parts; raise DataError for a part that is not text."""
+    texts = []
+    for part in parts:
+        kind = part.get("type", "text") if isinstance(part, Mapping) else type(part).__name__
+        text = part if isinstance(part, str) else part.get("text") if isinstance(part, Mapping) else None
+        if kind not in ("text", "input_text", "output_text", "str") or not isinstance(text, str):
+            raise DataError(
+                f"{place} has a part of type {kind!r}, and gradgate trains on text. Remove the part, or the row if it "
+                "means nothing without"
+            )
+        texts.append(text)
+    return "".join(texts)
+
+
+def _weight(item: Mapping[str, Any], place: str) -> int | None:
+    for name in _WEIGHTS:
+        value = item.get(name)
+        if value is None:
+            continue
+        if value in (0, 1) or value in ("0", "1"):
+            return int(value)
+        raise DataError(f"{place} has {name} {value!r:.20}; expected 0 or 1. Correct it")
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without the empty fields that Arrow gives to objects in lists."""
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items() if part is not None and part is not MISSING}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 _EXPECTED = (
     'Expected a list such as [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]; correct '
     "the row or remove it"
 )
+_EXPECTED_TOOLS = 'Expected a list such as [{"type": "function", "function": {"name": "..."}}]; correct the row'

@@ -10,10 +10,10 @@ from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.tasks import TaskData, TaskSpec, find_task, task_names
 from gradgate.tasks.data import load_tests, tests_of
 from gradgate.tasks.detect import holds_responses
+from gradgate.tasks.layout import laid_out
 from gradgate.tasks.readers.files import ENDINGS, missing
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.readers.texts import Asked, read_source, texts_of
-from gradgate.tasks.readers.turns import with_usual_names
 from gradgate.tasks.spec import build_spec, plain_name
 
 KIND = "generation"
@@ -128,4 +128,4 @@ def _as_task(setting: ForgettingSetting, table: Table) -> tuple[TaskSpec, None, 
     """Return a file of prompts and responses as a test split."""
     described = {"name": plain_name(setting.path.stem), "kind": KIND, "metric": setting.metric or "loss"}
     spec = build_spec(described, f"{setting.asked}")
-    return spec, None, {_SPLIT: with_usual_names(spec, table)}
+    return spec, None, {_SPLIT: laid_out(spec, table)}

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from gradgate.distributed import launch
-from gradgate.errors import UsageError
+from gradgate.errors import RunError, UsageError
+from gradgate.specs import shown
 
 Prompt = Sequence[int]
 _USUAL = 128
+_TOKENS = ("eos_token_id", "bos_token_id", "pad_token_id", "decoder_start_token_id")
 _ROUTERS = "output_router_logits"
 
 
@@ -43,7 +45,7 @@ class Greedy:
         generated: dict[int, str] = {}
         with _generating(model):
             for batch in launch.share(batches):
-                ids = self._continued(model, tokenizer, [cut[number] for number in batch])
+                ids = self.tokens(model, tokenizer, [cut[number] for number in batch])
                 generated.update(zip(batch, tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True))
         together = {number: text for part in launch.gather(generated) for number, text in part.items()}
         return [together[number].strip() for number in range(len(cut))]
@@ -55,7 +57,7 @@ class Greedy:
             return list(prompts)
         return [prompt[-(positions - self.max_new_tokens) :] for prompt in prompts]
 
-    def _continued(self, model: Any, tokenizer: Any, prompts: list[Prompt]) -> list[list[int]]:
+    def tokens(self, model: Any, tokenizer: Any, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Return the token ids that follow each prompt, up to the first end token."""
         device = next(model.parameters()).device
         ids, mask = _padded_left(prompts, tokenizer.pad_token_id, device)
@@ -69,10 +71,57 @@ class Greedy:
                 max_new_tokens=self.max_new_tokens,
                 pad_token_id=tokenizer.pad_token_id,
                 eos_token_id=ends or None,
+                tokenizer=tokenizer,  # finds the stop_strings of the model's settings
                 synced_gpus=launch.count() > 1,
             )
         new = sequences if model.config.is_encoder_decoder else sequences[:, ids.shape[1] :]
         return [list(_until_end(row, ends, model.config.is_encoder_decoder)) for row in new.tolist()]
+
+
+def check_settings(model: Any, tokenizer: Any, name: str) -> None:
+    """Refuse a model's ``generation_config.json`` if it could not generate with it, or not be saved.
+
+    One token is generated, as most settings are read only then.
+
+    Args:
+        model: of transformers.
+        tokenizer: of the model.
+        name: of the model, for messages.
+
+    Raises:
+        RunError: naming the setting, or what transformers says of it.
+    """
+    settings = model.generation_config
+    wrong = {entry: getattr(settings, entry, None) for entry in _TOKENS}
+    wrong = {entry: value for entry, value in wrong.items() if not _is_token(value)}
+    strings = settings.stop_strings
+    if not (strings is None or _is_text(strings) or (isinstance(strings, list) and all(map(_is_text, strings)))):
+        wrong["stop_strings"] = strings
+    if wrong:
+        listed = ", ".join(f"{entry}={shown(repr(value))}" for entry, value in wrong.items())
+        raise RunError(
+            f"The generation_config.json of {name!r} has {listed}. Expected ids of tokens, from 0 on, and texts for "
+            f"stop_strings. Correct it."
+        )
+    prompt = tokenizer("a")["input_ids"] or [0]
+    try:
+        settings.validate(strict=True)
+        with _generating(model):
+            Greedy(batch_size=2, max_new_tokens=1, precision="fp32").tokens(model, tokenizer, [prompt, prompt])
+    except Exception as error:  # of transformers, for each setting another
+        raise RunError(
+            f"{name!r} cannot generate text with its generation_config.json: {' '.join(str(error).split())[:300]} "
+            f"Correct the setting, or remove the file."
+        ) from error
+
+
+def _is_token(value: Any) -> bool:
+    ids = value if isinstance(value, list) else [0 if value is None else value]
+    return all(isinstance(each, int) and not isinstance(each, bool) and 0 <= each < 2**31 for each in ids)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 @contextmanager
@@ -118,7 +167,7 @@ def new_tokens(wished: int | None, settings: Any) -> int:
     return wished
 
 
-def _padded_left(prompts: list[Prompt], padding: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def _padded_left(prompts: Sequence[Prompt], padding: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return token ids and mask, both of shape ``(prompts, tokens)``."""
     width = max(map(len, prompts))
     ids = torch.tensor([[padding] * (width - len(prompt)) + list(prompt) for prompt in prompts])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -24,7 +24,7 @@ from gradgate.tasks.kinds.sequence import check_padding
 from gradgate.tasks.metrics import GENERATED
 from gradgate.tasks.metrics.texts import PACKAGES, check_libraries
 from gradgate.tasks.types import IGNORED, GenerationOptions
-from gradgate.training.generation.decoding import Greedy, new_tokens
+from gradgate.training.generation.decoding import Greedy, check_settings, new_tokens
 from gradgate.training.generation.trainer import EncoderDecoderTrainer, GenerationTrainer
 from gradgate.training.pretrained import load_pretrained
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, Scorer, Split
@@ -175,6 +175,14 @@ class PreparedGeneration(PreparedSingleTask):
                 "pip install 'gradgate[llm]' (TRL needs Python 3.11 or later)"
             )
         return task
+
+    def load_model(
+        self, config: RunConfig, tokenizer: Any, note: Callable[[str], None] = lambda text: None
+    ) -> tuple[Any, frozenset[str]]:
+        """Load the model; raise RunError too for one whose settings of generation cannot be used."""
+        model, fresh = super().load_model(config, tokenizer, note)
+        check_settings(model, tokenizer, config.model)
+        return model, fresh
 
     def encode_splits(self, rows: dict[str, Dataset], config: RunConfig, tokenizer: Any) -> EncodedGeneration:
         """Encode splits for the model.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from transformers import AutoConfig
 
 from gradgate.errors import RunError
+from gradgate.replacing import replaced
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData
-from gradgate.training.pretrained import load_pretrained, load_with_fresh, set_dropout
+from gradgate.training.pretrained import load_for_task, load_pretrained, set_dropout
 
 ENCODER = "encoder"
 
@@ -65,9 +66,12 @@ class MultitaskModel(nn.Module):
 
 
 def load_multitask(
-    config: RunConfig, tasks: Mapping[str, tuple[Kind, TaskData]], tokenizer: Any
+    config: RunConfig,
+    tasks: Mapping[str, tuple[Kind, TaskData]],
+    tokenizer: Any,
+    note: Callable[[str], None] = lambda text: None,
 ) -> tuple[MultitaskModel, frozenset[str]]:
-    """Load the pretrained encoder with fresh heads; return it and the names of the parameters its weights lacked.
+    """Load the pretrained encoder with a head per task; return it and the names of its fresh parameters.
 
     The encoder is the largest of those that the heads come with: some kinds of head omit the pooler, others need it.
 
@@ -79,7 +83,7 @@ def load_multitask(
     fresh: set[str] = set()
     of_encoder: set[str] = set()
     for task, (kind, data) in tasks.items():
-        model, missing = load_with_fresh(config, kind, data, tokenizer)
+        model, missing = load_for_task(config, kind, data, tokenizer, _named(note, task))
         prefix = model.base_model_prefix
         base = model._modules.pop(prefix, None)
         if base is None:
@@ -110,7 +114,13 @@ def save_heads(model: MultitaskModel, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for task in model.tasks:
         tensors = {name: tensor.contiguous() for name, tensor in model.head(task).state_dict().items()}
-        save_file(tensors, folder / f"{task}.safetensors", metadata={"format": "pt"})
+        with replaced(folder / f"{task}.safetensors") as part:
+            save_file(tensors, part, metadata={"format": "pt"})
+
+
+def _named(note: Callable[[str], None], task: str) -> Callable[[str], None]:
+    """Return a function that notes what concerns one task."""
+    return lambda text: note(f"{task}: {text}")
 
 
 def _key(task: str) -> str:

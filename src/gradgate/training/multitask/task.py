@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -14,7 +15,7 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import write_predictions
 from gradgate.runs.records import SplitScores, TaskRecord
 from gradgate.settings.run import RunConfig
-from gradgate.tasks import load_task
+from gradgate.tasks.data import load_to_train
 from gradgate.tasks.multitask import KIND, MultitaskSpec
 from gradgate.training.multitask.model import load_multitask, save_encoder, save_heads
 from gradgate.training.multitask.trainer import MEAN, MultitaskTrainer, TaskBatches
@@ -106,7 +107,7 @@ class PreparedMultitask:
 
     def __init__(self, spec: MultitaskSpec) -> None:
         self.name, self.mix = spec.name, spec.mix
-        self.tasks = {task.name: PreparedSingleTask(load_task(task)) for task in spec.tasks}
+        self.tasks = {task.name: PreparedSingleTask(load_to_train(task)) for task in spec.tasks}
         self.notes = tuple(f"{name}: {note}" for name, task in self.tasks.items() for note in task.notes)
 
     @classmethod
@@ -119,6 +120,11 @@ class PreparedMultitask:
         """
         if launch.count() > 1:
             raise UsageError(several_in_one_process(config))
+        if config.class_weights is not None:
+            raise UsageError(
+                f"class_weights={config.class_weights!r} weights the classes of one task, and {config.task} is "
+                f"several. Leave it out."
+            )
         return cls(find_multitask_of(config))
 
     def record(self) -> TaskRecord:
@@ -156,10 +162,15 @@ class PreparedMultitask:
             )
         return EncodedMultitask(encoded_tasks, TaskBatches(sizes, config.batch_size, self.mix, config.seed))
 
-    def load_model(self, config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset[str]]:
-        """Load the encoder with fresh heads; return it and the names of the parameters its weights lacked."""
+    def load_model(
+        self, config: RunConfig, tokenizer: Any, note: Callable[[str], None] = lambda text: None
+    ) -> tuple[Any, frozenset[str]]:
+        """Load the encoder with a head per task; return it and the names of its fresh parameters.
+
+        ``note`` receives a sentence on each head that the checkpoint brings.
+        """
         tasks = {name: (task.kind, task.data) for name, task in self.tasks.items()}
-        return load_multitask(config, tasks, tokenizer)
+        return load_multitask(config, tasks, tokenizer, note)
 
     def save_model(self, model: Any, config: RunConfig, folder: RunFolder, whole: dict[str, Any] | None) -> None:
         """Write the encoder as a pretrained model, and the heads next to it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gradgate.files import parse_json, read_bytes
 from gradgate.report.study_summary import StudySummary
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV, comparable
@@ -83,7 +83,7 @@ def searched_runs(results: StudyResults, metric: str) -> list[SearchScore]:
     found = []
     for path in sorted(results.folder.glob("search/*/*/seed-*/scores.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged has no score
-            config = json.loads(RunFolder(path.parent).run_file.read_bytes())["config"]
+            config = parse_json(read_bytes(RunFolder(path.parent).run_file), finite=False)["config"]
             arm = arm_of_texts(config["method"], config.get("adapter"))
             run = SearchScore(arm.name, config, _dev_score(path, metric))
             if comparable(run.score) and float(config["lr"]) > 0:
@@ -104,7 +104,7 @@ def _rate_scores(label: str, place: int, scores: _ByRate) -> RateScores:
 
 
 def _dev_score(path: Path, metric: str) -> float:
-    return float(json.loads(path.read_bytes())["dev"][metric])
+    return float(parse_json(read_bytes(path), finite=False)["dev"][metric])
 
 
 def _of_arms(study: StudySummary) -> list[RateScores]:

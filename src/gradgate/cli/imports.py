@@ -1,0 +1,56 @@
+"""The command that imports results of other programs as a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
+from gradgate.cli.render import errors, print_json, print_line
+from gradgate.settings.imports import ImportSettings
+
+
+@takes_settings(of=ImportSettings)
+def import_(
+    settings: ImportSettings,
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE|FOLDER...",
+            help="Tables (CSV, TSV, JSON Lines, Parquet) with a row per score, or a column per metric or seed; PEFT's "
+            "method_comparison, trainer_state.json, lm-evaluation-harness; exports of Weights & Biases, Trackio and "
+            "gradgate; or folders of these.",
+        ),
+    ],
+    out_folder: Out,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Import results of other programs as a study.
+
+    Columns are found by their names where there is one sensible reading; flags name the others. Two scores of one run
+    are refused. Nothing can be trained in such a study.
+    """
+    from gradgate.study.importing.sources import read_files
+    from gradgate.study.importing.studies import import_tables
+
+    tables, files = read_files(results)
+    found = import_tables(tables, files, settings, out_folder)
+    if as_json:
+        print_json(found.record())
+        return
+    if quiet:
+        return
+    print_line(f"Read {found.rows_read:,} rows of {len(files)} files, kept {found.rows_kept:,}.")
+    for reason, rows in found.left_out.items():
+        print_line(f"Left out: {rows:,} rows: {reason}")
+    counted = ((found.arms, "arms"), (found.tasks, "tasks"), (found.models, "models"), (found.seeds, "seeds"))
+    print_line(f"{', '.join(f'{len(names)} {what}' for names, what in counted)}; reference: {found.arms[0]}")
+    for note in found.notes:
+        errors.print(note, soft_wrap=True)
+    for warning in found.warnings:
+        errors.print(f"Doubt ({warning.kind}): {warning.text}", soft_wrap=True)
+    print_line(f"Report: gradgate report {out_folder}")

@@ -1,0 +1,46 @@
+"""Define the settings of an import: which columns of somebody's results say what."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import BeforeValidator, Field
+
+from gradgate.settings.base import CheckedSettings
+from gradgate.settings.values import several
+
+Columns = Annotated[tuple[str, ...], BeforeValidator(lambda given: tuple(str(each) for each in several(given)))]
+
+
+class ImportSettings(CheckedSettings):
+    """The columns of a table of results. Those that are not named are found where there is one sensible reading."""
+
+    section: ClassVar[str] = "data"
+
+    arm: Columns = Field((), description="Column with what is compared; repeat to join several to one name.")
+    score: Columns = Field(
+        (), description="Column with the scores; repeat for a table with a column per metric or seed."
+    )
+    seed: Columns = Field((), description="Column with the seed of a run, a number or a name; repeat to join several.")
+    task: Columns = Field((), description="Column with the task or data set; repeat to join several to one name.")
+    model: Columns = Field((), description="Column with the pretrained model; repeat to join several to one name.")
+    split: str | None = Field(
+        None, description="Column with the split that a score is of, or its name, dev or test, if all are of one."
+    )
+    step: str | None = Field(None, description="Column with the optimizer step or epoch of a score.")
+    metric: str | None = Field(
+        None, description="Column with the metric of a score, or the name of the metric to compare on."
+    )
+    rows: str | None = Field(
+        None, description="Column with a number of rows, such as the size of the training set: each is a condition."
+    )
+    cost: Columns = Field((), description="Column with a cost, such as seconds or bytes; repeatable.")
+    lower_is_better: bool = Field(False, description="Lower scores are better, whatever the metric's name says.")
+    reference: str | None = Field(
+        None, description="The arm that the others are compared to; by default full, or the first."
+    )
+    pair: str | None = Field(
+        None,
+        description="Column that makes two scores a pair, such as the split that was drawn; default the seed. 'none' "
+        "for scores that nothing pairs.",
+    )

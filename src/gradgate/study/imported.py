@@ -1,0 +1,155 @@
+"""Read and write the scores of an imported study: ``scores.csv`` and ``runs.csv`` beside ``study.json``.
+
+Nothing was trained in such a study, and nothing can be: it has scores, and what their source says of costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from gradgate.csv_rows import CsvRows
+from gradgate.errors import UsageError
+from gradgate.runs.history import DevRecord
+from gradgate.runs.records import DEV, Cost, Scores
+from gradgate.settings.arm import Arm
+
+SCORES_FILE = "scores.csv"
+RUNS_FILE = "runs.csv"
+IMPORT_FILE = "import.json"
+_MADE_BY = "gradgate study import"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportRecord:
+    """The entry ``imported`` of ``study.json``.
+
+    Attributes:
+        pair: the column that makes two scores a pair, ``seed`` by default, or ``none``.
+        pairs: the seeds of this study by what their source calls them, if these are not numbers.
+    """
+
+    pair: str = "seed"
+    pairs: dict[str, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedScore:
+    """One score: a row of ``scores.csv``.
+
+    Attributes:
+        step: when the run had the score; None for one of its end.
+    """
+
+    arm: str
+    seed: int
+    split: str
+    metric: str
+    score: float
+    step: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedRun:
+    """What a source says of one run beside its scores: a row of ``runs.csv``. None is what it does not say."""
+
+    arm: str
+    seed: int
+    steps: float | None = None
+    seconds_total: float | None = None
+    peak_memory_bytes: float | None = None
+    parameters: float | None = None
+    parameters_trained: float | None = None
+    bytes_stored: float | None = None
+
+
+COSTS = tuple(each.name for each in fields(ImportedRun) if each.name not in ("arm", "seed"))
+_SCORES = CsvRows(ImportedScore, _MADE_BY, may_lack=("step",))
+_RUNS = CsvRows(ImportedRun, _MADE_BY)
+
+
+def write_imported(folder: Path, scores: Iterable[ImportedScore], runs: Iterable[ImportedRun]) -> None:
+    """Write both files; RunError if they cannot be written."""
+    _RUNS.write(folder / RUNS_FILE, runs)
+    _SCORES.write(folder / SCORES_FILE, scores)
+
+
+def is_imported(folder: Path) -> bool:
+    """Return True for the folder of a study, or of a part of one, that was imported."""
+    return (folder / SCORES_FILE).is_file()
+
+
+def refuse_training(folder: Path) -> None:
+    """Raise UsageError for an imported study, in which nothing can be trained."""
+    if is_imported(folder) or (folder / IMPORT_FILE).is_file():
+        raise UsageError(
+            f"{folder} holds imported results, and nothing can be trained in it. Give another out= for a study of your "
+            f"own; 'gradgate report {folder}' judges these."
+        )
+
+
+@dataclass(frozen=True)
+class ImportedResult:
+    """The results of one run of an imported study."""
+
+    arm: Arm
+    seed: int
+    scores: Scores | None
+    history: tuple[DevRecord, ...]
+
+
+def read_imported(folder: Path, arms: Mapping[str, Arm], metric: str) -> list[ImportedResult]:
+    """Read the runs of an imported study, arm by arm, in the order of their seeds.
+
+    Args:
+        folder: of the study.
+        arms: name to arm.
+        metric: the study's.
+
+    Raises:
+        DataError: for a damaged file; the line is named.
+    """
+    found: dict[tuple[str, int], dict[str, list[ImportedScore]]] = {}
+    for row in _SCORES.read(folder / SCORES_FILE):
+        found.setdefault((row.arm, row.seed), {}).setdefault(row.split, []).append(row)
+    runs = {(run.arm, run.seed): run for run in _RUNS.read(folder / RUNS_FILE)}
+    order = {name: place for place, name in enumerate(arms)}
+    return [
+        ImportedResult(
+            arms[arm], seed, _scores(splits, metric, _cost(runs.get((arm, seed)))), _history(splits.get(DEV, []))
+        )
+        for (arm, seed), splits in sorted(found.items(), key=lambda item: (order.get(item[0][0], 0), item[0][1]))
+        if arm in arms
+    ]
+
+
+def _scores(splits: Mapping[str, list[ImportedScore]], metric: str, cost: Cost) -> Scores:
+    steps = [row.step for rows in splits.values() for row in rows if row.step is not None]
+    cost = cost if cost.steps is not None else replace(cost, steps=max(steps, default=None))
+    last = {split: _last(rows) for split, rows in splits.items()}
+    dev = last.pop(DEV, {})
+    return Scores(metric=metric, best_step=None, dev=dev, tests=last, cost=cost)
+
+
+def _last(rows: Iterable[ImportedScore]) -> dict[str, float]:
+    """Return each metric at the last step that has it; a score without a step is of the end."""
+    ordered = sorted(rows, key=lambda row: float("inf") if row.step is None else row.step)
+    return {row.metric: row.score for row in ordered}
+
+
+def _history(rows: Iterable[ImportedScore]) -> tuple[DevRecord, ...]:
+    steps: dict[int, dict[str, float]] = {}
+    for row in rows:
+        if row.step is not None:
+            steps.setdefault(row.step, {})[row.metric] = row.score
+    return tuple(DevRecord(step, steps[step]) for step in sorted(steps))
+
+
+def _cost(run: ImportedRun | None) -> Cost:
+    known = {name: None if run is None else getattr(run, name) for name in COSTS}
+    whole: dict[str, Any] = {name: None if value is None else round(value) for name, value in known.items()}
+    return Cost(
+        **{**whole, "seconds_total": known["seconds_total"]}, seconds_per_step=None, trainable_share=None, device=""
+    )

@@ -1,0 +1,247 @@
+"""Find what makes a comparison unfair or says more than its data, in imported scores and in own studies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from gradgate.runs.records import DEV, TRAIN
+from gradgate.study.importing.raw import number_of
+from gradgate.study.importing.scores import Score
+
+IDENTICAL, ONE_SIDED, UNEQUAL, EDGE = "identical_arms", "one_sided_search", "unequal_search", "rate_at_edge"
+ONE_SEED, UNEQUAL_SEEDS, TEST_SELECTED = "one_seed", "unequal_seeds", "test_selected"
+NEVER_REACHED, SMALL_DEV = "rate_never_reached", "small_dev"
+_LEAST_IDENTICAL = 2  # scores that two arms have in common before their equality says something
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class FairnessWarning:
+    """One doubt about a comparison.
+
+    Attributes:
+        kind: one of the kinds of this module.
+        arms: that it is about.
+        text: a sentence for people.
+    """
+
+    kind: str
+    arms: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The scores of one task, model and training size, by arm."""
+
+    name: str
+    arms: Mapping[str, Sequence[Score]]
+    metric: str
+    higher: bool
+
+
+def fairness(conditions: Iterable[Condition], reference: str) -> list[FairnessWarning]:
+    """Return the doubts about some conditions; those of several conditions are joined, kind by kind.
+
+    Args:
+        conditions: of the study.
+        reference: the arm that the others are compared to.
+    """
+    found: dict[str, list[tuple[str, FairnessWarning]]] = defaultdict(list)
+    for condition in conditions:
+        for warning in _of_condition(condition, reference):
+            found[warning.kind].append((condition.name, warning))
+    return [_joined(kind, warnings) for kind, warnings in found.items()]
+
+
+def _joined(kind: str, warnings: Sequence[tuple[str, FairnessWarning]]) -> FairnessWarning:
+    """Return the warnings of one kind as one: each sentence once, with the conditions that it is about."""
+    places: dict[str, list[str]] = {}
+    for name, warning in warnings:
+        places.setdefault(warning.text, []).append(name)
+    texts = [f"{listed(names, '; ')}: {text}" if any(names) else text for text, names in places.items()]
+    more = f" The same of {len(texts) - _SHOWN} more conditions or groups." if len(texts) > _SHOWN else ""
+    arms = tuple(dict.fromkeys(arm for _, warning in warnings for arm in warning.arms))
+    return FairnessWarning(kind, arms, " ".join(texts[:_SHOWN]) + more)
+
+
+def _of_condition(condition: Condition, reference: str) -> Iterable[FairnessWarning]:
+    yield from _identical(condition)
+    yield from _seeds(condition, reference)
+    yield from _searches(condition, reference)
+    yield from _unreached(condition)
+    yield from _selected_on_test(condition)
+    yield from _small_dev(condition)
+
+
+def _identical(condition: Condition) -> Iterable[FairnessWarning]:
+    """Yield groups of arms with the very same scores, every one."""
+    groups: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    for arm, scores in condition.arms.items():
+        marks = sorted(
+            (score.cell.seed, score.cell.split, score.cell.metric, score.cell.step or 0, score.value)
+            for score in scores
+        )
+        if len({value for *_, value in marks}) >= _LEAST_IDENTICAL:
+            groups[tuple(marks)].append(arm)
+    for same, arms in groups.items():
+        if len(arms) > 1:
+            yield FairnessWarning(
+                IDENTICAL,
+                tuple(arms),
+                f"{listed(arms)} have the same {len(same)} scores, to the last digit: they are one training.",
+            )
+
+
+def _seeds(condition: Condition, reference: str) -> Iterable[FairnessWarning]:
+    """Yield arms of one seed, and arms whose seeds are not those of the reference."""
+    seeds = {arm: {score.cell.seed for score in scores} for arm, scores in condition.arms.items()}
+    single = tuple(arm for arm, own in seeds.items() if len(own) == 1)
+    if single:
+        what = (
+            "every arm has"
+            if len(single) == len(seeds)
+            else f"{listed(single)} {'has' if len(single) == 1 else 'have'}"
+        )
+        yield FairnessWarning(ONE_SEED, single, f"{what} one seed, so that a difference cannot be told from noise.")
+    theirs = seeds.get(reference)
+    other = tuple(arm for arm, own in seeds.items() if theirs is not None and own != theirs)
+    if other:
+        common = min(len(seeds[arm] & theirs) for arm in other if theirs is not None)
+        yield FairnessWarning(
+            UNEQUAL_SEEDS,
+            other,
+            f"{listed(other)} and {reference} have other seeds ({common} in common at least); only common ones are "
+            "paired.",
+        )
+
+
+def _searches(condition: Condition, reference: str) -> Iterable[FairnessWarning]:
+    """Yield what a search did for one arm and not for another, and best rates at the edge of what was tried."""
+    tried = {arm: {score.settings for score in scores if score.settings} for arm, scores in condition.arms.items()}
+    counts = {arm: len(settings) for arm, settings in tried.items() if settings}
+    if len(counts) > 1 and len(set(counts.values())) > 1:
+        most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
+        if counts[least] == 1:
+            alone = tuple(arm for arm, count in counts.items() if count > 1)
+            yield FairnessWarning(ONE_SIDED, alone, f"settings were tried for {listed(alone)} and not for {least}.")
+        else:
+            yield FairnessWarning(
+                UNEQUAL,
+                (most, least),
+                f"{counts[most]} settings were tried for {most}, and {counts[least]} for {least}.",
+            )
+    for arm, scores in condition.arms.items():
+        rate = _rate_at_edge(scores, condition)
+        if rate is not None:
+            yield FairnessWarning(
+                EDGE, (arm,), f"the best rate of {arm} is {rate}, at the edge of those that were tried."
+            )
+
+
+def _rate_at_edge(scores: Sequence[Score], condition: Condition) -> str | None:
+    """Return the best rate if it is the lowest or the highest of two rates or more."""
+    by_rate: dict[float, list[float]] = defaultdict(list)
+    for score in scores:
+        rate = next((number_of(value) for name, value in score.settings if name in ("lr", "learning_rate")), None)
+        if rate is not None and score.cell.metric == condition.metric:
+            by_rate[rate].append(score.value)
+    if len(by_rate) < 2:
+        return None
+    best = (max if condition.higher else min)(
+        by_rate, key=lambda rate: (max if condition.higher else min)(by_rate[rate])
+    )
+    return f"{best:g}" if best in (min(by_rate), max(by_rate)) else None
+
+
+def _unreached(condition: Condition) -> Iterable[FairnessWarning]:
+    """Yield arms whose highest logged rate is below the stated one, or was that of their last step."""
+    found: dict[str, str] = {}
+    rising = set()
+    for arm, scores in condition.arms.items():
+        logged = scores[0].logged
+        highest, last = logged.get("lr_highest_logged"), logged.get("lr_last_logged")
+        stated = logged.get("lr_stated")
+        if highest is not None and stated is not None and highest < 0.9 * stated:
+            found[arm] = f"{highest:g} at most, and {stated:g} was stated"
+        elif highest is not None and stated is None and highest == last:
+            found[arm] = f"{highest:g}, at its last step"
+            rising.add(highest)
+    if found and (len(rising) != 1 or len(found) > len(rising)):
+        first = next(iter(found))
+        yield FairnessWarning(
+            NEVER_REACHED,
+            tuple(found),
+            f"the rate of {listed(tuple(found))} was still rising at the end of the warm-up ({first}: {found[first]}).",
+        )
+
+
+def _selected_on_test(condition: Condition) -> Iterable[FairnessWarning]:
+    """Yield arms whose score is the best of several on test: of settings, or of checkpoints."""
+    found = []
+    for arm, scores in condition.arms.items():
+        compared = [score for score in scores if score.cell.metric == condition.metric]
+        on_test = [score for score in compared if score.cell.split not in (DEV, TRAIN)]
+        has_dev = any(score.cell.split == DEV for score in scores)
+        tried = {score.settings for score in on_test}
+        if (len(tried) > 1 and not has_dev) or "best" in condition.metric.split("_"):
+            found.append(arm)
+    if found:
+        yield FairnessWarning(
+            TEST_SELECTED,
+            tuple(found),
+            f"the scores of {listed(found)} were chosen among several on the split that is reported, so that they are "
+            f"too high.",
+        )
+
+
+def _small_dev(condition: Condition) -> Iterable[FairnessWarning]:
+    """Yield the arms that a split with few rows cannot tell from the best, if choices are made on it."""
+    scores = [
+        s for own in condition.arms.values() for s in own if s.cell.split == DEV and s.cell.metric == condition.metric
+    ]
+    rows = rows_of([score.value for score in scores])
+    if rows is None:
+        return
+    last: dict[str, list[float]] = defaultdict(list)
+    for score in scores:
+        last[score.cell.arm].append(score.value)
+    tops = {arm: (max if condition.higher else min)(values) for arm, values in last.items()}
+    best = (max if condition.higher else min)(tops.values())
+    error = 2 * sqrt(max(2 * best * (1 - best), 0.0) / rows)
+    close = tuple(arm for arm, top in tops.items() if 0 < abs(top - best) < error)
+    if close:
+        yield FairnessWarning(
+            SMALL_DEV,
+            close,
+            f"dev has {rows} rows by the steps of its scores: two standard errors of a difference are "
+            f"{100 * error:.1f} points, and the best arm is closer than that to {listed(close)}.",
+        )
+
+
+def rows_of(scores: Sequence[float], most: int = 500) -> int | None:
+    """Return the number of rows that shares are counted over, from their common denominator.
+
+    Args:
+        scores: shares of 1.
+        most: the largest number to find.
+
+    Returns:
+        None with fewer than five different scores, or if no number up to ``most`` fits.
+    """
+    different = sorted(set(scores))
+    if len(different) < 5 or not all(0 <= score <= 1 for score in different):
+        return None
+    for rows in range(10, most + 1):
+        if all(abs(score * rows - round(score * rows)) < 1e-4 * rows / 100 + 1e-9 for score in different):
+            return rows
+    return None
+
+
+def listed(names: Sequence[str], between: str = ", ") -> str:
+    """Return the first names, and how many more there are."""
+    shown = between.join(names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown

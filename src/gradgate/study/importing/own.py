@@ -1,0 +1,82 @@
+"""Read gradgate's own exports: runs as JSON or CSV, learning curves, and reports' tables of every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gradgate.study.importing.raw import RawTable, columns_of, is_missing
+
+_RUNS = {"task", "model", "method", "seed", "status", "split", "score"}
+_CURVES = {"task", "model", "arm", "seed", "step", "of_steps", "dev"}
+_COSTS = {
+    "cost.seconds_total": "seconds",
+    "cost.peak_memory_bytes": "peak_memory_bytes",
+    "cost.parameters_trained": "parameters_trained",
+    "cost.steps": "steps",
+}
+KNOWN = {
+    name: name for name in ("arm", "score", "seed", "task", "model", "split", "step", "metric", "train_size")
+} | {"train_size": "rows"}  # fmt: skip
+
+
+def read_own(table: RawTable) -> RawTable | None:
+    """Return the scores of an export of gradgate; None for a table that is not one."""
+    columns = set(table.columns)
+    if columns >= _CURVES:
+        return _long(table, "gradgate's curves", _of_curves(table), {})
+    if columns >= _RUNS:
+        states = [str(row.get("status")) for row in table.rows if row.get("status") != "finished"]
+        left_out = {f"the run's state is {state}": states.count(state) for state in dict.fromkeys(states)}
+        return _long(table, "gradgate's export", _of_runs(table), left_out)
+    return None
+
+
+def _long(
+    table: RawTable, form: str, scores: Iterator[tuple[int, dict[str, Any]]], left_out: Mapping[str, int]
+) -> RawTable:
+    found = list(scores)
+    rows = [row for _, row in found]
+    columns = columns_of(rows)
+    known = {name: part for name, part in KNOWN.items() if name in columns}
+    return RawTable(table.source, columns, rows, form, lambda at: table.place(found[at][0]), known, left_out)
+
+
+def _of_runs(table: RawTable) -> Iterator[tuple[int, dict[str, Any]]]:
+    for index, row in enumerate(table.rows):
+        if row.get("status") != "finished":
+            continue
+        method, adapter = row["method"], row.get("adapter")
+        whole = adapter if method == "full" else f"{adapter} + {method}"
+        settings = {
+            name[8:]: cell for name, cell in row.items() if name.startswith("setting.") and not is_missing(cell)
+        }
+        own = "".join(f", {name}={cell}" for name, cell in settings.items())
+        shared = {
+            "arm": f"{method if is_missing(adapter) else whole}{own.replace(', ', ' ', 1)}",
+            **{name: row.get(name) for name in ("task", "model", "train_size", "seed")},
+            **{ours: row.get(theirs) for theirs, ours in _COSTS.items()},
+        }
+        for split, metric, value in _scores(row):
+            yield index, {**shared, "split": split, "metric": metric, "score": value}
+
+
+def _scores(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield split, metric and value: of columns such as ``test.accuracy`` or ``scores.test.accuracy``."""
+    parts = {"cost", "setting", "forgetting"}
+    for name, value in row.items():
+        split, _, metric = name.removeprefix("scores.").rpartition(".")
+        if split and split.partition(".")[0] not in parts and not is_missing(value):
+            yield split, metric, value
+
+
+def _of_curves(table: RawTable) -> Iterator[tuple[int, dict[str, Any]]]:
+    for index, row in enumerate(table.rows):
+        if row.get("schedule") not in (None, "", "cut"):
+            continue
+        shared = {name: row.get(name) for name in ("arm", "task", "model", "seed")}
+        metric = row.get("metric") or "score"
+        if not is_missing(row.get("dev")):
+            yield index, {**shared, "split": "dev", "metric": metric, "score": row["dev"], "step": row["step"]}
+        if not is_missing(row.get("test")):
+            yield index, {**shared, "split": "test", "metric": metric, "score": row["test"]}

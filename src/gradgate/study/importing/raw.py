@@ -1,0 +1,75 @@
+"""Hold results as a source has them: rows of named cells, with the place of each row for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any
+
+MISSING_WORDS = frozenset({"", "nan", "none", "null", "n/a", "na", "-"})
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """The rows of one source.
+
+    Attributes:
+        source: the file's name, or ``data frame``.
+        columns: the names of the columns, in order.
+        rows: the cells of each row by column; a column may be absent from a row.
+        form: what the source is, such as ``CSV`` or ``lm-evaluation-harness``.
+        place: returns the place of a row in words, from its index.
+        known: for sources whose columns have a fixed meaning, the part of each column, as
+            :class:`gradgate.study.importing.columns.ColumnMapping` names it.
+        left_out: rows that the reader left out: the reason, and how many.
+    """
+
+    source: str
+    columns: tuple[str, ...]
+    rows: Sequence[Mapping[str, Any]]
+    form: str
+    place: Callable[[int], str] = field(compare=False)
+    known: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def values(self, column: str) -> list[Any]:
+        """Return the cells of a column that are not empty."""
+        return [cell for row in self.rows if not is_missing(cell := row.get(column))]
+
+    def words(self, column: str) -> list[str]:
+        """Return the different values of a column as texts, in the order of their first row."""
+        return list(dict.fromkeys(text_of(cell) for cell in self.values(column)))
+
+
+def columns_of(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the names of all cells, in the order in which they are first met."""
+    return tuple(dict.fromkeys(name for row in rows for name in row))
+
+
+def is_missing(cell: object) -> bool:
+    """Return True for an empty cell, whatever a program writes for one."""
+    if cell is None:
+        return True
+    if isinstance(cell, float):
+        return isnan(cell)
+    return isinstance(cell, str) and cell.strip().lower() in MISSING_WORDS
+
+
+def number_of(cell: object) -> float | None:
+    """Return a cell as a number; None if it is not one. ``inf`` is a number here."""
+    if isinstance(cell, bool) or cell is None:
+        return None
+    if isinstance(cell, int | float):
+        return float(cell)
+    try:
+        return float(str(cell).strip())
+    except ValueError:
+        return None
+
+
+def text_of(cell: object) -> str:
+    """Return a cell as a text, a whole number without a point."""
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
+        return str(int(cell))
+    return str(cell).strip()

@@ -1,0 +1,207 @@
+"""Turn rows of somebody's table into scores, each of one arm, task, model, seed, split and metric."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any, NamedTuple
+
+from gradgate.errors import DataError
+from gradgate.study.importing.columns import UNPAIRED, ColumnMapping, seed_of_column
+from gradgate.study.importing.raw import RawTable, is_missing, number_of, text_of
+from gradgate.tasks.metrics.names import metric_column, split_name
+
+REPORTED = "reported"
+"""The split of scores whose source does not say one."""
+_NO_METRIC = "score"
+
+
+class Cell(NamedTuple):
+    """What one score is of. Two scores of one cell and step are duplicates."""
+
+    model: str
+    task: str
+    size: str
+    arm: str
+    seed: str
+    split: str
+    metric: str
+    step: int | None
+
+
+class Score(NamedTuple):
+    """A score with the place of its row.
+
+    ``costs`` are by the names of the mapping; ``settings`` those that a search may have tried; ``logged`` are rates as
+    they were logged.
+    """
+
+    cell: Cell
+    value: float
+    place: str
+    costs: Mapping[str, float]
+    settings: tuple[tuple[str, str], ...] = ()
+    logged: Mapping[str, float] = {}
+
+
+@dataclass
+class ReadScores:
+    """The scores of all sources, and what was left out.
+
+    Attributes:
+        scores: in the order of the rows.
+        rows_read: rows of all sources.
+        rows_kept: rows with a score at least.
+        left_out: reason to the number of rows.
+    """
+
+    scores: list[Score] = field(default_factory=list)
+    rows_read: int = 0
+    rows_kept: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
+    """Read the scores of all tables.
+
+    Raises:
+        DataError: if two rows have a score of one cell; both are named, with the columns in which they differ.
+    """
+    read = ReadScores()
+    found: dict[tuple[Cell, object], tuple[Score, RawTable, int]] = {}
+    for table, mapping in tables:
+        read.left_out.update(table.left_out)
+        read.rows_read += len(table.rows) + sum(table.left_out.values())
+        for index, row in enumerate(table.rows):
+            reason = ""
+            kept = False
+            for each in _scores(table, mapping, index, row):
+                if isinstance(each, str):
+                    reason = each
+                    continue
+                other = found.setdefault((each.cell, each.settings), (each, table, index))
+                if other[0] is not each:
+                    raise _duplicate(each, table, index, *other)
+                read.scores.append(each)
+                kept = True
+            read.rows_kept += kept
+            if not kept:
+                read.left_out[reason or "no score"] += 1
+    if not read.scores:
+        reasons = "; ".join(f"{count} rows: {reason}" for reason, count in read.left_out.items())
+        raise DataError(f"No row has a score that can be used ({reasons or 'there are no rows'}).")
+    return read
+
+
+def _scores(table: RawTable, mapping: ColumnMapping, index: int, row: Mapping[str, Any]) -> Iterator[Score | str]:
+    """Yield the scores of a row, or why one is left out."""
+    arm = _joined(row, mapping.arm)
+    if not arm:
+        yield "no arm"
+        return
+    shared = Cell(
+        model=_joined(row, mapping.model),
+        task=_joined(row, mapping.task),
+        size=text_of(row[mapping.rows]) if mapping.rows and not is_missing(row.get(mapping.rows)) else "",
+        arm=arm,
+        seed=_seed(row, mapping),
+        split=_split(row, mapping),
+        metric=_metric(row, mapping),
+        step=_step(row, mapping),
+    )
+    costs = {name: cost for column, name in mapping.costs if (cost := number_of(row.get(column))) is not None}
+    settings = tuple((name, text_of(row[name])) for name in mapping.settings if not is_missing(row.get(name)))
+    logged = {name: rate for name in mapping.logged if (rate := number_of(row.get(name))) is not None}
+    for column in mapping.score:
+        value = row.get(column)
+        number = None if is_missing(value) else number_of(value)
+        if number is None:
+            yield "no score" if is_missing(value) else f"{column} is not a number"
+        elif not isfinite(number):
+            yield f"{column} is not finite"
+        else:
+            cell = shared if len(mapping.score) == 1 and mapping.metric else _of_column(shared, mapping, column)
+            yield Score(cell, number, table.place(index), costs, settings, logged)
+
+
+def _of_column(shared: Cell, mapping: ColumnMapping, column: str) -> Cell:
+    """Return the cell of one column of a wide table."""
+    seed = seed_of_column(column) if len(mapping.score) > 1 else None
+    if seed is not None:
+        return shared._replace(seed=str(seed))
+    split, metric = metric_column(column) or (None, column)
+    if mapping.split or mapping.only_split or split is None:
+        split = shared.split
+    if len(mapping.score) == 1 and column.lower() in ("score", "value", "result"):
+        metric = shared.metric
+    return shared._replace(split=split, metric=metric)
+
+
+def _joined(row: Mapping[str, Any], columns: tuple[str, ...]) -> str:
+    return " ".join(text_of(row[column]) for column in columns if not is_missing(row.get(column)))
+
+
+def _seed(row: Mapping[str, Any], mapping: ColumnMapping) -> str:
+    pair = (mapping.pair,) if mapping.pair and mapping.pair != UNPAIRED else ()
+    columns = (*pair, *(column for column in mapping.seed if column not in pair))
+    return _joined(row, columns) or "0"
+
+
+def _split(row: Mapping[str, Any], mapping: ColumnMapping) -> str:
+    if mapping.only_split is not None:
+        return mapping.only_split
+    cell = row.get(mapping.split) if mapping.split else None
+    return REPORTED if is_missing(cell) else split_name(text_of(cell))
+
+
+def _metric(row: Mapping[str, Any], mapping: ColumnMapping) -> str:
+    cell = row.get(mapping.metric) if mapping.metric else None
+    return mapping.only_metric or _NO_METRIC if is_missing(cell) else text_of(cell)
+
+
+def _step(row: Mapping[str, Any], mapping: ColumnMapping) -> int | None:
+    number = number_of(row.get(mapping.step)) if mapping.step else None
+    return None if number is None or not isfinite(number) else round(number)
+
+
+def _duplicate(
+    score: Score, table: RawTable, index: int, other: Score, other_table: RawTable, other_index: int
+) -> DataError:
+    mine, theirs = table.rows[index], other_table.rows[other_index]
+    cell = score.cell
+    what = ", ".join(filter(None, (cell.arm, cell.model, cell.task, cell.size and f"{cell.size} rows")))
+    differing = [
+        name
+        for name in table.columns
+        if name in mine and name in theirs and mine[name] != theirs[name] and number_of(theirs[name]) != other.value
+    ]
+    values = [f"{name} ({text_of(theirs[name])}, {text_of(mine[name])})" for name in differing[:4]]
+    remedy = (
+        f"They differ in {', '.join(values)}. Name the column that makes them two scores with arm=, task=, model=, "
+        f"seed= or step=, beside those that are found by themselves; or remove one."
+        if values
+        else "Remove one."
+    )
+    return DataError(
+        f"{other.place} and {score.place} both have the {cell.metric} of {what} with seed {cell.seed} on {cell.split}: "
+        f"{other.value:g} and {score.value:g}. {remedy}"
+    )
+
+
+def shares(read: ReadScores, bounded: Mapping[str, bool]) -> tuple[ReadScores, list[str]]:
+    """Return scores as shares of 1 where a bounded metric of a task is in percent, and what was divided by 100."""
+    largest: dict[tuple[str, str], float] = {}
+    for score in read.scores:
+        key = score.cell.task, score.cell.metric
+        largest[key] = max(largest.get(key, 0.0), abs(score.value))
+    percent = {key for key, most in largest.items() if bounded[key[1]] and most > 1.5}
+    if not percent:
+        return read, []
+    scores = [
+        score._replace(value=score.value / 100) if (score.cell.task, score.cell.metric) in percent else score
+        for score in read.scores
+    ]
+    metrics = sorted({metric for _, metric in percent})
+    return replace(read, scores=scores), metrics

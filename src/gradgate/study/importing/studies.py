@@ -1,0 +1,308 @@
+"""Write imported scores as a study: a folder per task, model and training size, and ``import.json``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gradgate.errors import DataError, RunError, UsageError, nearest
+from gradgate.files import in_use, read_json, write_json
+from gradgate.runs.records import DEV, TRAIN, ModelRecord, TaskRecord
+from gradgate.settings.base import MOST_SEED
+from gradgate.settings.imports import ImportSettings
+from gradgate.study.conditions import Conditions, TaskChoice, condition_names
+from gradgate.study.imported import (
+    COSTS,
+    IMPORT_FILE,
+    ImportedRun,
+    ImportedScore,
+    ImportRecord,
+    write_imported,
+)  # fmt: skip
+from gradgate.study.importing.columns import UNPAIRED
+from gradgate.study.importing.fairness import Condition, FairnessWarning, fairness, listed
+from gradgate.study.importing.joined import map_tables
+from gradgate.study.importing.raw import RawTable
+from gradgate.study.importing.scores import ReadScores, Score, read_scores, shares
+from gradgate.study.importing.sources import SourceFile
+from gradgate.study.importing.suites import with_reruns
+from gradgate.study.study_file import StudyRecord, write_study_file
+from gradgate.tasks.metrics.names import higher_is_better, is_bounded, preference
+
+_ALL_ROWS = ("full", "all", "")
+_NO_TASK, _NO_MODEL = "results", "unstated model"
+Place = tuple[str, str, str]
+"""Task, model and training size, as the source has them."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import read, and what it doubts.
+
+    Attributes:
+        rows_read, rows_kept: rows of all sources.
+        left_out: reason to the number of rows.
+        arms, tasks, models: the names, in the order of the source; the reference first.
+        seeds: of all runs.
+        notes: what was decided for the reader, such as the metric that is compared on.
+        warnings: doubts about the comparison.
+    """
+
+    rows_read: int
+    rows_kept: int
+    left_out: Mapping[str, int]
+    arms: tuple[str, ...]
+    tasks: tuple[str, ...]
+    models: tuple[str, ...]
+    seeds: tuple[int, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[FairnessWarning, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return plain values for scripts."""
+        record = asdict(self)
+        record["left_out"] = [{"reason": reason, "rows": rows} for reason, rows in self.left_out.items()]
+        return record
+
+
+def import_tables(
+    tables: Sequence[RawTable], files: Sequence[SourceFile], asked: ImportSettings, out: Path
+) -> Imported:
+    """Write the study of some tables of results.
+
+    Args:
+        tables: as read.
+        files: that they were read from; none for a data frame.
+        asked: the columns that were named.
+        out: the study's folder, new, empty, or with an import of the same files.
+
+    Raises:
+        UsageError: for a column or a reference that is not there, or if no arm or score can be found.
+        DataError: for two scores of one cell, or if no row has a score.
+        RunError: if the folder holds something else.
+    """
+    _check_folder(out, files)
+    mapped = map_tables(with_reruns(tables), asked)
+    read = read_scores(mapped)
+    read, percent = shares(read, {score.cell.metric: is_bounded(score.cell.metric) for score in read.scores})
+    pairs = [columns.pair for _, columns in mapped if columns.arm]
+    plan = _StudyPlan(read, asked, pairs[0])
+    notes = plan.notes()
+    if percent:
+        notes.append(f"Scores of {', '.join(percent)} are in percent; they are stored as shares of 1.")
+    warnings = fairness(plan.doubted(), plan.arms[0])
+    found = Imported(
+        rows_read=read.rows_read,
+        rows_kept=read.rows_kept,
+        left_out=dict(read.left_out),
+        arms=plan.arms,
+        tasks=plan.tasks,
+        models=plan.models,
+        seeds=tuple(sorted(plan.seeds.values())),
+        notes=tuple(notes),
+        warnings=tuple(warnings),
+    )
+    plan.write(out)
+    sources = [asdict(file) for file in files]
+    mapping = [{"source": table.source, **columns.record()} for table, columns in mapped if columns.arm][:20]
+    write_json(out / IMPORT_FILE, {"files": sources, "columns": mapping, **found.record()})
+    return found
+
+
+def read_import(folder: Path) -> dict[str, Any]:
+    """Read ``import.json``; RunError if it is absent or damaged."""
+    return read_json(folder / IMPORT_FILE)
+
+
+def _check_folder(out: Path, files: Sequence[SourceFile]) -> None:
+    """Refuse a folder with anything but an import of these files."""
+    if not in_use(out):
+        return
+    if not (out / IMPORT_FILE).is_file():
+        raise RunError(f"{out} is not empty and holds no import. Give another out=.")
+    before = {(file["name"], file["sha256"]) for file in read_import(out).get("files", [])}
+    if before != {(file.name, file.sha256) for file in files} or not files:
+        raise RunError(f"{out} holds an import of other files. Give another out=, or remove the folder.")
+
+
+class _StudyPlan:
+    """Sorts scores into conditions, arms and runs."""
+
+    def __init__(self, read: ReadScores, asked: ImportSettings, pair: str | None) -> None:
+        self._asked, self._pair = asked, pair
+        self._has_sizes = _vary_within_tasks(read.scores)
+        self.by_place: dict[Place, list[Score]] = {}
+        for score in read.scores:
+            if score.cell.split != TRAIN:
+                self.by_place.setdefault(self._place(score), []).append(score)
+        if not self.by_place:
+            raise DataError("All scores are on train, and nothing is compared on it. Name the other split with split=.")
+        self.arms = self._ordered_arms()
+        self.tasks = tuple(dict.fromkeys(task for task, _, _ in self.by_place))
+        self.models = tuple(dict.fromkeys(model for _, model, _ in self.by_place))
+        self.seeds = _numbered({score.cell.seed for score in read.scores})
+        self._metrics = {place: self._main_metric(scores) for place, scores in self.by_place.items()}
+        self._chosen = {place: self._best_settings(place, scores) for place, scores in self.by_place.items()}
+
+    def _place(self, score: Score) -> Place:
+        cell = score.cell
+        return cell.task or _NO_TASK, cell.model or _NO_MODEL, cell.size if self._has_sizes else ""
+
+    def _ordered_arms(self) -> tuple[str, ...]:
+        arms = list(dict.fromkeys(score.cell.arm for scores in self.by_place.values() for score in scores))
+        reference = self._asked.reference
+        if reference is not None and reference not in arms:
+            raise UsageError(
+                f"reference={reference!r} is not an arm.{nearest(reference, arms)} Arms: {', '.join(arms[:20])}."
+            )
+        first = reference or next((arm for arm in arms if re.fullmatch(r"full\b.*", arm, re.IGNORECASE)), arms[0])
+        return (first, *(arm for arm in arms if arm != first))
+
+    def _main_metric(self, scores: Sequence[Score]) -> str:
+        """Return the metric to compare on: the one asked for, else the one with most scores."""
+        counts: dict[str, int] = {}
+        for score in scores:
+            counts[score.cell.metric] = counts.get(score.cell.metric, 0) + 1
+        asked = self._asked.metric
+        return asked if asked in counts else max(counts, key=lambda metric: (counts[metric], -preference(metric)))
+
+    def _higher(self, metric: str) -> bool:
+        return not self._asked.lower_is_better and higher_is_better(metric)
+
+    def _best_settings(self, place: Place, scores: Sequence[Score]) -> list[Score]:
+        """Return the scores of one setting of each run: the best on dev; on the reported split without a dev."""
+        metric = self._metrics[place]
+        best: dict[tuple[str, str], tuple[float, object]] = {}
+        has_dev = any(score.cell.split == DEV and score.cell.metric == metric for score in scores)
+        for score in scores:
+            if score.cell.metric == metric and (score.cell.split == DEV) == has_dev:
+                run, value = (score.cell.arm, score.cell.seed), score.value if self._higher(metric) else -score.value
+                if run not in best or value > best[run][0]:
+                    best[run] = value, score.settings
+        tried: dict[tuple[str, str], set[object]] = {}
+        for score in scores:
+            tried.setdefault((score.cell.arm, score.cell.seed), set()).add(score.settings)
+        return [
+            score
+            for score in scores
+            if len(tried[run := (score.cell.arm, score.cell.seed)]) == 1
+            or (run in best and best[run][1] == score.settings)
+        ]
+
+    def doubted(self) -> Iterable[Condition]:
+        """Yield all conditions with their scores by arm, for the checks of fairness."""
+        names = self._names()
+        for place, scores in self.by_place.items():
+            arms: dict[str, list[Score]] = {}
+            for score in scores:
+                arms.setdefault(score.cell.arm, []).append(score)
+            metric = self._metrics[place]
+            yield Condition(names[place], arms, metric, self._higher(metric))
+
+    def _names(self) -> dict[Place, str]:
+        if len(self.by_place) == 1:
+            return dict.fromkeys(self.by_place, "")
+        tasks, models, sizes = zip(*self.by_place, strict=True)
+        whole = [_size(size) for size in sizes] if self._has_sizes else ()
+        return dict(zip(self.by_place, condition_names(tasks, models, whole), strict=True))
+
+    def notes(self) -> list[str]:
+        """Return what was decided for the reader."""
+        tasks: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
+        for place, metric in self._metrics.items():
+            others = tuple(sorted({score.cell.metric for score in self.by_place[place]} - {metric}))
+            if others:
+                tasks.setdefault((metric, others), {})[place[0]] = None
+        return [
+            f"Compared on {metric}, with {', '.join(others)} beside it: {listed(tuple(names))}."
+            for (metric, others), names in tasks.items()
+        ]
+
+    def write(self, out: Path) -> None:
+        """Write the folder of each condition."""
+        sizes = tuple(dict.fromkeys(_size(size) for _, _, size in self.by_place)) if self._has_sizes else ()
+        conditions = Conditions(tuple(map(TaskChoice, self.tasks)), self.models, sizes)
+        if len(self.by_place) == 1:
+            self._write_one(next(iter(self.by_place)), out, "")
+            return
+        names = self._names()
+        for place in self.by_place:
+            path = conditions.path_of(out, TaskChoice(place[0]), place[1], _size(place[2]))
+            self._write_one(place, path, names[place])
+        conditions.write(out)
+
+    def _write_one(self, place: Place, path: Path, name: str) -> None:
+        task, model, size = place
+        scores, metric = self._chosen[place], self._metrics[place]
+        arms = {score.cell.arm for score in scores}
+        rows = (
+            {s.cell.split: int(s.cell.size) for s in scores if s.cell.size.isdecimal()} if not self._has_sizes else {}
+        )
+        numbered = self._pair != UNPAIRED and any(text != str(seed) for text, seed in self.seeds.items())
+        study = StudyRecord(
+            task=TaskRecord(
+                name=task,
+                kind="imported",
+                metric=metric,
+                metric_higher_is_better=self._higher(metric),
+                rows=rows,
+            ),
+            model=ModelRecord(model, _parameters(scores)),
+            methods=tuple(arm for arm in self.arms if arm in arms),
+            seeds=tuple(sorted({self.seeds[score.cell.seed] for score in scores})),
+            settings={"train_size": _size(size)} if self._has_sizes else {},
+            part=name,
+            imported=ImportRecord(pair=self._pair or "seed", pairs=dict(self.seeds) if numbered else None),
+        )
+        path.mkdir(parents=True, exist_ok=True)
+        write_imported(path, map(self._score, scores), self._runs(scores))
+        write_study_file(path, study)
+
+    def _score(self, score: Score) -> ImportedScore:
+        cell = score.cell
+        return ImportedScore(
+            arm=cell.arm,
+            seed=self.seeds[cell.seed],
+            split=cell.split,
+            metric=cell.metric,
+            score=score.value,
+            step=cell.step,
+        )
+
+    def _runs(self, scores: Sequence[Score]) -> Iterable[ImportedRun]:
+        costs: dict[tuple[str, int], dict[str, float]] = {}
+        for score in scores:
+            run = score.cell.arm, self.seeds[score.cell.seed]
+            costs.setdefault(run, {}).update({name: cost for name, cost in score.costs.items() if name in COSTS})
+        return [ImportedRun(arm=arm, seed=seed, **own) for (arm, seed), own in costs.items()]
+
+
+def _vary_within_tasks(scores: Sequence[Score]) -> bool:
+    """Return True if numbers of rows vary within a task: they are sizes of training sets then."""
+    sizes: dict[str, str] = {}
+    return any(sizes.setdefault(score.cell.task, score.cell.size) != score.cell.size for score in scores)
+
+
+def _size(text: str) -> int | None:
+    if text.lower() in _ALL_ROWS:
+        return None
+    if not text.isdecimal():
+        raise DataError(f"rows= has the value {text!r}; expected a whole number, or full for all rows.")
+    return int(text)
+
+
+def _numbered(texts: set[str]) -> dict[str, int]:
+    """Return a seed for each text: the text itself if all are numbers, else their places in order."""
+    if all(text.isdecimal() and int(text) <= MOST_SEED for text in texts):
+        return {text: int(text) for text in sorted(texts, key=int)}
+    natural = sorted(
+        texts, key=lambda text: [(not w.isdigit(), int(w) if w.isdigit() else 0, w) for w in re.split(r"(\d+)", text)]
+    )
+    return {text: place for place, text in enumerate(natural)}
+
+
+def _parameters(scores: Sequence[Score]) -> int:
+    return round(max((score.costs.get("parameters", 0.0) for score in scores), default=0.0))

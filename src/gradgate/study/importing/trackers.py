@@ -1,0 +1,85 @@
+"""Read the exports of experiment trackers: tables and charts of Weights & Biases, projects of Trackio."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gradgate.study.importing.raw import RawTable, columns_of, is_missing, number_of, text_of
+from gradgate.tasks.metrics.names import metric_column
+
+_CHART = re.compile(r"(?P<run>.+) - (?P<metric>.+?)(?P<bound>__MIN|__MAX)?")
+_TRACKIO = {"run_name", "step", "timestamp"}
+_UNFINISHED = {"crashed", "failed", "running", "killed", "preempted", "preempting", "pending"}
+KNOWN = {name: name for name in ("arm", "score", "seed", "split", "step", "metric")}
+
+
+def read_tracker(table: RawTable) -> RawTable | None:
+    """Return the scores of a tracker's export; None for a table that is not one."""
+    if set(table.columns) >= _TRACKIO:
+        return _long(table, "Trackio", _trackio_scores(table))
+    if "Step" in table.columns and any(_CHART.fullmatch(name) for name in table.columns if name != "Step"):
+        return _long(table, "Weights & Biases chart", _chart_scores(table))
+    if "Name" in table.columns and {"State", "Created", "Runtime"} & set(table.columns):
+        return _finished_runs(table)
+    return None
+
+
+def run_parts(name: str) -> dict[str, Any]:
+    """Return the arm and the seed that a run's name has, ``lora-seed3``."""
+    found = re.search(r"[-_. ]*seed[-_=. ]*(\d+)", name, re.IGNORECASE)
+    arm = name if found is None else (name[: found.start()] + name[found.end() :]).strip("-_ ")
+    return {"arm": arm or name, "seed": 0 if found is None else int(found[1])}
+
+
+def _long(table: RawTable, form: str, scores: Iterator[tuple[int, dict[str, Any]]]) -> RawTable:
+    places, rows = [], []
+    for index, row in scores:
+        places.append(index)
+        rows.append(row)
+    columns = columns_of(rows)
+    known = {name: part for name, part in KNOWN.items() if name in columns}
+    return RawTable(table.source, columns, rows, form, lambda at: table.place(places[at]), known, table.left_out)
+
+
+def _trackio_scores(table: RawTable) -> Iterator[tuple[int, dict[str, Any]]]:
+    for index, row in enumerate(table.rows):
+        own = row.get("metrics")
+        values: Mapping[str, Any] = json.loads(own) if isinstance(own, str) and own.startswith("{") else row
+        for name, value in values.items():
+            found = metric_column(name.removeprefix("metrics."))
+            if found is not None and number_of(value) is not None and found[0] != "train":
+                yield index, _score(text_of(row["run_name"]), found, value, row.get("step"))
+
+
+def _chart_scores(table: RawTable) -> Iterator[tuple[int, dict[str, Any]]]:
+    for index, row in enumerate(table.rows):
+        for column, value in row.items():
+            found = _CHART.fullmatch(column)
+            if found is None or found["bound"] or is_missing(value):
+                continue
+            metric = metric_column(found["metric"]) or (None, found["metric"])
+            if metric[0] != "train":
+                yield index, _score(found["run"], metric, value, row.get("Step"))
+
+
+def _score(run: str, metric: tuple[str | None, str], value: Any, step: Any) -> dict[str, Any]:
+    split = metric[0] or "dev"
+    return {**run_parts(run), "split": split, "metric": metric[1], "score": value, "step": step}
+
+
+def _finished_runs(table: RawTable) -> RawTable:
+    """Return the table of runs without those that did not finish, with the arm and the seed of each name."""
+    kept = [at for at, row in enumerate(table.rows) if str(row.get("State", "")).lower() not in _UNFINISHED]
+    states = [text_of(row.get("State")) for at, row in enumerate(table.rows) if at not in set(kept)]
+    left_out = {f"the run's state is {state}": states.count(state) for state in dict.fromkeys(states)}
+    has_seed = any(name.lower() == "seed" for name in table.columns)
+    rows = []
+    for at in kept:
+        row = dict(table.rows[at])
+        parts = run_parts(text_of(row.pop("Name", "")))
+        rows.append({"arm": parts["arm"], **({} if has_seed else {"seed": parts["seed"]}), **row})
+    form = "Weights & Biases runs"
+    return RawTable(table.source, columns_of(rows), rows, form, lambda at: table.place(kept[at]), {}, left_out)

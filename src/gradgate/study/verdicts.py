@@ -1,0 +1,154 @@
+"""Judge every arm of a study against its reference: one verdict per condition and arm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradgate.runs.records import comparable
+from gradgate.statistics import (
+    CollapseRate,
+    Comparison,
+    Verdict,
+    collapse_rate,
+    collapsed,
+    compare_paired,
+    compare_unpaired,
+    judge,
+)
+from gradgate.study.conditions import condition_folders
+from gradgate.study.importing.columns import UNPAIRED
+from gradgate.study.results import StudyResults, read_study
+from gradgate.tasks.metrics.names import is_bounded
+
+POINT = 0.01
+"""The margin of shares and correlations if none is passed: one point of 100."""
+
+
+@dataclass(frozen=True)
+class ArmVerdict:
+    """The verdict on one arm of one condition.
+
+    Attributes:
+        model, task, metric, split: of the condition; the split is the one that arms are compared on.
+        arm, reference: names.
+        verdict: with all runs.
+        collapsed: of the arm's runs; ``reference_collapsed`` of the reference's.
+        without_collapsed: the verdict over the other runs; None if none collapsed.
+        factor: what scores are multiplied by on a page: 100 for shares.
+    """
+
+    model: str
+    task: str
+    metric: str
+    split: str
+    arm: str
+    reference: str
+    verdict: Verdict
+    collapsed: CollapseRate
+    reference_collapsed: CollapseRate
+    without_collapsed: Verdict | None
+    factor: int
+
+    def record(self) -> dict[str, Any]:
+        """Return plain values for scripts, scores in the unit of the page."""
+        verdict, versus = self.verdict, self.verdict.comparison
+        return {
+            "model": self.model,
+            "task": self.task,
+            "metric": self.metric,
+            "split": self.split,
+            "arm": self.arm,
+            "reference": self.reference,
+            "pairs": versus.n,
+            "difference": self._scaled(versus.difference),
+            "interval": self._interval(versus.interval),
+            "p": versus.p,
+            "p_corrected": verdict.p_corrected,
+            "interval_corrected": self._interval(verdict.interval_corrected),
+            "family": verdict.family,
+            "wilcoxon_p": versus.wilcoxon_p,
+            "hedges_g": versus.hedges_g,
+            "word": verdict.word.value,
+            "margin": self._scaled(verdict.margin),
+            "non_inferior": verdict.non_inferior,
+            "collapsed": [self.collapsed.collapsed, self.reference_collapsed.collapsed],
+            "word_without_collapsed": None if self.without_collapsed is None else self.without_collapsed.word.value,
+            "seeds_needed": verdict.pairs_needed,
+        }
+
+    def _scaled(self, value: float | None) -> float | None:
+        return None if value is None else value * self.factor
+
+    def _interval(self, interval: tuple[float, float] | None) -> list[float] | None:
+        return None if interval is None else [end * self.factor for end in interval]
+
+
+def study_verdicts(folder: Path, margin: float | None = None) -> list[ArmVerdict]:
+    """Judge every arm of each task, model and training size of a study against its reference.
+
+    Args:
+        folder: of the study.
+        margin: a difference that does not matter, in the unit of the page: points for shares. By default one point,
+            and none for metrics without bounds, such as losses.
+
+    Raises:
+        RunError: if the folder holds no study.
+    """
+    found = [verdict for part in condition_folders(folder) for verdict in verdicts_of(read_study(part), margin)]
+    return [verdict for verdict in found if verdict.collapsed.runs]
+
+
+def verdicts_of(results: StudyResults, margin: float | None = None) -> list[ArmVerdict]:
+    """Judge the arms of one condition; those that can be tested form one family.
+
+    Args:
+        results: of the condition.
+        margin: as for :func:`study_verdicts`.
+    """
+    study, split = results.study, results.main_split
+    higher, factor = study.task.metric_higher_is_better, 100 if is_bounded(study.task.metric) else 1
+    unit = margin / factor if margin is not None else POINT if factor == 100 else None
+    scores = {name: _scores(results, name, split) for name in study.arm_names}
+    lost = {name: collapsed(own, higher) if factor == 100 else frozenset() for name, own in scores.items()}
+    first, *others = study.arm_names
+    paired = study.imported is None or study.imported.pair != UNPAIRED
+    whole = judge([_compare(scores[name], scores[first], paired) for name in others], higher, unit)
+    kept = {name: {seed: s for seed, s in own.items() if seed not in lost[name]} for name, own in scores.items()}
+    without = judge([_compare(kept[name], kept[first], paired) for name in others], higher, unit)
+    rates = {name: collapse_rate(len(lost[name]), len(scores[name])) for name in scores}
+    return [
+        ArmVerdict(
+            model=study.model.label,
+            task=study.task.name,
+            metric=study.task.metric,
+            split=split,
+            arm=name,
+            reference=first,
+            verdict=with_all,
+            collapsed=rates[name],
+            reference_collapsed=rates[first],
+            without_collapsed=others_alone if lost[name] or lost[first] else None,
+            factor=factor,
+        )
+        for name, with_all, others_alone in zip(others, whole, without, strict=True)
+    ]
+
+
+def _scores(results: StudyResults, name: str, split: str) -> dict[int, float]:
+    found = {cell.seed: cell.score(split) for cell in results.of(name) if cell.scores}
+    return {seed: score for seed, score in found.items() if comparable(score)}
+
+
+def _compare(scores: Mapping[int, float], reference: Mapping[int, float], paired: bool) -> Comparison:
+    if paired:
+        return compare_paired(scores, reference)
+    return compare_unpaired(list(scores.values()), list(reference.values()))
+
+
+def counted(verdicts: Sequence[ArmVerdict]) -> dict[str, int]:
+    """Return each word with the number of verdicts that have it, the most frequent first."""
+    words = [verdict.verdict.word.value for verdict in verdicts]
+    return {word: words.count(word) for word in sorted(set(words), key=lambda word: -words.count(word))}

@@ -1,0 +1,63 @@
+"""Count the rows of each class, and say what looks wrong: an id or a date in place of a label, or unequal classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from gradgate.tasks.columns import is_date
+from gradgate.tasks.spec import TaskSpec
+
+UNEQUAL = 5
+"""Classes are unequal if the largest has this many times the rows of the smallest, or more."""
+OTHER_LABEL = "Name the column of the labels with label=, or give kind='regression' if the values are scores"
+_LEAST_ROWS = 20  # fewer say nothing about their labels
+_SHOWN = 20
+
+
+def looks_like_ids(values: int, rows: int) -> bool:
+    """Return True if so many different labels in so many rows are names of rows rather than classes."""
+    return rows >= _LEAST_ROWS and 2 * values > rows
+
+
+def in_numbers(column: str, values: int, rows: int) -> str:
+    """Return a sentence on a column that may be an id."""
+    return f"{column!r} has {values:,} values in {rows:,} rows: an id?"
+
+
+def count_notes(spec: TaskSpec, counts: Mapping[str, int]) -> list[str]:
+    """Return what to say of the labels of train before a model is trained on them.
+
+    Args:
+        spec: the task.
+        counts: label -> rows of train.
+    """
+    rows, values = sum(counts.values()), len(counts)
+    column = spec.label_column
+    if looks_like_ids(values, rows):
+        return [f"{in_numbers(column, values, rows)} Most labels have one row; label= names another column"]
+    if counts and all(map(is_date, counts)):
+        return [
+            f"{column!r} has {values:,} values in {rows:,} rows, and all are dates: each becomes a class of its own; "
+            "label= names another column"
+        ]
+    return unequal_notes(spec, counts)
+
+
+def unequal_notes(spec: TaskSpec, counts: Mapping[str, int]) -> list[str]:
+    """Return a note if accuracy selects a model of unequal classes."""
+    ordered = Counter(counts).most_common()
+    if spec.metric != "accuracy" or len(ordered) < 2 or ordered[0][1] < UNEQUAL * ordered[-1][1]:
+        return []
+    largest, share = ordered[0][0], ordered[0][1] / sum(counts.values())
+    return [
+        f"the classes are unequal ({listed_counts(counts)}): always {largest!r} has an accuracy of {share:.1%}. "
+        "metric='macro_f1' counts each class alike, and class_weights='balanced' weights the loss"
+    ]
+
+
+def listed_counts(counts: Mapping[str, int]) -> str:
+    """Format classes with their rows, the largest first: ``ham 420, spam 30``."""
+    ordered = Counter(counts).most_common()
+    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
+    return ", ".join(f"{label} {count:,}" for label, count in ordered[:_SHOWN]) + more

@@ -1,0 +1,188 @@
+"""Forms of conversations, prompts and instructions, which become tasks of generation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradgate.errors import DataError
+from gradgate.tasks.forms.base import (
+    Form,
+    are_lists,
+    are_texts,
+    cells_of,
+    first_cells,
+    found_name,
+    is_there,
+    mostly_different,
+    parsed,
+    with_columns,
+)
+from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.turns import ASSISTANT, SYSTEM, USER
+
+MESSAGES = "messages|conversations|conversation|dialog|dialogue|turns"
+_INPUT, _OUTPUT = "input|context", "output|response|completion|answer"
+_PROMPT, _RESPONSE = "prompt", "response"
+_TURN = ({"role", "content"}, {"from", "value"})
+
+
+def _are_turns(cells: list[Any]) -> bool:
+    turns = [turn for cell in cells for turn in (cell if isinstance(cell, list) else [])]
+    named = all(isinstance(turn, dict) and any(names & set(turn) for names in _TURN) for turn in turns)
+    return bool(turns) and are_lists(cells) and named
+
+
+def _has_turns(table: Table) -> bool:
+    return _are_turns(first_cells(table, MESSAGES))
+
+
+def _read_messages(table: Table) -> Table:
+    """Put a ``system`` column before the turns, and rename their column."""
+    systems = cells_of(table, "system")
+    turns = [parsed(cell) for cell in cells_of(table, MESSAGES)]
+    for row, system in enumerate(systems):
+        if isinstance(system, str) and system.strip() and isinstance(turns[row], list):
+            turns[row] = [{"role": SYSTEM, "content": system}, *turns[row]]
+    return with_columns(table, {_PROMPT: turns}, [MESSAGES, "system"])
+
+
+def _has_prompts_as_turns(table: Table) -> bool:
+    return _are_turns(first_cells(table, _PROMPT))
+
+
+def _read_turns_in_pairs(table: Table) -> Table:
+    """Join the turns of prompts and completions; a completion may be text."""
+    pairs = zip(cells_of(table, _PROMPT), cells_of(table, "completion|response"), strict=True)
+    joined = [_joined(parsed(prompt), parsed(completion)) for prompt, completion in pairs]
+    return with_columns(refuse_rejected(table), {_PROMPT: joined}, [_PROMPT, "completion|response"])
+
+
+def _joined(prompt: Any, completion: Any) -> Any:
+    if not isinstance(prompt, list) or not is_there(completion):
+        return prompt
+    return [*prompt, *(completion if isinstance(completion, list) else [{"role": ASSISTANT, "content": completion}])]
+
+
+def _read_prompts(table: Table) -> Table:
+    columns = {_PROMPT: cells_of(table, _PROMPT)}
+    if found_name(table, "response|completion"):
+        columns[_RESPONSE] = cells_of(table, "response|completion")
+    return with_columns(refuse_rejected(table), columns, [_PROMPT, "response|completion"])
+
+
+def refuse_rejected(table: Table) -> Table:
+    """Return the table; raise DataError if a row's label says that its response is one to avoid, as in KTO's data."""
+    for name in ("label", "kto_tag", "is_preferred"):
+        for row, cell in enumerate(cells_of(table, name)):
+            if cell is False or (isinstance(cell, str) and cell.lower() == "false"):
+                raise DataError(
+                    f"{table.place(row)}: {name!r} is false, which marks a response to avoid (KTO), and a task of "
+                    f"generation learns every response. Keep the rows with {name!r} true only, or train with TRL's "
+                    "KTOTrainer, to which gradgate attaches"
+                )
+    return table
+
+
+def _read_instructions(table: Table) -> Table:
+    """Make turns of an instruction with its input, of earlier turns, and of a response."""
+    columns = [cells_of(table, name) for name in ("instruction", _INPUT, _OUTPUT, "system", "history")]
+    turns = [_instruction(table, row, *cells) for row, cells in enumerate(zip(*columns, strict=True))]
+    used = ["instruction", _INPUT, _OUTPUT, "system", "history"]
+    return with_columns(table, {_PROMPT: turns}, used)
+
+
+def _instruction(table: Table, row: int, told: Any, given: Any, response: Any, system: Any, history: Any) -> Any:
+    for name, cell in (("instruction", told), ("input", given), ("output", response)):
+        if is_there(cell) and not isinstance(cell, str):
+            raise DataError(
+                f"{table.place(row)}: {name!r} is not text but {type(cell).__name__} ({cell!r:.60}). Correct it"
+            )
+    asked = "\n\n".join(part for part in (told, given) if isinstance(part, str) and part.strip())
+    turns = [{"role": SYSTEM, "content": system}] if isinstance(system, str) and system.strip() else []
+    past = parsed(history)
+    for pair in past if isinstance(past, list) else []:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise DataError(
+                f"{table.place(row)}: 'history' has {pair!r:.60}; expected pairs of an instruction and its response"
+            )
+        turns += [{"role": USER, "content": pair[0]}, {"role": ASSISTANT, "content": pair[1]}]
+    turns.append({"role": USER, "content": asked})
+    return [*turns, {"role": ASSISTANT, "content": response}] if is_there(response) else turns
+
+
+def _texts(question: str, answer: str) -> Any:
+    def read(table: Table) -> Table:
+        columns = {_PROMPT: cells_of(table, question)}
+        if found_name(table, answer):
+            columns[_RESPONSE] = cells_of(table, answer)
+        return with_columns(table, columns, [question, answer])
+
+    return read
+
+
+def _long_texts(question: str, answer: str) -> Any:
+    """Return a test for two columns of texts, of which neither holds class labels."""
+
+    def when(table: Table) -> bool:
+        asked, answered = first_cells(table, question), first_cells(table, answer)
+        return are_texts(asked) and (not found_name(table, answer) or mostly_different(answered))
+
+    return when
+
+
+def _two_texts(name: str, question: str, answer: str, meaning: str, example: dict[str, Any]) -> Form:
+    return Form(
+        name, "generation", (question,), (answer,), meaning, example, _texts(question, answer),
+        _long_texts(question, answer), weak=True,
+    )  # fmt: skip
+
+
+def _has_answer_texts(table: Table) -> bool:
+    return found_name(table, "context|passage|choices|options|endings") is None and _long_texts(_ASKED, _ANSWERED)(
+        table
+    )
+
+
+_ASKED, _ANSWERED = "question|query|problem", "answer|solution|response|completion"
+_DOCUMENT, _SUMMARY = "document|article|dialogue|text", "summary|highlights"
+
+CHATS = (
+    Form(
+        "messages", "generation", (MESSAGES,), (),
+        "turns with `role` and `content`, or ShareGPT's `from` and `value`; the last one of the assistant is the "
+        "response. `system`, `tools`, `tool_calls`, `reasoning_content`, text parts and weights of turns count",
+        {"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}]},
+        _read_messages, _has_turns, optional=("system", "tools"),
+    ),
+    Form(
+        "messages in pairs", "generation", ("prompt",), ("completion|response",),
+        "prompt and completion as turns, as TRL has them",
+        {"prompt": [{"role": "user", "content": "2+2?"}], "completion": [{"role": "assistant", "content": "4"}]},
+        _read_turns_in_pairs, _has_prompts_as_turns, optional=("tools", "label"),
+    ),
+    Form(
+        "preferences", None, (), ("chosen", "rejected"),
+        "pairs of a preferred and a rejected response are for TRL's DPOTrainer, to which gradgate attaches. To learn "
+        "the preferred ones alone, name columns: kind='generation', text='prompt' and label='chosen'",
+        {"prompt": "2+2?", "chosen": "4", "rejected": "5"},
+    ),
+    Form(
+        "prompts", "generation", ("prompt",), ("response|completion",), "a prompt and its response",
+        {"prompt": "2+2?", "response": "4"}, _read_prompts, optional=("label",),
+    ),
+    Form(
+        "alpaca", "generation", ("instruction",), (_OUTPUT,),
+        "an instruction, its `input` or Dolly's `context` after a blank line, and the response, as turns; `system` "
+        "and `history` come before",
+        {"instruction": "Add.", "input": "2 and 2", "output": "4"}, _read_instructions,
+        optional=(_INPUT, "system", "history"),
+    ),
+    _two_texts("summaries", _DOCUMENT, _SUMMARY, "a text and its summary",
+               {"document": "A long report ...", "summary": "In short ..."}),
+    _two_texts("inputs", "input|source", "output|target", "a text and what is made of it",
+               {"input": "2+2?", "output": "4"}),
+    Form(
+        "questions", "generation", (_ASKED,), (_ANSWERED,), "a question and its answer in words",
+        {"question": "What is 2+2?", "answer": "2+2 is 4."}, _texts(_ASKED, _ANSWERED), _has_answer_texts, weak=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,251 @@
+"""Forms of rows with tags, answers or choices, and forms that are named but not read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradgate.errors import DataError
+from gradgate.tasks.forms.base import (
+    Form,
+    are_lists,
+    are_texts,
+    cells_of,
+    first_cells,
+    found_name,
+    is_there,
+    parsed,
+    with_columns,
+)
+from gradgate.tasks.readers.rows import MISSING, Table, as_text
+
+TOKENS = "tokens|words"
+TAGS = ("ner_tags", "tags", "pos_tags", "labels", "ner", "pos", "upos", "tag", "chunk_tags")
+_ID, _WORD, _TAG = "sentence #|sentence_id|sent_id|sentence|sentence_number", "word|token", "tag|ner|ner_tag|label|iob"
+_ENDINGS = "endings|choices|options"
+
+
+def tag_columns(table: Table) -> list[str]:
+    """Return the columns that have lists of tags, as long as the lists of tokens."""
+    tokens = first_cells(table, TOKENS)
+    found = []
+    for name in TAGS:
+        column = found_name(table, name)
+        cells = first_cells(table, name)
+        if column is not None and are_lists(cells, (str, int)) and len(cells) == len(tokens):
+            found.append(column)
+    return found
+
+
+def _has_tags(table: Table) -> bool:
+    return are_lists(first_cells(table, TOKENS), str)
+
+
+def _read_tags(table: Table) -> Table:
+    columns = {"tokens": [parsed(cell) for cell in cells_of(table, TOKENS)]}
+    found = tag_columns(table)
+    if len(found) > 1:
+        raise DataError(f"{table.source} has {len(found)} columns of tags: {', '.join(found)}. Name one with label=")
+    if found:
+        columns["tags"] = [parsed(cell) for cell in table.columns[found[0]]]
+    return with_columns(table, columns, [TOKENS, *found])
+
+
+def _has_token_rows(table: Table) -> bool:
+    words, numbers = first_cells(table, _WORD), cells_of(table, _ID)[:50]
+    filled = [cell for cell in numbers if is_there(cell)]
+    repeated = len(set(map(str, filled))) < len(filled) or len(filled) < len(numbers)
+    return are_texts(words) and repeated and all(" " not in word.strip() for word in words)
+
+
+def _read_token_rows(table: Table) -> Table:
+    """Collect the rows of each sentence; a row without a sentence's number goes on with the one before."""
+    words, tags = cells_of(table, _WORD), cells_of(table, _TAG)
+    groups: list[list[int]] = []
+    before: object = MISSING
+    for row, number in enumerate(cells_of(table, _ID)):
+        if not groups or (is_there(number) and number != before):
+            groups.append([])
+        before = number if is_there(number) else before
+        groups[-1].append(row)
+        for name, cell in (("word", words[row]), ("tag", tags[row])):
+            if not is_there(cell) and (name == "word" or found_name(table, _TAG)):
+                raise DataError(f"{table.place(row)} has no {name}; each row needs one. Add it or remove the row")
+    columns = {"tokens": [[words[row] for row in rows] for rows in groups]}
+    if found_name(table, _TAG):
+        columns["tags"] = [[tags[row] for row in rows] for rows in groups]
+    lines = None if table.lines is None else [[table.lines[row] for row in rows] for rows in groups]
+    return Table(
+        table.source,
+        columns,
+        None if lines is None else [own[0] for own in lines],
+        lines,
+        None if lines is not None else [rows[0] + 1 for rows in groups],
+        None if table.sources is None else [table.sources[rows[0]] for rows in groups],
+        (*table.notes, f"{len(table):,} rows of single tokens make {len(groups):,} sentences"),
+    )
+
+
+def _has_answers(table: Table) -> bool:
+    answers = first_cells(table, "answers")
+    return are_texts(first_cells(table, "context")) and all(isinstance(cell, dict | list) for cell in answers)
+
+
+def _read_answers(table: Table) -> Table:
+    if found_name(table, "answers") is None:
+        return table
+    return with_columns(table, {"answers": [parsed(cell) for cell in cells_of(table, "answers")]})
+
+
+def _read_grades(table: Table) -> Table:
+    columns = {"query": cells_of(table, "query"), "document": cells_of(table, "document|passage")}
+    if found_name(table, "grade|relevance"):
+        columns["grade"] = cells_of(table, "grade|relevance")
+    return with_columns(table, columns)
+
+
+def _texts_of(cell: Any) -> Any:
+    """Return the choices of a row, of which some data sets name each."""
+    cell = parsed(cell)
+    return cell.get("text") if isinstance(cell, dict) else cell
+
+
+def _has_choices(table: Table) -> bool:
+    return are_lists([_texts_of(cell) for cell in first_cells(table, _ENDINGS)], str)
+
+
+def _width(table: Table) -> int:
+    return len(_texts_of(first_cells(table, _ENDINGS)[0]))
+
+
+def choice_options(table: Table) -> dict[str, Any]:
+    """Return the entries of a task of multiple choice whose choices were a list."""
+    return {"choices": [f"choice {place}" for place in range(1, _width(table) + 1)], "question": None}
+
+
+def _read_choices(table: Table) -> Table:
+    """Make a column of each choice, and a number from 0 of each answer, which may be a number, a letter or the text."""
+    width = _width(table)
+    rows = [_texts_of(cell) for cell in cells_of(table, _ENDINGS)]
+    for row, choices in enumerate(rows):
+        if not isinstance(choices, list) or len(choices) != width:
+            found = f"{len(choices)} choices" if isinstance(choices, list) else f"{choices!r:.60} as choices"
+            raise DataError(
+                f"{table.place(row)} has {found}, and the first row has {width}; every row needs as many. Remove the "
+                "rows that differ, or train on them as another task"
+            )
+    columns: dict[str, Any] = {f"choice {place + 1}": [choices[place] for choices in rows] for place in range(width)}
+    columns["premise"] = cells_of(table, "question|ctx|context|prompt|stem")
+    if found_name(table, _ANSWER):
+        named = [parsed(cell) for cell in cells_of(table, _ENDINGS)]
+        answers = cells_of(table, _ANSWER)
+        columns["label"] = [
+            _number(answer, rows[row], named[row], table.place(row)) for row, answer in enumerate(answers)
+        ]
+    return with_columns(table, columns, [_ENDINGS, _ANSWER])
+
+
+_ANSWER = "answer|answerkey|label|gold|correct"
+
+
+def _number(answer: Any, texts: list[str], named: Any, place: str) -> Any:
+    """Return the number of the right choice from 0; the cell itself if a row has no answer."""
+    word = as_text(answer)
+    if word in ("", "-1"):
+        return answer
+    names = [str(name) for name in named.get("label", [])] if isinstance(named, dict) else []
+    if word in names:
+        return names.index(word)
+    if word.isdecimal():
+        return int(word)
+    if word in texts:
+        return texts.index(word)
+    if len(word) == 1 and word.isalpha() and ord(word.upper()) - ord("A") < len(texts):
+        return ord(word.upper()) - ord("A")
+    raise DataError(
+        f"{place}: the answer {word!r:.60} is not one of the {len(texts)} choices; expected a number from 0, a letter "
+        "from A, or the text of a choice. Correct it"
+    )
+
+
+def _are_spans(table: Table) -> bool:
+    for name in ("entities", "spans", "label", "labels", "annotations"):
+        cells = first_cells(table, name)
+        items = [item for cell in cells if isinstance(cell, list) for item in cell]
+        if items and all(_is_span(item) for item in items):
+            return True
+    return False
+
+
+def _is_span(item: Any) -> bool:
+    if isinstance(item, dict):
+        return bool({"start", "begin", "start_offset"} & set(item))
+    return isinstance(item, list) and len(item) == 3 and all(isinstance(place, int) for place in item[:2])
+
+
+def _is_text_alone(table: Table) -> bool:
+    return len(table.columns) == 1 and are_texts(first_cells(table, next(iter(table.columns))))
+
+
+ROWS = (
+    Form(
+        "tags", "token-classification", (TOKENS,), ("|".join(TAGS),),
+        "a list of tokens and one of tags, by name, or by number where the file names them; BIOES is read as IOB2",
+        {"tokens": ["Anna", "sings"], "ner_tags": ["B-PER", "O"]}, _read_tags, _has_tags,
+    ),
+    Form(
+        "CoNLL-U", "token-classification", ("form",), ("upos",), "the words of CoNLL-U and their parts of speech",
+        {"form": ["Anna", "sings"], "upos": ["PROPN", "VERB"]},
+        lambda table: with_columns(table, {"tokens": cells_of(table, "form"), "tags": cells_of(table, "upos")}),
+        lambda table: are_lists(first_cells(table, "form"), str),
+    ),
+    Form(
+        "token rows", "token-classification", (_ID, _WORD), (_TAG,),
+        "one token per row, with the number of its sentence",
+        {"sentence_id": 1, "word": "Anna", "tag": "B-PER"}, _read_token_rows, _has_token_rows,
+    ),
+    Form(
+        "answers", "question-answering", ("question", "context"), ("answers",),
+        "a question, a context, and answers with the characters at which they begin",
+        {"question": "Who sings?", "context": "Anna sings.", "answers": {"text": ["Anna"], "answer_start": [0]}},
+        _read_answers, _has_answers,
+    ),
+    Form(
+        "grades", "ranking", ("query", "document|passage"), ("grade|relevance",),
+        "a query, a document, and how relevant it is, as a whole number from 0",
+        {"query": "printer broken", "document": "How to repair printers", "grade": 2}, _read_grades,
+    ),
+    Form(
+        "choices", "multiple-choice", ("question|ctx|context|prompt|stem", _ENDINGS), (_ANSWER,),
+        "a question, a list of choices, and the right one by number from 0, letter or text",
+        {"question": "2+2?", "choices": ["3", "4"], "answer": 1}, _read_choices, _has_choices, choice_options,
+    ),
+    Form(
+        "spans", None, ("text|content|data",), (),
+        "spans of characters are not read. Give tokens and tags (B-PER, I-PER, O) for kind='token-classification', or "
+        "questions with answers for kind='question-answering'",
+        {"text": "Anna sings", "entities": [[0, 4, "PER"]]}, when=_are_spans,
+    ),
+    Form(
+        "translations", None, ("translation",), (),
+        "say from which language into which, by paths: kind='generation', text='translation.en', "
+        "label='translation.de'",
+        {"translation": {"en": "a cat", "de": "eine Katze"}},
+    ),
+    Form(
+        "triplets", None, ("anchor|query", "positive|pos"), (),
+        "queries with similar texts train embeddings, for which gradgate attaches to the trainer of "
+        "sentence-transformers. Here, give a query, a document and a `grade` for kind='ranking'",
+        {"anchor": "a query", "positive": "a document", "negative": "another"},
+    ),
+    Form(
+        "Label Studio's export", None, ("annotations", "data"), (),
+        "export as CONLL2003, or as CSV with one column for the text and one for the choice",
+        {"data": {"text": "Anna sings"}, "annotations": [{"result": []}]},
+    ),
+    Form(
+        "running text", None, (), (),
+        "one column of text has nothing to predict. Add a column of labels; give prompt and response for "
+        "kind='generation'; or train on the texts of a task with tapt_steps=",
+        {"text": "Anna sings."}, when=_is_text_alone,
+    ),
+)  # fmt: skip

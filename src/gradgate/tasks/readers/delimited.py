@@ -1,0 +1,222 @@
+"""Read comma and tab separated values as spreadsheets and pandas write them, with the line of every fault."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from gradgate.errors import DataError
+from gradgate.tasks.readers.rows import Table, unnamed
+from gradgate.tasks.types import FileFormat
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_LONGEST_FIELD = 2**31 - 1
+_SEP_LINE = re.compile(r"sep=(.)\r?(\n|$)", re.IGNORECASE)
+_SPACED_QUOTE = re.compile(r'(^|[,;\t|]) +"', re.MULTILINE)
+
+Records = list[tuple[int, list[str]]]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the lines of a file become records.
+
+    Attributes:
+        delimiter: between fields.
+        quoting: whether ``"`` encloses fields.
+        spaces: whether spaces after a delimiter are dropped.
+        most: records to read; None for all.
+    """
+
+    delimiter: str
+    quoting: bool
+    spaces: bool = False
+    most: int | None = None
+
+
+def read_delimited(path: Path, text: str, fmt: FileFormat, kind: str, most: int | None = None) -> Table:
+    """Read rows of strings.
+
+    A first line ``sep=;`` names the separator. Comment lines above the header are skipped, columns without a name get
+    one or are left out if they are empty, and spaces before quotes are dropped if quotes enclose nothing otherwise.
+
+    Args:
+        path, text: the file.
+        fmt: the format that the task names.
+        kind: ``csv`` or ``tsv``.
+        most: rows to read; None for all.
+
+    Raises:
+        DataError: a line with another number of fields than the header, quotes that never close, or a name that
+            occurs twice.
+    """
+    text, delimiter, notes = _beginning(path, text, fmt)
+    quoting = kind == "csv" if fmt.quoting is None else fmt.quoting
+    chosen = delimiter or ("\t" if kind == "tsv" else _delimiter(text) if fmt.header else ",")
+    layout = _Layout(chosen, quoting, most=None if most is None else most + fmt.header)
+    try:
+        table = _table(path, text, fmt, layout)
+    except DataError:
+        other = _other_quoting(text, fmt, layout)
+        if other is None:
+            raise
+        try:
+            table = _table(path, text, fmt, other)
+        except DataError:
+            _table(path, text, fmt, layout)  # raises the first error
+            raise
+        if not quoting and _swallows(table, other):
+            raise
+        notes.append("spaces before quotes are left out" if other.spaces else "quotes enclose fields, as in a csv file")
+    else:
+        if quoting and fmt.quoting is None and _has_spaced_quotes(table) and _SPACED_QUOTE.search(text):
+            table = _table(path, text, fmt, replace(layout, spaces=True))
+            notes.append("spaces before quotes are left out")
+    return replace(table, notes=(*notes, *table.notes))
+
+
+def _beginning(path: Path, text: str, fmt: FileFormat) -> tuple[str, str | None, list[str]]:
+    """Return the text with lines above the header emptied, the separator that the first names, and notes."""
+    if not fmt.header:
+        return text, None, []
+    found = _SEP_LINE.match(text)
+    if found:
+        rest = text[found.end() - len(found[2]) :]
+        return rest, found[1], [f"the first line of {path.name} says that {found[1]!r} separates columns"]
+    lines: list[str] = []
+    begin = 0
+    while text.startswith(("#", "\n", "\r\n"), begin):
+        end = text.find("\n", begin)
+        if end < 0:
+            break
+        lines.append(text[begin:end].rstrip("\r"))
+        begin = end + 1
+    comments = [line for line in lines if line]
+    end = text.find("\n", begin)
+    header = text[begin : end if end >= 0 else len(text)]
+    delimiter = _delimiter(header)
+    if not comments or not all(line.startswith("#") for line in comments):
+        return text, None, []
+    if comments[-1].count(delimiter) == header.count(delimiter) and header.count(delimiter):
+        return text, None, []  # the header itself begins with #
+    return "\n" * len(lines) + text[begin:], None, [f"{len(comments)} comment lines above the header are skipped"]
+
+
+def _table(path: Path, text: str, fmt: FileFormat, layout: _Layout) -> Table:
+    records = list(islice(_records(path, text, layout), layout.most))
+    names = fmt.columns
+    if names is None:
+        if not records:
+            return Table(str(path), {})
+        names, records = _names(records.pop(0)[1], records)
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise DataError(f"{path}: the column name {twice[0]!r} occurs twice; give each column its own name")
+    rows, lines = [], []
+    for line, row in records:
+        rows.append(_fitted(path, line, row, names, fmt, layout))
+        lines.append(line)
+    cells: Sequence[Sequence[str]] = list(zip(*rows, strict=True)) or [()] * len(names)
+    return Table(str(path), dict(zip(names, cells, strict=True)), lines)
+
+
+def _names(header: Sequence[str], records: Records) -> tuple[tuple[str, ...], Records]:
+    """Return the names of columns; empty ones at the end go if nothing stands below them, others are numbered."""
+    names = [name.strip() for name in header]
+    width = len(names)
+    while width > 1 and not names[width - 1]:
+        if any(len(row) >= width and row[width - 1].strip() for _, row in records):
+            break
+        width -= 1
+    if width < len(names):
+        empty = len(names)
+        records = [(line, row[:width] if width < len(row) <= empty else row) for line, row in records]
+    return tuple(name or unnamed(place) for place, name in enumerate(names[:width], 1)), records
+
+
+def _fitted(path: Path, line: int, row: list[str], names: Sequence[str], fmt: FileFormat, layout: _Layout) -> list[str]:
+    """Return a row of as many cells as there are columns; raise DataError for any other."""
+    width = len(names)
+    if len(row) == width or (len(row) > width and (fmt.extra_columns or not any(map(str.strip, row[width:])))):
+        return row[:width]
+    numbered = [name for place, name in enumerate(names, 1) if name == unnamed(place)]
+    if len(row) < width and fmt.columns is None and width - len(row) <= len(numbered) and names[len(row)] in numbered:
+        return [*row, *[""] * (width - len(row))]
+    raise DataError(_wrong_width(path, line, row, names, layout))
+
+
+def _delimiter(text: str) -> str:
+    """Return the separator in the header of a csv file: the most frequent of those in use, commas first."""
+    header = re.sub(r'"[^"]*"', "", next((line for line in text.split("\n", 50) if line.strip()), ""))
+    return max(DELIMITERS, key=header.count)
+
+
+def _records(path: Path, text: str, layout: _Layout) -> Iterator[tuple[int, list[str]]]:
+    if layout.quoting:
+        yield from _quoted(path, text, layout)
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line := line.removesuffix("\r"):
+            yield number, line.split(layout.delimiter)
+
+
+def _quoted(path: Path, text: str, layout: _Layout) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=layout.delimiter, strict=True, skipinitialspace=layout.spaces
+    )
+    begins = 1
+    before = csv.field_size_limit(_LONGEST_FIELD)  # a global of the csv module: put back below
+    try:
+        for row in reader:
+            if row:
+                yield begins, row
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}:{begins} is malformed: {error}. "
+            "If quotes have no meaning in this file, say `format: {quoting: false}`"
+        ) from error
+    finally:
+        csv.field_size_limit(before)
+
+
+def _other_quoting(text: str, fmt: FileFormat, layout: _Layout) -> _Layout | None:
+    """Return another way to read quotes, for a file that cannot be read as usual; None if it has none."""
+    if fmt.quoting is not None or '"' not in text or layout.most is not None:
+        return None
+    if layout.quoting:
+        return replace(layout, spaces=True) if _SPACED_QUOTE.search(text) else None
+    return replace(layout, quoting=True) if "\n" in text else None
+
+
+def _swallows(table: Table, layout: _Layout) -> bool:
+    """Return True if a cell holds whole rows, because a lone quote opened it, or no cell spans lines."""
+    cells = [cell for column in table.columns.values() for cell in column if "\n" in cell]
+    between = len(table.columns) - 1
+    return not cells or any(line.count(layout.delimiter) >= between for cell in cells for line in cell.split("\n"))
+
+
+def _has_spaced_quotes(table: Table) -> bool:
+    """Return True if most cells of a column begin with spaces and a quote."""
+    for cells in table.columns.values():
+        quoted = sum(cell[:1] == " " and cell.lstrip(" ")[:1] == '"' for cell in cells)
+        if quoted and 2 * quoted >= len(cells):
+            return True
+    return False
+
+
+def _wrong_width(path: Path, line: int, row: list[str], names: Sequence[str], layout: _Layout) -> str:
+    hint = ""
+    if not layout.quoting and any(cell.startswith('"') for cell in row):
+        hint = ". Quotes enclose nothing in this file as it is read now; if they should, say `format: {quoting: true}`"
+    elif len(row) == 1:
+        hint = f". The columns are split at {DELIMITERS.get(layout.delimiter, repr(layout.delimiter))}"
+        hint += "; is the file of another type?"
+    elif len(row) > len(names):
+        hint = f". A field with {DELIMITERS.get(layout.delimiter, repr(layout.delimiter))} in it needs quotes around it"
+    return f"{path}:{line} has {len(row)} columns, expected {len(names)} ({', '.join(names)}){hint}"

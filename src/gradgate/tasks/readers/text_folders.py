@@ -1,0 +1,54 @@
+"""Read folders of text files, one folder per class: ``pos/1.txt`` and ``neg/7.txt``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gradgate.errors import DataError
+from gradgate.tasks.readers.decoding import decode
+from gradgate.tasks.readers.rows import Table
+
+_UNLABELLED = ("unsup", "unlabeled", "unlabelled")
+"""Names of folders whose texts have no class, as in the film reviews of Maas et al. (2011)."""
+
+
+def class_folders(folder: Path) -> list[Path]:
+    """Return the folders that each hold the texts of one class; empty if the folder has none or only one."""
+    if not folder.is_dir():
+        return []
+    below = [sub for sub in sorted(folder.iterdir()) if sub.is_dir() and not sub.name.startswith(".")]
+    found = [sub for sub in below if sub.name not in _UNLABELLED and any(sub.glob("*.txt"))]
+    return found if len(found) > 1 else []
+
+
+def read_folders(folder: Path, encoding: str | None = None, most: int | None = None) -> Table:
+    """Read the columns ``text`` and ``label``, one row per file, in the order of the files' names.
+
+    Raises:
+        DataError: fewer than two folders with text files, or a file that is not text.
+    """
+    classes = class_folders(folder)
+    if not classes:
+        raise DataError(f"{folder} has no two folders with .txt files; expected one folder per class, as in pos/1.txt")
+    files = [(file, sub.name) for sub in classes for file in sorted(sub.glob("*.txt"), key=_by_number)[:most]]
+    notes: list[str] = []
+    texts = []
+    for file, _ in files:
+        text, said = decode(file, encoding)
+        texts.append(text.rstrip("\r\n"))
+        notes += said[:1] if not notes else []
+    left_out = [name for name in _UNLABELLED if (folder / name).is_dir()]
+    notes += [f"{folder.name}/{name} is left out: its texts have no class" for name in left_out]
+    sources = [str(file) for file, _ in files]
+    return Table(
+        str(folder),
+        {"text": texts, "label": [name for _, name in files]},
+        lines=[1] * len(files),
+        sources=sources,
+        notes=tuple(notes),
+    )
+
+
+def _by_number(file: Path) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", file.name)]

@@ -1,0 +1,42 @@
+"""What people hand on names no folder of the machine: cards of deltas, reports, headings in notebooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradgate as gg
+from gradgate.places import short_name
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("/home/me/bert", "bert"),
+        ("C:\\Users\\me\\bert", "bert"),
+        ("//server/share/bert", "bert"),
+        ("owner/name", "owner/name"),
+        ("../bert", "../bert"),
+        ("sample", "sample"),
+        ("/", "/"),
+    ],
+)
+def test_absolute_paths_become_names(place: str, name: str) -> None:
+    assert short_name(place) == name
+
+
+def test_a_run_names_no_machine(tmp_path: Path, settings: dict[str, Any], draw_only: Callable[..., None]) -> None:
+    draw_only()
+    own = {**settings, "steps": 2, "train_size": 16, "method": "head"}
+    run = gg.train(**own, store="delta", out=tmp_path / "run", quiet=True)
+    card = (run.path / "model" / "README.md").read_text()
+    page = run.report().read_text()
+    for text in (card, page, repr(run), run._repr_html_()):
+        assert str(tmp_path) not in text
+        assert str(Path(settings["model"]).parent) not in text
+    assert "gradgate delta apply run -o FOLDER" in card
+    assert re.search(r"<h1>moods\d* <span>with tiny-bert\d*</span></h1>", page)

@@ -1,0 +1,303 @@
+"""Results of other programs become a study: what is read, what is refused, and what is doubted."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradgate as gg
+from gradgate.errors import DataError, RunError, UsageError
+from gradgate.settings.base import checked_settings
+from gradgate.settings.imports import ImportSettings
+from gradgate.study.conditions import condition_folders
+from gradgate.study.export import records
+from gradgate.study.imported import refuse_training
+from gradgate.study.importing.sources import read_files
+from gradgate.study.importing.studies import Imported, import_tables
+from gradgate.study.results import read_study
+
+LONG = [
+    {"arm": arm, "seed": seed, "score": round(base + seed / 100, 4)}
+    for arm, base in (("full", 0.7), ("lora:r=8", 0.75), ("ours (v2) + tricks", 0.6))
+    for seed in range(4)
+]
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], delimiter: str = ",") -> Path:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, names, delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def imported(paths: Path | Iterable[Path], out: Path, **columns: Any) -> Imported:
+    tables, files = read_files([paths] if isinstance(paths, Path) else paths)
+    return import_tables(tables, files, checked_settings(ImportSettings, columns), out)
+
+
+def scores_of(out: Path) -> dict[str, list[float | None]]:
+    found: dict[str, list[float | None]] = {}
+    for part in condition_folders(out):
+        results = read_study(part)
+        for run in results.cells:
+            if run.scores is not None:
+                found.setdefault(run.arm.name, []).append(run.score(results.main_split))
+    return found
+
+
+def as_json_lines(path: Path) -> Path:
+    path.write_text("\n".join(json.dumps(row) for row in LONG))
+    return path
+
+
+def as_json(path: Path) -> Path:
+    path.write_text(json.dumps(LONG))
+    return path
+
+
+def as_gzip(path: Path) -> Path:
+    plain = write_csv(path.with_suffix(""), LONG)
+    path.write_bytes(gzip.compress(plain.read_bytes()))
+    return path
+
+
+def as_parquet(path: Path) -> Path:
+    from pyarrow import Table
+    from pyarrow.parquet import write_table
+
+    write_table(Table.from_pylist(LONG), path)
+    return path
+
+
+def as_wide(path: Path) -> Path:
+    rows: dict[str, dict[str, Any]] = {}
+    for row in LONG:
+        rows.setdefault(row["arm"], {"method": row["arm"]})[f"seed_{row['seed']}"] = row["score"]
+    return write_csv(path, list(rows.values()))
+
+
+def as_metrics(path: Path) -> Path:
+    renamed = [{"method": row["arm"], "seed": row["seed"], "test_accuracy": row["score"], "lr": 0.1} for row in LONG]
+    return write_csv(path, renamed)
+
+
+def as_wandb(path: Path) -> Path:
+    rows = [
+        {"Name": f"{row['arm']}-seed{row['seed']}", "State": "finished", "Runtime": 9, "test/accuracy": row["score"]}
+        for row in LONG
+    ]
+    return write_csv(path, [*rows, {"Name": "full-seed9", "State": "crashed", "Runtime": 1, "test/accuracy": 0.1}])
+
+
+def as_trackio(path: Path) -> Path:
+    rows = [
+        {"run_name": f"{row['arm']}-seed{row['seed']}", "timestamp": "t", "step": step, "eval/accuracy": value}
+        for row in LONG
+        for step, value in ((1, 0.1), (2, row["score"]))
+    ]
+    return write_csv(path, rows)
+
+
+FORMS = {
+    "r.csv": lambda path: write_csv(path, LONG),
+    "r.tsv": lambda path: write_csv(path, LONG, "\t"),
+    "semicolons.csv": lambda path: write_csv(path, LONG, ";"),
+    "r.csv.gz": as_gzip,
+    "r.jsonl": as_json_lines,
+    "r.json": as_json,
+    "r.parquet": as_parquet,
+    "a_column_per_seed.csv": as_wide,
+    "a_column_per_metric.csv": as_metrics,
+    "wandb.csv": as_wandb,
+    "trackio.csv": as_trackio,
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_give_the_same_scores(tmp_path: Path, name: str) -> None:
+    found = imported(FORMS[name](tmp_path / name), tmp_path / "study")
+    assert found.arms == ("full", "lora:r=8", "ours (v2) + tricks")
+    assert scores_of(tmp_path / "study") == {
+        "full": [0.7, 0.71, 0.72, 0.73],
+        "lora:r=8": [0.75, 0.76, 0.77, 0.78],
+        "ours (v2) + tricks": [0.6, 0.61, 0.62, 0.63],
+    }
+
+
+def test_own_exports_come_back(tmp_path: Path) -> None:
+    write_csv(tmp_path / "r.csv", [{**row, "task": "toy", "model": "tiny", "split": "test"} for row in LONG])
+    imported(tmp_path / "r.csv", tmp_path / "first")
+    (tmp_path / "export.json").write_text(json.dumps(records(tmp_path / "first")))
+    imported(tmp_path / "export.json", tmp_path / "second")
+    assert scores_of(tmp_path / "first") == scores_of(tmp_path / "second")
+
+
+def test_trainer_states_are_curves(tmp_path: Path) -> None:
+    for seed in range(2):
+        folder = tmp_path / "runs" / f"lora-seed{seed}" / "checkpoint-20"
+        folder.mkdir(parents=True)
+        history = [{"eval_accuracy": value, "step": step} for step, value in ((10, 0.5), (20, 0.6 + seed / 10))]
+        state = {"global_step": 20, "log_history": history}
+        (folder / "trainer_state.json").write_text(json.dumps(state))
+    imported(tmp_path / "runs", tmp_path / "study")
+    runs = read_study(tmp_path / "study").cells
+    assert [(run.arm.name, run.seed, run.score("dev")) for run in runs] == [("lora", 0, 0.6), ("lora", 1, 0.7)]
+    assert [record.step for record in runs[0].history] == [10, 20]
+
+
+def test_harness_scores_are_per_task(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    for model, value in (("base", 0.4), ("tuned", 0.5)):
+        content = {
+            "results": {"arc": {"acc,none": value, "acc_stderr,none": 0.01}, "gsm": {"exact_match,strict": value}},
+            "config": {"model_args": f"pretrained={model}"},
+            "n-samples": {"arc": {"effective": 100}},
+        }
+        (tmp_path / "results" / f"{model}.json").write_text(json.dumps(content))
+    found = imported(tmp_path / "results", tmp_path / "study", reference="base")
+    assert (found.arms, found.tasks) == (("base", "tuned"), ("arc", "gsm"))
+    assert scores_of(tmp_path / "study")["tuned"] == [0.5, 0.5]
+
+
+def test_percent_is_stored_as_shares(tmp_path: Path) -> None:
+    rows = [{"arm": row["arm"], "seed": row["seed"], "accuracy": row["score"] * 100} for row in LONG]
+    imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert scores_of(tmp_path / "study")["full"] == pytest.approx([0.7, 0.71, 0.72, 0.73])
+
+
+def test_losses_are_lower_better(tmp_path: Path) -> None:
+    rows = [{"arm": row["arm"], "seed": row["seed"], "test_loss": 10 * row["score"]} for row in LONG]
+    imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    task = read_study(tmp_path / "study").study.task
+    assert (task.metric, task.metric_higher_is_better) == ("loss", False)
+
+
+REFUSED: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
+    "two scores of one run": ([*LONG, {**LONG[0], "score": 0.9}], {}, "line 2 and .* line 14 both have .* full"),
+    "what two scores differ in": (
+        [{**row, "family": family} for family in "ab" for row in LONG], {}, r"They differ in family \(a, b\)"
+    ),
+    "no column of scores": ([{"arm": "a", "seed": 1}], {}, "no column has scores; it has arm, seed"),
+    "no column of arms": ([{"x": "a", "score": 1}], {}, "no column says what is compared; it has x, score"),
+    "a column that is not there": (LONG, {"arm": "metod"}, "arm='metod': r.csv has no such column"),
+    "a reference that is not there": (LONG, {"reference": "ful"}, "reference='ful' is not an arm. Did you mean 'full'"),
+    "no score in any row": ([{"arm": "a", "score": ""}, {"arm": "b", "score": "x"}], {}, "No row has a score"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused(tmp_path: Path, what: str) -> None:
+    rows, columns, message = REFUSED[what]
+    with pytest.raises((UsageError, DataError), match=message):
+        imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study", **columns)
+    assert not (tmp_path / "study").exists()
+
+
+DAMAGED = {
+    "r.csv": ("arm,score\na,1,2\n", "line 2: 3 cells in 2 columns"),
+    "twice.csv": ("arm,arm\na,1\n", "two columns named 'arm'"),
+    "empty.csv": ("", "no header"),
+    "r.jsonl": ('{"arm": "a", "score": 1}\n{"arm": \n', "line 2"),
+    "r.json": ('{"what": 1}', "JSON of an unknown form"),
+    "broken.json": ("{", "cannot be read as JSON"),
+    "r.parquet": ("no parquet", "cannot be read as Parquet"),
+    "r.csv.gz": ("no gzip", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_files_are_named(tmp_path: Path, name: str) -> None:
+    content, message = DAMAGED[name]
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=f"{name}.*{message}"):
+        imported(tmp_path / name, tmp_path / "study")
+
+
+def test_other_files_are_refused_later(tmp_path: Path) -> None:
+    first = imported(write_csv(tmp_path / "r.csv", LONG), tmp_path / "study")
+    assert imported(tmp_path / "r.csv", tmp_path / "study") == first
+    write_csv(tmp_path / "r.csv", LONG[:4])
+    with pytest.raises(RunError, match="holds an import of other files"):
+        imported(tmp_path / "r.csv", tmp_path / "study")
+
+
+def test_left_out_rows_have_reasons(tmp_path: Path) -> None:
+    rows = [*LONG, {"arm": "", "seed": 0, "score": 1}, {"arm": "a", "seed": 0, "score": ""}]
+    found = imported(write_csv(tmp_path / "r.csv", [*rows, {"arm": "b", "seed": 0, "score": "inf"}]), tmp_path / "s")
+    assert (found.rows_read, found.rows_kept) == (15, 12)
+    assert found.left_out == {"no arm": 1, "no score": 1, "score is not finite": 1}
+
+
+DOUBTED: dict[str, tuple[list[dict[str, Any]], set[str]]] = {
+    "sound": (LONG, set()),
+    "identical_arms": ([*LONG, *({**row, "arm": "copy"} for row in LONG[:4])], {"full", "copy"}),
+    "one_seed": ([*LONG, {"arm": "once", "seed": 0, "score": 0.5}], {"once"}),
+    "unequal_seeds": (LONG[:-1], {"ours (v2) + tricks"}),
+    "one_sided_search": (
+        [{**row, "lr": lr} for row in LONG[:8] for lr in ((1, 2, 3) if row["arm"] == "full" else (2,))], {"full"}
+    ),
+    "rate_at_edge": ([{**row, "score": row["score"] + lr / 10, "lr": lr} for row in LONG for lr in (1, 2)],
+                     {"full", "lora:r=8", "ours (v2) + tricks"}),
+    "rate_never_reached": ([{**row, "lr_highest_logged": 0.1, "lr_stated": 1} for row in LONG],
+                           {"full", "lora:r=8", "ours (v2) + tricks"}),
+    "small_dev": ([{**row, "split": "dev", "score": (30 + row["seed"] + 5 * len(row["arm"]) % 7) / 50} for row in LONG],
+                  set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DOUBTED)
+def test_doubts(tmp_path: Path, kind: str) -> None:
+    rows, arms = DOUBTED[kind]
+    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    kinds = {warning.kind: set(warning.arms) for warning in found.warnings}
+    if kind == "sound":
+        assert kinds == {}
+    else:
+        assert kind in kinds
+        assert not arms or kinds[kind] == arms
+
+
+def test_a_search_keeps_the_best_on_dev(tmp_path: Path) -> None:
+    rows = [
+        {"arm": arm, "seed": 0, "lr": lr, "dev_accuracy": dev, "test_accuracy": test}
+        for arm in ("full", "lora")
+        for lr, dev, test in ((1, 0.5, 0.9), (2, 0.7, 0.6), (3, 0.6, 0.8))
+    ]
+    imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert scores_of(tmp_path / "study") == {"full": [0.6], "lora": [0.6]}
+
+
+def test_nothing_is_trained_in_an_import(tmp_path: Path) -> None:
+    imported(write_csv(tmp_path / "r.csv", LONG), tmp_path / "study")
+    with pytest.raises(UsageError, match="nothing can be trained"):
+        refuse_training(tmp_path / "study")
+    with pytest.raises(UsageError, match="nothing can be trained"):
+        gg.compare("sample", "sample", ["full"], out=tmp_path / "study", steps=1)
+
+
+def test_data_frames_and_names_that_open_nothing(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([{**row, "arm": f"plan:{tmp_path}/{row['arm']}"} for row in LONG])
+    study = gg.import_results(frame, tmp_path / "study")
+    assert study.best == f"plan:{tmp_path}/lora:r=8"
+    assert "inconclusive" in study.answer
+    assert study.report().is_file()
+
+
+def test_unpaired_results_have_a_test(tmp_path: Path) -> None:
+    from scipy import stats
+
+    imported(write_csv(tmp_path / "r.csv", LONG), tmp_path / "study", pair="none")
+    from gradgate.study.verdicts import study_verdicts
+
+    found = {each.arm: each.verdict for each in study_verdicts(tmp_path / "study")}["lora:r=8"]
+    ours, theirs = ([row["score"] for row in LONG if row["arm"] == arm] for arm in ("lora:r=8", "full"))
+    assert found.comparison.p == pytest.approx(stats.ttest_ind(ours, theirs, equal_var=False).pvalue)
