@@ -52,6 +52,7 @@ def test_another_freezer_is_refused_before_a_weight_moves(change: Callable[[Any]
     with gg.Tuner(model, optimizer, "freeze:layers=2", audit=False):
         train(model, optimizer, 2)
         before = {name: p.detach().clone() for name, p in model.named_parameters()}
+        optimizer.zero_grad()
         loss = model(**batch()).loss
         change(model)
         if loss.requires_grad and change is not freeze_all:
@@ -123,6 +124,7 @@ def test_a_replaced_weight_is_refused_at_the_next_step(change: Callable[[Any], s
     optimizer = adamw(model)
     tuner = gg.Tuner(model, optimizer, "freeze:layers=1", audit=audit)
     train(model, optimizer, 1)
+    optimizer.zero_grad()
     with pytest.raises(AttachError, match=f"^{change(model)}"):
         optimizer.step()
     tuner.detach(audit=False)

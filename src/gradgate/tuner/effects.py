@@ -112,7 +112,6 @@ def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, releas
         MomentumOfAdam(optimizers),
         # Flags and gradients come first, as all later effects ask the gating what is open.
         gating,
-        # Check the remaining gradients before a weight moves.
         FiniteGradients(optimizers, gating),
         *unseen_steps(optimizers, gating, release),
         # It must see the gradients that the optimizer gets, and the weights that the step leaves.
