@@ -85,6 +85,11 @@ def remedy(path: Path) -> str:
     return f"Restore a good copy, or remove {path.parent} to start over."
 
 
+def from_here(path: str) -> str:
+    """Return where a relative path counts from, as a sentence behind others; an empty text for an absolute one."""
+    return "" if Path(path).is_absolute() else f" A relative path counts from the current folder, {Path.cwd()}."
+
+
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"expected a finite number, got {text}")
 

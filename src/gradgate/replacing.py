@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 
 _LONGEST_START = 40  # characters of a file's name in that of a temporary one
 _TRIES = 100
+_FRESH = re.compile(r"\..+\.[0-9a-f]{8}\.part", re.DOTALL)
 _KINDS = (
     (stat.S_ISLNK, "a link"),
     (stat.S_ISFIFO, "a pipe"),
@@ -122,6 +124,16 @@ def share(files: Iterable[Path]) -> None:
 def is_part(path: Path) -> bool:
     """Return True if a file has the name of a half-written one."""
     return path.name.startswith(".") and path.name.endswith(".part")
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove the half-written files of processes that were killed; nothing may write into the folder meanwhile.
+
+    Only names that :func:`fresh_file` makes are removed, and only those directly in the folder.
+    """
+    for path in folder.glob(".*.part"):
+        if _FRESH.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode):
+            path.unlink(missing_ok=True)
 
 
 def _fresh_names(path: Path) -> Iterator[Path]:

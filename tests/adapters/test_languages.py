@@ -193,7 +193,7 @@ def test_rows_in_another_language_are_predicted_with_its_adapter(done: Path, tas
 
 def test_an_analysis_runs_the_source_language_and_refuses_others(done: Path, spoken: Path) -> None:
     measured = Loader(ComputeSettings(device="cpu")).load(RunReference(done, "stacked", 0))
-    for model in (measured.found.model, measured.start()[0]):
+    for model in (measured.found.model, measured.start()):
         assert adapters.active(model) == (NAME, "task")
     assert len(measured.rows("test.en")) == 30
     with pytest.raises(UsageError, match=r"split='test\.de' is in de, .* with that of en"):

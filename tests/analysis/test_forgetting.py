@@ -110,7 +110,7 @@ def test_what_is_kept_is_the_model_of_that_step_and_changes_no_bit(
     assert list(kept) == [2, 4, 6]
     (group,) = find_runs([tmp_path / "run"], lambda text: None)
     found = Loader(HERE).load(group.runs[0])
-    model, _ = found.start()
+    model = found.start()
     best = json.loads((tmp_path / "run/scores.json").read_text())["best_step"]
     put_weights(model, kept[best])
     mine, trained = named_parameters(model), named_parameters(found.found.model)

@@ -20,7 +20,7 @@ from gradgate.errors import DataError, GradgateError, NonFiniteError, RunError
 from gradgate.evaluation.evaluate import evaluate, load_finished
 from gradgate.runs.checkpoints import latest_checkpoint, seal
 from gradgate.runs.history import lines_until
-from gradgate.runs.records import read_scores
+from gradgate.runs.scores import read_scores
 from gradgate.settings.run import make_config
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_masked_model, load_tokenizer

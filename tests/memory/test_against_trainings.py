@@ -18,7 +18,7 @@ from gradgate.settings.adapter import read_adapter
 from gradgate.training.adapted import put_adapter
 from support.catalog_table import MODELS, ROWS, build, layers_of, method_of
 from support.counted import counted_peak
-from support.tiny_models import _DECODER, _ENCODER, _T5, tiny
+from support.tiny_models import _DECODER, _ENCODER, _T5, TINY, tiny
 
 STEPS, PER_EPOCH, SEED = 6, 2, 5
 
@@ -115,6 +115,43 @@ def test_accumulated_gradients_take_what_was_estimated(method: str) -> None:
     real = counted_peak(build("encoder"), method, adamw, work, steps=STEPS, layers=layers)
     assert estimate.peak_bytes == pytest.approx(real, rel=0.01)
     assert estimate.peak_bytes > alone.peak_bytes
+
+
+PAIRS = {
+    "accumulation": ("decoder", "lisa:layers=1,every=1", Workload(4, 32, accumulate=3), {}),
+    "spectrum of parts": ("decoder", "spectrum:share=0.5,unit=part", Workload(4, 32), {}),
+    "spectrum with accumulation": ("encoder", "spectrum:share=0.5", Workload(4, 32, accumulate=2), {}),
+    "experts": ("mixtral", "full", Workload(4, 32), {}),
+    "closed experts under autocast": ("mixtral", "blocks:every=1", Workload(4, 32, "bf16"), {}),
+    "released": ("encoder", "full", Workload(4, 32, released=True), {"release_gradients": True}),
+    "released masks": ("decoder", "graddrop:p=0.5", Workload(4, 32, released=True), {"release_gradients": True}),
+    "released experts": ("mixtral", "blocks:every=1", Workload(4, 32, released=True), {"release_gradients": True}),
+}
+
+
+@pytest.mark.parametrize(("name", "method", "work", "options"), PAIRS.values(), ids=PAIRS)
+def test_each_pair_takes_what_was_estimated(name: str, method: str, work: Workload, options: dict[str, Any]) -> None:
+    made = TINY[name] if name in TINY else lambda: build(name)
+    estimate = Estimator(made(), Setup(work, adamw, total_steps=3, seed=SEED)).of(method)
+    real = counted_peak(made(), method, adamw, work, steps=3, seed=SEED, **options)
+    assert estimate.peak_bytes == pytest.approx(real, rel=0.02)
+    assert estimate.choice == ("measured" if "spectrum" in method else None)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_unknown_weights_suppose_the_costliest_choice(name: str) -> None:
+    setup = Setup(Workload(4, 32), adamw, total_steps=3)
+    measured = Estimator(TINY[name](), setup).of("spectrum:share=0.5")
+    supposed = Estimator(TINY[name]().to("meta"), setup).of("spectrum:share=0.5")
+    assert supposed.choice == "supposed"
+    assert supposed.peak_bytes >= measured.peak_bytes
+
+
+@pytest.mark.parametrize("formats", [("float32", "fp32"), ("float32", "fp16"), ("bfloat16", "bf16")])
+def test_experts_are_estimated_in_every_format(formats: Any) -> None:
+    (weights, precision), config = formats, TINY["mixtral"]().config
+    estimate = estimate_memory(config, weights=weights, precision=precision, batch_size=2, max_length=16)
+    assert estimate.peak_bytes > 0
 
 
 EIGHT = {"num_hidden_layers": 8}

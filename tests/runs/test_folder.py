@@ -162,3 +162,14 @@ def test_a_lock_file_that_a_kill_left_is_no_hindrance(tmp_path: Path) -> None:
     (tmp_path / "run.lock").write_text("process 1 on afar")
     with RunFolder(tmp_path).locked():
         RunFolder(tmp_path).claim(make_config())
+
+
+def test_half_written_files_of_a_killed_run_are_removed(begun: RunFolder) -> None:
+    own = [begun.path / ".v.part", begun.path / ".mine.deadbee.part"]  # names that nobody makes for a temporary file
+    left = [begun.path / ".scores.json.0123abcd.part", begun.best / ".model.safetensors.89abcdef.part"]
+    for file in (*own, *left):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("half")
+    with begun.locked():
+        assert all(file.is_file() for file in own)
+        assert not any(file.exists() for file in left)

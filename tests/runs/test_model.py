@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification
 from gradgate.errors import RunError
 from gradgate.evaluation.evaluate import evaluate, load_finished
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.records import FileSizes, read_scores
+from gradgate.runs.scores import FileSizes, read_scores
 from gradgate.settings.identity import fingerprint_of
 from gradgate.settings.run import make_config
 from gradgate.training import run as run_module

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from gradgate import Tuner, gates
-from gradgate.errors import AttachError, RunError
+from gradgate.errors import AttachError, NonFiniteError, RunError
 from support import odd_optimizers as odd
 from support.loop import adamw, assert_same_weights, build, moved, same, weights
 from support.odd_optimizers import Dummy, Lomo, LomoWithoutName, Lookahead, Loop, Sam, SamByClosure, SamOfItsOwn
@@ -199,3 +199,67 @@ def test_other_models_are_stepped_beside_it() -> None:
         for number in range(2):
             for one, optimizer in zip((model, other), optimizers, strict=True):
                 odd.usual(one, optimizer, number)
+
+
+# What is watched.
+
+
+class Diverging(torch.optim.SGD):
+    """Leaves weights that are not numbers, as a rate that is far too high does."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for parameter in odd.learning(self):
+            parameter.fill_(float("nan"))
+
+
+def test_diverged_weights_are_called_what_they_are() -> None:
+    model = build("bert")
+    optimizer = Diverging(model.parameters(), lr=0.1)
+    with Tuner(model, optimizer, "full", total_steps=STEPS):
+        odd.usual(model, optimizer, 0)
+        with pytest.raises(NonFiniteError):
+            odd.usual(model, optimizer, 1)
+
+
+def test_what_follows_a_failed_backward_pass_is_watched() -> None:
+    model = build("bert")
+    optimizer = BASE(model.parameters())
+    with Tuner(model, optimizer, "full", total_steps=STEPS):
+        fails = max(model.parameters(), key=torch.Tensor.numel).register_hook(lambda gradient: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            odd.backward(model, 0)
+        fails.remove()
+        smallest = min(model.parameters(), key=torch.Tensor.numel)
+
+        def update(gradient: torch.Tensor) -> None:
+            smallest.data.add_(1.0)
+
+        max(model.parameters(), key=torch.Tensor.numel).register_hook(update)
+        with pytest.raises(AttachError, match="moved within the backward pass"):
+            odd.usual(model, optimizer, 0)
+
+
+def test_gradients_that_are_written_in_place_are_new() -> None:
+    model = build("bert")
+    optimizer = BASE(model.parameters())
+    with Tuner(model, optimizer, "full", total_steps=STEPS) as tuner:
+        odd.usual(model, optimizer, 0)
+        for number in range(1, 4):
+            for parameter in odd.learning(optimizer):
+                assert parameter.grad is not None
+                parameter.grad.data.mul_(0.5)  # as the replay of a CUDA graph: the version stays
+            optimizer.step()
+            assert tuner.clock.step == number + 1
+
+
+def test_a_resumed_tuner_logs_nothing_before_its_first_step() -> None:
+    model = build("bert")
+    optimizer = BASE(model.parameters())
+    with Tuner(model, optimizer, "gradual:every=2", total_steps=STEPS) as tuner:
+        odd.train_oddly(model, optimizer, odd.usual, 3)
+        state = tuner.state_dict()
+    with Tuner(model, optimizer, "gradual:every=2", total_steps=STEPS, state=state) as tuner:
+        assert tuner.metrics == {}
+        odd.usual(model, optimizer, 3)
+        assert tuner.metrics["gradgate/open_share"] > 0

@@ -121,10 +121,9 @@ class LoadedRun:
         """Load the pretrained model without an adapter, with a fresh head."""
         return self.task.load_model(self.config, self.found.tokenizer)[0].eval()
 
-    def start(self) -> tuple[Any, frozenset[str]]:
-        """Load the model as its training began, with the names of the parameters that the pretrained weights lacked."""
-        model, fresh = load_start(self.config, self.found.folder, self.task, self.found.tokenizer)
-        return model.eval(), fresh
+    def start(self) -> Any:
+        """Load the model as its training began."""
+        return load_start(self.config, self.found.folder, self.task, self.found.tokenizer)[0].eval()
 
 
 class Loader:

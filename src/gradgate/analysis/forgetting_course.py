@@ -15,7 +15,7 @@ from gradgate.analysis.runs import RunReference
 from gradgate.distributed import launch
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
-from gradgate.runs.records import read_scores
+from gradgate.runs.scores import read_scores
 from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.torch_state import cpu_threads
@@ -85,7 +85,7 @@ class _Course:
         best = read_scores(RunFolder(run.path).scores_file).best_step
         kept = {step: file for step, file in weight_files(measured.found.folder).items() if step != best}
         if kept:
-            model, _ = measured.start()
+            model = measured.start()
             for step, file in kept.items():
                 put_weights(model, file)
                 yield self._row(run, measure, step, _value(measure, model))

@@ -211,7 +211,7 @@ class _Trained:
 
     def __init__(self, measured: LoadedRun) -> None:
         model = measured.found.model
-        start, _ = measured.start()
+        start = measured.start()
         before, own = named_parameters(start), named_parameters(model)
         if own.keys() != before.keys():
             differing = sorted(own.keys() ^ before.keys())

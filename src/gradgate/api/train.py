@@ -73,7 +73,8 @@ class Run(ResultView):
     @cached_property
     def scores(self) -> dict[str, Any]:
         """What ``scores.json`` holds: metrics on dev and on each test split, and what the run cost."""
-        from gradgate.runs.records import read_scores, to_json
+        from gradgate.runs.records import to_json
+        from gradgate.runs.scores import read_scores
 
         record: dict[str, Any] = to_json(read_scores(self._finished().scores_file))
         return record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradgate.cli.options import drop_overruled
 from gradgate.cli.typed_paths import PathCommand
 from gradgate.settings.base import SECTIONS
 
@@ -12,6 +13,12 @@ OTHER = "options"
 
 class GroupedCommand(PathCommand):
     """A command whose help has one section per subject of its flags, and an ``Options`` section without subjects."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words as the base class does; flags win over a configuration file."""
+        rest = super().parse_args(ctx, args)
+        drop_overruled(ctx)
+        return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the flags of each subject."""

@@ -9,7 +9,6 @@ import typer
 
 from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import console, errors, print_json, print_line
-from gradgate.cli.verdict_table import verdict_table
 from gradgate.errors import UsageError
 
 if TYPE_CHECKING:
@@ -140,7 +139,11 @@ def verdicts(
     if as_json:
         print_json([each.record() for each in found])
         return
-    console.print(verdict_table(found))
+    from gradgate.report.export import to_terminal
+    from gradgate.report.verdict_table import terminal_columns, verdict_table
+
+    table = verdict_table(found)
+    console.print(to_terminal(table, terminal_columns(table), console.width))
     print_line(", ".join(f"{number} {word}" for word, number in counted(found).items()) or "Nothing is compared yet.")
 
 

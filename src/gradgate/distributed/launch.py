@@ -6,10 +6,10 @@ only where processes communicate, so that a command that does not train starts f
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gradgate.distributed.environment import check_environment, whole_number
 from gradgate.errors import GradgateError, UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def count() -> int:
     Raises:
         UsageError: if the environment's ``WORLD_SIZE`` is not a number of processes.
     """
-    return _from_environment("WORLD_SIZE", "1", least=1)
+    return whole_number("WORLD_SIZE", "1", least=1)
 
 
 def rank() -> int:
@@ -33,7 +33,7 @@ def rank() -> int:
     Raises:
         UsageError: if the environment's ``RANK`` is missing or not below ``WORLD_SIZE``.
     """
-    return 0 if count() == 1 else _from_environment("RANK", "", most=count() - 1)
+    return 0 if count() == 1 else whole_number("RANK", "", most=count() - 1)
 
 
 def local_rank() -> int:
@@ -42,7 +42,7 @@ def local_rank() -> int:
     Raises:
         UsageError: if the environment's ``LOCAL_RANK`` is not a whole number.
     """
-    return _from_environment("LOCAL_RANK", "0")
+    return whole_number("LOCAL_RANK", "0")
 
 
 def is_first() -> bool:
@@ -60,16 +60,17 @@ def join(on_cpu: bool) -> None:
 
 
 def refuse(command: str) -> None:
-    """Refuse several processes for a command that runs in one.
+    """Refuse several processes for a command that runs in one, and an environment in which none could train.
 
     Raises:
-        UsageError: if several were launched.
+        UsageError: if several were launched, or a variable of a launcher has an odd value.
     """
     if count() > 1:
         raise UsageError(
             f"{command} trains each run in one process, and {count()} were launched. Start it without torchrun or "
             f"accelerate launch; 'gradgate train' is what they can launch."
         )
+    check_environment()
 
 
 def on_first(work: Callable[[], T]) -> T:
@@ -162,17 +163,6 @@ def wait() -> None:
         import torch.distributed as dist
 
         dist.barrier()
-
-
-def _from_environment(name: str, default: str, *, least: int = 0, most: int | None = None) -> int:
-    text = os.environ.get(name, default)
-    if text.isascii() and text.isdigit() and least <= int(text) and (most is None or int(text) <= most):
-        return int(text)
-    expected = f"from {least} to {most}" if most is not None else f"of at least {least}"
-    raise UsageError(
-        f"{name}={text!r} in the environment: expected a whole number {expected}. torchrun and accelerate launch set "
-        f"it; for one process, unset WORLD_SIZE, RANK and LOCAL_RANK."
-    )
 
 
 def _echo(error: GradgateError) -> GradgateError:

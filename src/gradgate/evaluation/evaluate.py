@@ -20,14 +20,8 @@ from gradgate.runs.checkpoints import writing_to
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import write_predictions
 from gradgate.runs.progress import RunProgress, Silent
-from gradgate.runs.records import (
-    EvaluationRecord,
-    RunRecord,
-    TaskRecord,
-    read_record,
-    to_json,
-    write_record,
-)
+from gradgate.runs.records import RunRecord, TaskRecord, read_record, to_json, write_record
+from gradgate.runs.scores import EvaluationRecord
 from gradgate.settings.run import RunConfig
 from gradgate.specs import shown
 from gradgate.tasks import Kind, TaskData, TaskSpec, find_task

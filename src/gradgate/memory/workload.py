@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import masking_utils
 
 from gradgate.errors import RunError, UsageError
 
 Precision = Literal["fp32", "bf16", "fp16"]
 Weights = Literal["float32", "bfloat16", "float16"]
-_PACKED = "find_packed_sequence_indices"
-_LOOK_AT_MASKS = (_PACKED, "_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa")
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -33,6 +30,7 @@ class Workload:
         weights: the dtype that a model is built in; gradients have it too.
         checkpointing: recompute activations in the backward pass, layer by layer.
         accumulate: forward and backward passes per optimizer step, whose gradients add up.
+        released: step each parameter in the backward pass, and free its gradient.
     """
 
     batch_size: int
@@ -41,6 +39,7 @@ class Workload:
     weights: Weights = "float32"
     checkpointing: bool = False
     accumulate: int = 1
+    released: bool = False
 
     @property
     def dtype(self) -> torch.dtype:
@@ -106,26 +105,6 @@ class Workload:
                 _switch_checkpointing(model, on=False)
             for module, mode in modes.items():
                 module.training = mode
-
-
-@contextmanager
-def without_padding() -> Iterator[None]:
-    """Keep transformers from building masks that only padded or packed rows need.
-
-    It reads the values of a batch to find out, and builds the mask if there are none.
-    """
-    before = {name: getattr(masking_utils, name) for name in _LOOK_AT_MASKS if hasattr(masking_utils, name)}
-
-    def unpadded(look: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda padding_mask=None, *args, **kwargs: look(None, *args, **kwargs)
-
-    try:
-        for name, look in before.items():
-            setattr(masking_utils, name, (lambda position_ids: None) if name == _PACKED else unpadded(look))
-        yield
-    finally:
-        for name, look in before.items():
-            setattr(masking_utils, name, look)
 
 
 def _switch_checkpointing(model: Any, on: bool) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from gradgate.errors import MethodError, nearest
-from gradgate.files import read_bytes
+from gradgate.files import from_here, read_bytes
 from gradgate.layers import LayerMap
 from gradgate.layers.patterns import NamePattern
 from gradgate.layers.selectors import Rows, Selection, select, union
@@ -87,8 +87,8 @@ def read_axolotl(file: str) -> AxolotlFile:
         record = parse_yaml(read_bytes(Path(file)))
     except OSError as error:
         raise MethodError(
-            f"The configuration {shown(file)} cannot be read: {error.strerror or error}. Expected "
-            f"axolotl:FILE with the path of an axolotl configuration."
+            f"The configuration {shown(file)} cannot be read: {error.strerror or error}. Expected axolotl:FILE with "
+            f"the path of an axolotl configuration.{from_here(file)}"
         ) from None
     except ValueError as error:
         raise MethodError(f"{file} is not a configuration: {error}. Expected YAML with unfrozen_parameters.") from None

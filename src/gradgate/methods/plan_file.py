@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError, RunError, nearest
-from gradgate.files import read_bytes, remedy
+from gradgate.files import from_here, read_bytes, remedy
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.phases import Phase
@@ -124,8 +124,8 @@ def read_plan(file: str) -> PlanFile:
         phases = _phases_in(_read(Path(file)))
     except OSError as error:
         raise MethodError(
-            f"The plan {shown(file)} cannot be read: {error.strerror or error}. Expected "
-            f"plan:FILE with the path of a plan file."
+            f"The plan {shown(file)} cannot be read: {error.strerror or error}. Expected plan:FILE with "
+            f"the path of a plan file.{from_here(file)}"
         ) from None
     except ValueError as error:
         raise MethodError(f"{file} is not a plan: {error}. {_EXPECTED}") from None

@@ -14,7 +14,7 @@ from gradgate.files import write_files
 from gradgate.printable import visible
 from gradgate.report.drawing import Drawing
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
-from gradgate.report.page import PAGE, has_page_per_part, render_page
+from gradgate.report.page import PAGE, render_page
 from gradgate.report.sections import find_answer, find_cautions, find_sections
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary, summarize_study
@@ -33,6 +33,9 @@ __all__ = [
 ]
 
 _WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
+
+
+MOST_IMPORTED_PAGES = 20
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,15 @@ class ComposedReport:
         """What to bear in mind."""
         return find_cautions(self.study, self.shown)
 
+    @property
+    def parts(self) -> tuple[tuple[str, StudySummary], ...]:
+        """Name and summary of each task, model or training size that gets a page of its own.
+
+        Imports may have hundreds, whose pages take minutes; they get them with ``all_sections``.
+        """
+        is_long = self.study.record.imported is not None and len(self.study.parts) > MOST_IMPORTED_PAGES
+        return () if is_long and not self.all_sections else self.study.parts
+
     def write(self, folder: Path, page: str = PAGE, root: Path | None = None) -> Report:
         """Write the page, ``tables/`` and ``figures/``.
 
@@ -119,7 +131,7 @@ class ComposedReport:
         """
         exports = {f"{table.name}.{end}": writer(table) for table in self.tables for end, writer in _WRITERS.items()}
         further = [table for table in self.tables if table not in self.shown_tables]
-        html = render_page(self.study, self.shown, self.shown_tables, self.shown_drawings, further)
+        html = render_page(self.study, self.shown, self.shown_tables, self.shown_drawings, further, self.parts)
         root = folder if root is None else root
         write_files(folder / "tables", exports, inside=root)
         figures = write_drawings(folder / "figures", self.drawings, inside=root)
@@ -138,9 +150,8 @@ class ComposedReport:
 def write_report(folder: Path, *, all_sections: bool = False) -> Report:
     """Write ``report.html``, ``tables/`` (.csv, .md, .tex) and ``figures/`` (.svg, .pdf) into a study folder.
 
-    A study of several tasks or models gets one for each of its parts too, in their folders; beyond twenty parts only
-    with ``all_sections``. Equal studies give equal
-    bytes. A page is one file that loads nothing else.
+    A study of several tasks or models gets one for each of its parts too, in their folders; an import of more than
+    twenty only with ``all_sections``. Equal studies give equal bytes. A page is one file that loads nothing else.
 
     Args:
         all_sections: show the sections that only a paper needs, too.
@@ -154,8 +165,7 @@ def write_report(folder: Path, *, all_sections: bool = False) -> Report:
 def write_whole(report: ComposedReport, folder: Path, page: str = PAGE) -> Report:
     """Write a report, and those of its parts into their places below ``folder``."""
     results = report.study.results
-    parts = report.study.parts if has_page_per_part(report.study, report.all_sections) else ()
-    for _, part in parts:
+    for _, part in report.parts:
         place = part.results.folder.relative_to(results.folder)
         ComposedReport(part, report.all_sections).write(folder / place, root=folder)
     return report.write(folder, page)

@@ -25,7 +25,6 @@ from gradgate.runs.state import RunState
 from gradgate.study.results import RunResult, StudyResults
 
 PAGE = "report.html"
-MOST_PAGES = 20
 _MOST_NAMED = 4
 TEMPLATES = Environment(
     loader=PackageLoader("gradgate.report", "templates"),
@@ -43,6 +42,7 @@ def render_page(
     tables: Sequence[Table],
     drawings: Sequence[Drawing],
     further: Sequence[Table] = (),
+    parts: Sequence[tuple[str, StudySummary]] = (),
 ) -> str:
     """Return the report as HTML; the first table leads.
 
@@ -53,6 +53,7 @@ def render_page(
         tables: those on the page.
         drawings: those on the page.
         further: tables that are files only.
+        parts: those of a study of several tasks or models that have a page of their own.
     """
     results, record = study.results, study.record
     script = _source("sort.js")
@@ -78,22 +79,10 @@ def render_page(
         method_notes=[note for section in sections for note in section.notes()],
         style=Markup(_source("report.css")),
         script=Markup(script),
-        parts=_pages_of_parts(study),
+        parts=[(name, _page_of(part.results, study), verdict(part)) for name, part in parts],
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
     )
     return visible(page)
-
-
-def _pages_of_parts(study: StudySummary) -> list[tuple[str, str, str]]:
-    """Return name, page and verdict of each part that has a page of its own."""
-    if not has_page_per_part(study):
-        return []
-    return [(name, _page_of(part.results, study), verdict(part)) for name, part in study.parts]
-
-
-def has_page_per_part(study: StudySummary, all_sections: bool = False) -> bool:
-    """Return False for a study of so many parts that a page for each takes minutes."""
-    return all_sections or len(study.parts) <= MOST_PAGES
 
 
 def _some(name: str, names: Sequence[str], what: str) -> str:

@@ -9,7 +9,8 @@ from statistics import fmean, median
 from typing import TypeVar
 
 from gradgate.report.formats import ScoreFormat
-from gradgate.runs.records import DEV, Cost, FileSizes, comparable
+from gradgate.runs.records import DEV
+from gradgate.runs.scores import Cost, FileSizes, comparable
 from gradgate.statistics import Comparison, Summary, compare_paired, summarize
 from gradgate.study.frontier import forgetting_of, frontier_of
 from gradgate.study.results import RunResult, StudyResults

@@ -13,7 +13,8 @@ from gradgate.files import write_text
 from gradgate.places import short_name
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
-from gradgate.runs.records import FileSizes, RunRecord, read_record
+from gradgate.runs.records import RunRecord, read_record
+from gradgate.runs.scores import FileSizes
 from gradgate.settings.run import RunConfig
 
 _AUTO_BELOW = 0.5  # of the model's bytes

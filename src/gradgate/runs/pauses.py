@@ -11,7 +11,8 @@ from pydantic import AfterValidator
 
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.history import DevRecord, read_history
-from gradgate.runs.records import Scores, read_record, write_record
+from gradgate.runs.records import read_record, write_record
+from gradgate.runs.scores import Scores
 from gradgate.runs.state import Progress, RunState
 
 

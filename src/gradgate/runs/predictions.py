@@ -100,7 +100,7 @@ def read_predictions(folder: RunFolder, split: str) -> list[dict[str, Any]]:
     """
     path = folder.predictions / f"{split}.jsonl"
     try:
-        text = read_bytes(path).decode("utf-8")
+        text = read_bytes(path, _MOST_BYTES).decode("utf-8")
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read: {error}. Score the run again with 'gradgate evaluate'") from None
     rows = []

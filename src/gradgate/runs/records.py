@@ -1,38 +1,31 @@
 """Define the records in a run's folder: one schema for writing and reading.
 
-``run.json`` is a :class:`RunRecord`, ``scores.json`` holds :class:`Scores` (that of an evaluation an
-:class:`EvaluationRecord`), and ``error.json`` a :class:`Failure`. For ``history.jsonl`` see
-:mod:`gradgate.runs.history`.
+``run.json`` is a :class:`RunRecord` and ``error.json`` a :class:`Failure`. For ``scores.json`` see
+:mod:`gradgate.runs.scores`, for ``history.jsonl`` :mod:`gradgate.runs.history`.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
-from math import isfinite
 from pathlib import Path
-from statistics import fmean
-from typing import Annotated, Any, TypeGuard, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy, write_json
 from gradgate.places import short_name
-from gradgate.settings.forgetting import ForgettingRecord
-from gradgate.tasks.metrics.per_class import ClassScores
 from gradgate.tasks.types import DEV as DEV
 from gradgate.tasks.types import TRAIN as TRAIN
 
 Record = TypeVar("Record")
-Metrics = Mapping[str, float | None]
-"""Metric name to value."""
 
-_LARGEST = 1e100  # beyond it, squares and sums of scores are no numbers any more
-_IF_GIVEN = {"if_given": True}  # metadata of a field that is not written as null
+IF_GIVEN = {"if_given": True}
+"""Metadata of a field that is not written as null."""
 
 
 def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -75,11 +68,11 @@ class TaskRecord:
     rows: dict[str, int] = field(default_factory=dict)
     languages: dict[str, str] = field(default_factory=dict)
     source: str = "en"
-    split: str | None = field(default=None, metadata=_IF_GIVEN)
-    mix: str | None = field(default=None, metadata=_IF_GIVEN)
-    tasks: tuple[TaskRecord, ...] | None = field(default=None, metadata=_IF_GIVEN)
-    reading: dict[str, Any] | None = field(default=None, metadata=_IF_GIVEN)
-    train_counts: dict[str, int] | None = field(default=None, metadata=_IF_GIVEN)
+    split: str | None = field(default=None, metadata=IF_GIVEN)
+    mix: str | None = field(default=None, metadata=IF_GIVEN)
+    tasks: tuple[TaskRecord, ...] | None = field(default=None, metadata=IF_GIVEN)
+    reading: dict[str, Any] | None = field(default=None, metadata=IF_GIVEN)
+    train_counts: dict[str, int] | None = field(default=None, metadata=IF_GIVEN)
 
 
 @dataclass(frozen=True)
@@ -120,9 +113,9 @@ class RunRecord:
     train_examples: int | None = None
     processes: int | None = None
     model: dict[str, str | int] = field(default_factory=dict)
-    followed: str | None = field(default=None, metadata=_IF_GIVEN)
-    language_adapters: dict[str, str] | None = field(default=None, metadata=_IF_GIVEN)
-    class_weights: Mapping[str, float | Mapping[str, float]] | None = field(default=None, metadata=_IF_GIVEN)
+    followed: str | None = field(default=None, metadata=IF_GIVEN)
+    language_adapters: dict[str, str] | None = field(default=None, metadata=IF_GIVEN)
+    class_weights: Mapping[str, float | Mapping[str, float]] | None = field(default=None, metadata=IF_GIVEN)
 
     @property
     def method(self) -> str:
@@ -160,163 +153,11 @@ class RunRecord:
 
     def check_plan(self, followed: str | None, folder: Path) -> None:
         """Raise RunError if this run followed a plan file that has changed since."""
-        if self.followed is not None and self.followed != followed:
+        if self.followed is not None and self.followed.rpartition("@")[2] != str(followed).rpartition("@")[2]:
             raise RunError(
                 f"{folder} was begun with another plan: the file of {self.method!r} has changed since ({self.followed} "
                 f"there, {followed} here). Put back the file as it was, or give another out=."
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileSizes:
-    """Bytes on disk of the weights of a run.
-
-    Attributes:
-        stored: the run's own files: its delta, or the whole model.
-        whole: the whole model.
-        base: the pretrained model, which a delta needs once for all tasks; 0 if the whole model is stored.
-    """
-
-    stored: int
-    whole: int
-    base: int = 0
-
-    def of_tasks(self, count: int) -> int:
-        """Return the bytes of n tasks that are stored like this one."""
-        return self.base + count * self.stored
-
-    def saved(self, count: int) -> float:
-        """Return the share that n tasks save, compared with n whole models."""
-        return 1 - self.of_tasks(count) / (count * self.whole)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """The cost of a run; None is what the source of an imported one does not say.
-
-    Attributes:
-        steps: optimizer steps done.
-        seconds_per_step: median over the steps.
-        seconds_total: of the whole training.
-        peak_memory_bytes: None if it was not measured.
-        trainable_share: open parameters over all parameters, the mean over the steps.
-        parameters: in the model.
-        parameters_trained: open at any time.
-        bytes_stored: that the task needs in addition to the pretrained model; None if it was not counted.
-        device: where it ran.
-        prefix_rows: rows that the frozen lower layers computed, and rows from the activation cache; None without it.
-        files: of the weights; None for an adapter, or if the weights were not kept.
-    """
-
-    steps: int | None
-    seconds_per_step: float | None
-    seconds_total: float | None
-    peak_memory_bytes: int | None = None
-    trainable_share: float | None
-    parameters: int | None
-    parameters_trained: int | None
-    bytes_stored: int | None = None
-    device: str
-    prefix_rows: dict[str, int] | None = None
-    files: FileSizes | None = field(default=None, metadata=_IF_GIVEN)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitScores:
-    """The scores of one set of weights.
-
-    Attributes:
-        metric: that selects.
-        dev: the scores on dev.
-        tests: the scores on each test split.
-        averages: the same over languages, as :func:`gradgate.tasks.languages.average` gives them.
-        tasks: the scores of each of several tasks.
-    """
-
-    metric: str
-    dev: Metrics
-    tests: Mapping[str, Metrics]
-    tasks: dict[str, SplitScores] | None = field(default=None, metadata=_IF_GIVEN)
-    averages: Mapping[str, Metrics] = field(default_factory=dict)
-
-    @property
-    def test_mean(self) -> float | None:
-        """The mean of the metric over the test splits; None without any."""
-        values = [value for metrics in self.tests.values() if (value := metrics[self.metric]) is not None]
-        return fmean(values) if values else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scores:
-    """The content of ``scores.json``: the scores of the best weights on dev, and the cost of the run.
-
-    Attributes:
-        metric: that selected them.
-        best_step: after which the weights were the best; None for the scores of several runs.
-        dev: the scores on dev.
-        tests: the scores on each test split.
-        tasks: the scores of each of several tasks.
-        averages: as in :class:`SplitScores`.
-        cost: of the run.
-        forgetting: of something other than the task; None if it was not measured.
-    """
-
-    metric: str
-    best_step: int | None
-    dev: Metrics
-    tests: Mapping[str, Metrics]
-    tasks: dict[str, SplitScores] | None = field(default=None, metadata=_IF_GIVEN)
-    averages: Mapping[str, Metrics] = field(default_factory=dict)
-    cost: Cost
-    forgetting: ForgettingRecord | None = field(default=None, metadata=_IF_GIVEN)
-
-    @property
-    def fault(self) -> str | None:
-        """The fault of a number that runs are compared by: absent, not finite, or too large to compute with.
-
-        Metrics that select nothing may be NaN, as the loss of a model that diverged late.
-        """
-        for split in (DEV, *self.tests):
-            if (self.dev if split == DEV else self.tests[split]).get(self.metric) is None:
-                return f"{self.metric} on {split} is None, expected a finite number"
-        for place, value in self._numbers():
-            if not isfinite(value) and place.startswith((f"{self.metric} on ", "cost.")):
-                return f"{place} is {value}, expected a finite number"
-            if isfinite(value) and abs(value) > _LARGEST:
-                return f"{place} is {value:g}, expected a number between -{_LARGEST:g} and {_LARGEST:g}"
-        return None
-
-    def _numbers(self) -> Iterator[tuple[str, float]]:
-        splits = {DEV: self.dev, **self.tests, **self.averages}
-        for task, scores in (self.tasks or {}).items():
-            splits |= {f"{task}/{name}": values for name, values in {DEV: scores.dev, **scores.tests}.items()}
-        for split, metrics in splits.items():
-            yield from ((f"{name} on {split}", value) for name, value in metrics.items() if value is not None)
-        for item in fields(self.cost):
-            value = getattr(self.cost, item.name)
-            if isinstance(value, int | float):
-                yield f"cost.{item.name}", value
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluationRecord:
-    """The content of ``scores.json`` of an evaluation: the scores of a run's model on a task.
-
-    Attributes:
-        run: the settings of the run.
-        task: the data.
-        metric: the task's.
-        tests: the scores on each split.
-        averages: as in :class:`SplitScores`.
-        classes: the scores of each class on each split; None if the task has none.
-    """
-
-    run: dict[str, Any]
-    task: TaskRecord
-    metric: str
-    tests: Mapping[str, Metrics]
-    averages: Mapping[str, Metrics]
-    classes: dict[str, ClassScores] | None = field(default=None, metadata=_IF_GIVEN)
 
 
 @dataclass(frozen=True)
@@ -326,11 +167,6 @@ class Failure:
     type: str
     message: str
     step: int | None = None
-
-
-def comparable(value: float | None) -> TypeGuard[float]:
-    """Return True for a number that means and deviations can be computed with."""
-    return value is not None and abs(value) <= _LARGEST
 
 
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
@@ -359,18 +195,6 @@ def read_record(path: Path, kind: type[Record]) -> Record:
             f"{path} is damaged: {place + ': ' if place else ''}{wrong['msg']}, got {wrong['input']!r:.60}. "
             f"{remedy(path)}"
         ) from None
-
-
-def read_scores(path: Path) -> Scores:
-    """Read ``scores.json`` and check its numbers.
-
-    Raises:
-        RunError: as :func:`read_record`.
-    """
-    scores = read_record(path, Scores)
-    if scores.fault is not None:
-        raise RunError(f"{path} is damaged: {scores.fault}. {remedy(path)}")
-    return scores
 
 
 def write_record(path: Path, record: Any) -> None:

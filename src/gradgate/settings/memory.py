@@ -19,7 +19,6 @@ from gradgate.settings.shared import EstimatedSettings
 Head = Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]
 MOST_SHARDS = 65_536
 _NOT_COUNTED = {
-    "release_gradients": "what it saves are the bytes of the gradients",
     "open_new_tokens": "which rows are new is known to the training alone",
 }
 _HEADS: dict[str, Head] = {"token-classification": "token", "question-answering": "token", "generation": "auto"}
@@ -70,6 +69,11 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
         for name, reason in _NOT_COUNTED.items():
             if getattr(self, name):
                 raise UsageError(f"{name}=True is not in the estimate: {reason}. Leave it out.")
+        if self.release_gradients and self.shards > 1:
+            raise UsageError(
+                f"release_gradients=True and shards={self.shards} do not go together: it steps a parameter before its "
+                f"gradient is averaged over the processes. Leave one of them out."
+            )
         return self
 
     @property

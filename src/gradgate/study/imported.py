@@ -13,7 +13,8 @@ from typing import Any
 from gradgate.csv_rows import CsvRows
 from gradgate.errors import UsageError
 from gradgate.runs.history import DevRecord
-from gradgate.runs.records import DEV, Cost, Scores
+from gradgate.runs.records import DEV
+from gradgate.runs.scores import Cost, Scores
 from gradgate.settings.arm import Arm
 
 SCORES_FILE = "scores.csv"

@@ -13,7 +13,8 @@ from statistics import fmean
 from typing import Any
 
 from gradgate.errors import RunError
-from gradgate.runs.records import DEV, Cost, Failure, ModelRecord, Scores, TaskRecord
+from gradgate.runs.records import DEV, Failure, ModelRecord, TaskRecord
+from gradgate.runs.scores import Cost, Scores
 from gradgate.runs.state import RunState
 from gradgate.settings.arm import Arm
 from gradgate.settings.forgetting import ForgettingRecord

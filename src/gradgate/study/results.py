@@ -15,16 +15,8 @@ from gradgate.files import remedy
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.history import DevRecord, EpochScores, History, read_history
 from gradgate.runs.pauses import progress_of, read_pauses
-from gradgate.runs.records import (
-    DEV,
-    Failure,
-    Metrics,
-    ModelRecord,
-    RunRecord,
-    Scores,
-    read_record,
-    read_scores,
-)
+from gradgate.runs.records import DEV, Failure, ModelRecord, RunRecord, read_record
+from gradgate.runs.scores import Metrics, Scores, read_scores
 from gradgate.runs.state import Progress, RunState
 from gradgate.settings.arm import Arm
 from gradgate.settings.recorded import arm_of_texts

@@ -19,7 +19,8 @@ import numpy as np
 from gradgate.errors import RunError, UsageError, nearest
 from gradgate.files import portable_name
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.records import Failure, Scores, TaskRecord, read_record, write_record
+from gradgate.runs.records import Failure, TaskRecord, read_record, write_record
+from gradgate.runs.scores import Scores
 from gradgate.runs.state import RunState
 from gradgate.settings.arm import OWN_SETTINGS, Arm, format_settings, read_setting
 from gradgate.study.conditions import condition_folders

@@ -12,7 +12,8 @@ from typing import Any
 from gradgate.errors import RunError, StoreError
 from gradgate.files import NoLocksError, check_name, read_json, take_lock, write_json
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.records import ModelRecord, Scores, TaskRecord, read_record, to_json
+from gradgate.runs.records import ModelRecord, TaskRecord, read_record, to_json
+from gradgate.runs.scores import Scores
 from gradgate.settings.adapter import AdapterSetting
 from gradgate.settings.arm import Arm
 from gradgate.settings.recorded import imported_arm, recorded_adapter, recorded_arm

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradgate.runs.records import comparable
+from gradgate.runs.scores import comparable
 from gradgate.statistics import (
     CollapseRate,
     Comparison,
@@ -18,6 +18,7 @@ from gradgate.statistics import (
     compare_unpaired,
     judge,
 )
+from gradgate.statistics.verdicts import Word
 from gradgate.study.conditions import condition_folders
 from gradgate.study.importing.columns import UNPAIRED
 from gradgate.study.results import StudyResults, read_study
@@ -149,6 +150,7 @@ def _compare(scores: Mapping[int, float], reference: Mapping[int, float], paired
 
 
 def counted(verdicts: Sequence[ArmVerdict]) -> dict[str, int]:
-    """Return each word with the number of verdicts that have it, the most frequent first."""
-    words = [verdict.verdict.word.value for verdict in verdicts]
-    return {word: words.count(word) for word in sorted(set(words), key=lambda word: -words.count(word))}
+    """Return each word with the number of verdicts that have it: the most frequent first, then by the order of Word."""
+    words = [verdict.verdict.word for verdict in verdicts]
+    found = sorted((word for word in Word if word in words), key=lambda word: -words.count(word))
+    return {word.value: words.count(word) for word in found}

@@ -9,7 +9,7 @@ import torch
 from transformers import Trainer
 
 from gradgate.adapters.kinds import AdapterKind
-from gradgate.runs.records import Cost
+from gradgate.runs.scores import Cost
 from gradgate.training import adapted
 from gradgate.training.callbacks import StepTimer
 from gradgate.training.gate_callback import GateCallback

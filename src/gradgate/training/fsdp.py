@@ -14,6 +14,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 
 from gradgate.distributed import launch
+from gradgate.distributed.environment import check_environment
 from gradgate.distributed.shards import local
 from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap
@@ -26,14 +27,9 @@ def check_launch(config: RunConfig) -> None:
     """Raise UsageError for launches that would ignore or contradict the configuration.
 
     Raises:
-        UsageError: for FSDP or DeepSpeed set up by accelerate, ``fsdp`` with one process, or ``fsdp`` with fp16.
+        UsageError: for an environment that contradicts it, ``fsdp`` with one process, or ``fsdp`` with fp16.
     """
-    for variable, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
-        if os.environ.get(variable, "false").lower() == "true":
-            raise UsageError(
-                f"accelerate is set up for {name}, and gradgate train does not use that setup. Launch plain processes "
-                f"(accelerate launch --num_processes N, or torchrun); fsdp=True shards the model over them."
-            )
+    check_environment(config.precision, config.accumulate)
     if config.fsdp and launch.count() == 1:
         raise UsageError("fsdp=True shards a model over several processes, and one was started. Use torchrun for more.")
     if config.fsdp and config.precision == "fp16":

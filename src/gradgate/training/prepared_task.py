@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from gradgate.errors import UsageError
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.records import TRAIN, SplitScores, TaskRecord
+from gradgate.runs.records import TRAIN, TaskRecord
+from gradgate.runs.scores import SplitScores
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData, load_task
 from gradgate.tasks.data import load_to_train

@@ -21,15 +21,8 @@ from gradgate.runs.model import forget_delta, store
 from gradgate.runs.pauses import read_progress
 from gradgate.runs.predictions import copy_predictions
 from gradgate.runs.progress import RunProgress, Silent
-from gradgate.runs.records import (
-    FileSizes,
-    RunRecord,
-    Scores,
-    read_record,
-    read_scores,
-    to_json,
-    write_record,
-)
+from gradgate.runs.records import RunRecord, read_record, to_json, write_record
+from gradgate.runs.scores import FileSizes, Scores, read_scores
 from gradgate.runs.state import Progress
 from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads

@@ -15,7 +15,8 @@ from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import predictions_text, write_predictions
-from gradgate.runs.records import DEV, TRAIN, SplitScores, TaskRecord
+from gradgate.runs.records import DEV, TRAIN, TaskRecord
+from gradgate.runs.scores import SplitScores
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, Scored, TaskData, greater_is_better, kind_of, subsample
 from gradgate.tasks.held_out import hold_out

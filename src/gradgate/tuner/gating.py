@@ -49,7 +49,6 @@ class Gating(Effect):
 
     Attributes:
         parameters: canonical name to parameter.
-        elements: their number of elements.
         groups: group name to the names of the parameters that may open.
         beside: names of frozen parameters that are in no group, such as those of a teacher.
         plan: what is in force.
@@ -68,7 +67,6 @@ class Gating(Effect):
         lr_scale: Mapping[str, float],
     ) -> None:
         self.parameters: Mapping[str, Parameter] = named_parameters(model)
-        self.elements = sum(parameter.numel() for parameter in self.parameters.values())
         self.plan = Plan({})
         self._seed = seed
         self._trainable = [name for name, parameter in self.parameters.items() if parameter.requires_grad]
@@ -238,10 +236,11 @@ class Gating(Effect):
         }
         return {self.parameters[name]: factor for name, factor in factors.items() if factor != 1.0}
 
-    def open_elements(self, plan: Plan) -> float:
-        """Compute the expected number of elements that a step under this plan may change."""
+    def open_share(self, plan: Plan) -> float:
+        """Compute the expected share of the elements that a step under this plan may change."""
         gated = self.gated(lambda gate: gate.share > 0.0, plan)
-        return sum(self.count(name) * gate.share for name, gate in gated)
+        opened = sum(self.count(name) * gate.share for name, gate in gated)
+        return opened / sum(parameter.numel() for parameter in self.parameters.values())
 
     def _own(self, name: str, gate: Gate) -> Gate:
         """Return the gate of one parameter in a group with this gate."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from heapq import nsmallest
 from types import FrameType
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from gradgate.errors import AttachError
-from gradgate.tuner.optimizers import acting, held_by, nested
+from gradgate.tuner.optimizers import acting, nested, smallest_with_gradient
 
 
 class StepHooks:
@@ -101,7 +99,8 @@ def with_closure_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tup
         return None
     with torch.enable_grad():
         results = [closure()]
-    seen = _small_gradients(args[0])
+    # A rule such as SAM clears the gradients for a second pass.
+    seen = [(parameter, parameter.grad) for parameter in smallest_with_gradient(args[0], 4)]
 
     def known() -> Any:
         if not results or any(parameter.grad is not gradient for parameter, gradient in seen):
@@ -113,12 +112,6 @@ def with_closure_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tup
         return results.pop()
 
     return (args, {**kwargs, "closure": known}) if "closure" in kwargs else ((args[0], known, *args[2:]), kwargs)
-
-
-def _small_gradients(optimizer: torch.optim.Optimizer) -> list[tuple[Tensor, Tensor | None]]:
-    """Return the smallest parameters with a gradient, and these; a rule such as SAM clears them for a second pass."""
-    with_gradient = (parameter for parameter in held_by(optimizer) if parameter.grad is not None)
-    return [(parameter, parameter.grad) for parameter in nsmallest(4, with_gradient, key=Tensor.numel)]
 
 
 def _is_running(call: FrameType) -> bool:

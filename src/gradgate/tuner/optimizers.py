@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import nsmallest
 from typing import Any
 
 import torch
@@ -101,6 +102,11 @@ def held_by(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
     """Yield the parameters that an optimizer holds, in its order."""
     for group in optimizer.param_groups:
         yield from group["params"]
+
+
+def smallest_with_gradient(optimizer: torch.optim.Optimizer, count: int) -> list[Tensor]:
+    """Return the smallest parameters with a gradient: to keep these until the next step takes little memory."""
+    return nsmallest(count, (one for one in held_by(optimizer) if one.grad is not None), key=Tensor.numel)
 
 
 def nested(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from heapq import nsmallest
 
 import torch
 from torch import Tensor
 
 from gradgate.errors import RunError
-from gradgate.tuner.optimizers import Optimizers, held_by
+from gradgate.tuner.optimizers import Optimizers, smallest_with_gradient
 
 # A gradient scaler starts at 2**16 and halves at each skipped step: after this many, no gradient overflows.
 _MOST_SKIPPED = 32
@@ -33,7 +32,7 @@ class Rounds:
         self._stepped: set[torch.optim.Optimizer] = set()
         self._seen: dict[torch.optim.Optimizer, tuple[Tensor, Tensor | None] | None] = {}
         self._broken_off = 0
-        self._done_on: list[tuple[Tensor, Tensor, int]] = []
+        self._done_on: list[tuple[Tensor, Tensor, int, Tensor]] = []
 
     def expect(self, awaited: Set[torch.optim.Optimizer]) -> None:
         """Wait for these optimizers from now on; one whose parameters are all closed is not awaited."""
@@ -51,7 +50,7 @@ class Rounds:
         # The step of an optimizer whose parameters are all closed moves nothing, and may follow those of the others.
         done_on = self._done_on if optimizer in self._awaited else []
         self._done_on = [] if optimizer in self._awaited else self._done_on
-        if done_on and all(one.grad is gradient and gradient._version == at for one, gradient, at in done_on):
+        if done_on and all(_is_same(*noted) for noted in done_on):
             raise RunError(
                 f"{self._optimizers.label(optimizer)} steps a second time on the gradients of one backward pass, whose "
                 f"masks are those of the step before. Call step() once after each backward(), and then zero_grad()."
@@ -83,14 +82,14 @@ class Rounds:
             return True
         if not self._seen:
             waiting = (one for one in self._awaited if one not in self._stepped)
-            self._seen = {one: next(((p, p.grad) for p in _smallest(one, 1)), None) for one in waiting}
+            self._seen = {one: next(((p, p.grad) for p in smallest_with_gradient(one, 1)), None) for one in waiting}
         return False
 
     def remember(self, optimizer: torch.optim.Optimizer) -> None:
         """Note the gradients, after the round that this optimizer ended and the plan that follows."""
         if len(self._awaited) == 1 and optimizer in self._awaited:
-            gradients = ((one, one.grad) for one in _smallest(optimizer, 2))
-            self._done_on = [(one, grad, grad._version) for one, grad in gradients if grad is not None]
+            gradients = ((one, one.grad) for one in smallest_with_gradient(optimizer, 2))
+            self._done_on = [(one, grad, grad._version, grad.clone()) for one, grad in gradients if grad is not None]
 
     def _has_new_gradients(self, optimizer: torch.optim.Optimizer) -> bool:
         """Return True if its gradients changed since the first optimizer of the round stepped."""
@@ -98,11 +97,11 @@ class Rounds:
             return False
         before = self._seen[optimizer]
         if before is None:
-            return bool(_smallest(optimizer, 1))
+            return bool(smallest_with_gradient(optimizer, 1))
         parameter, gradient = before
         return parameter.grad is not gradient
 
 
-def _smallest(optimizer: torch.optim.Optimizer, count: int) -> list[Tensor]:
-    """Return the smallest parameters with a gradient: to keep these until the next step takes little memory."""
-    return nsmallest(count, (p for p in held_by(optimizer) if p.grad is not None), key=Tensor.numel)
+def _is_same(parameter: Tensor, gradient: Tensor, version: int, values: Tensor) -> bool:
+    """Return True if a parameter still has a gradient; a CUDA graph writes new values without a new version."""
+    return parameter.grad is gradient and gradient._version == version and torch.equal(gradient, values)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gradgate.errors import RunError
 from gradgate.files import parse_json, read_bytes, write_json
+from gradgate.methods.base import Method
 from gradgate.methods.phases import Phase
 from gradgate.methods.timeline import Timeline
 from gradgate.replacing import replaced
@@ -204,3 +205,23 @@ def _differing(name: str, saved: Any, mine: Any) -> str:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def check_resumable(method: Method, lacking: str, remedy: str) -> str:
+    """Return what to warn of if a training resumes without the tuner's state, by the plan of its step.
+
+    Args:
+        method: of the tuner.
+        lacking: what has no state, as the beginning of a sentence.
+        remedy: what to do, as sentences.
+
+    Raises:
+        RunError: if the method cannot resume without its state.
+    """
+    needed = method.traits.needed_to_resume
+    if needed is not None:
+        raise RunError(f"{lacking}, and {method.spec!r} cannot resume without {needed}. {remedy}")
+    return (
+        f"{lacking}. Training resumes with the plan of {method.spec!r} for its step, which is the training that was "
+        f"saved only if that had the same method and options, and no float32 masters. {remedy}"
+    )

@@ -15,7 +15,7 @@ from torch import nn
 from gradgate.activation_cache import ActivationCache, Horizon, RowCounts
 from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
-from gradgate.errors import AttachError, RunError
+from gradgate.errors import AttachError
 from gradgate.layers import LayerMap, map_layers, named_parameters
 from gradgate.layers.lr_scale import checked_lr_scale
 from gradgate.layers.names import unwrap
@@ -37,7 +37,7 @@ from gradgate.tuner.measuring import Measuring
 from gradgate.tuner.optimizer_hooks import StepHooks, was_skipped
 from gradgate.tuner.optimizers import Optimizers, held_by
 from gradgate.tuner.rounds import Rounds
-from gradgate.tuner.state import TunerState, settings_of
+from gradgate.tuner.state import TunerState, check_resumable, settings_of
 from gradgate.tuner.watching import watched_groups, watching
 
 
@@ -136,7 +136,8 @@ class Tuner:
         ordered = ordered_effects(trained, stepping, audit=audited(audit), release=release_gradients)
         self._effects = Effects([attached, *ordered])
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
-        self._open_sum = self._last_share = 0.0
+        self._open_sum = 0.0
+        self._last_share: float | None = None
         self._rounds, self._steps = Rounds(self._optimizers), list[StepHooks]()
         if state is None:
             self.memory = self._measuring.before(self.clock, self.memory)
@@ -207,7 +208,7 @@ class Tuner:
     @property
     def open_fraction(self) -> float:
         """Share of all parameters that the coming step may change; a sparse gate counts with its share."""
-        return self._gating.open_elements(self.plan) / self._gating.elements
+        return self._gating.open_share(self.plan)
 
     @property
     def mean_open_fraction(self) -> float:
@@ -216,14 +217,16 @@ class Tuner:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What is logged of the step that was just done; empty before the first.
+        """What is logged of the step that was just done; empty before the first, and just after a resume.
 
         ``gradgate/open_share`` is its :attr:`open_fraction`, and ``gradgate/phase`` counts the plans so far, from 1; a
         mask that is new at each step is no new plan.
         """
         done = self.clock.step
         phase = sum(phase.step < done for phase in self.timeline.phases)
-        return {"gradgate/open_share": self._last_share, "gradgate/phase": float(phase)} if done else {}
+        if self._last_share is None:
+            return {}
+        return {"gradgate/open_share": self._last_share, "gradgate/phase": float(phase)}
 
     @property
     def parameters_opened(self) -> int:
@@ -298,18 +301,13 @@ class Tuner:
         Raises:
             RunError: if the method also needs what it measured, or the weights that it began with.
         """
-        needed = self.method.traits.needed_to_resume
-        if needed is not None:
-            raise RunError(
-                f"{self.method.spec!r} needs {needed}, so it cannot resume without its saved state. "
-                f"Give Tuner that state as state=."
-            )
+        check_resumable(self.method, "There is no saved state", "Give Tuner that state as state=.")
         self.timeline, self._open_sum = Timeline(), 0.0
         for done in range(step):
             self.clock = replace(self.clock, step=done)
             plan = self._next_plan()
             self.timeline.record(done, plan)
-            self._open_sum += self._gating.open_elements(plan) / self._gating.elements
+            self._open_sum += self._gating.open_share(plan)
         self._go_to(step)
 
     def _go_to(self, step: int) -> None:
@@ -347,8 +345,8 @@ class Tuner:
         self._effects.after_step(self._step_of(optimizer))
         if not self._rounds.end(optimizer):
             return
-        self._last_share = self.open_fraction
-        self._open_sum += self._last_share
+        self._open_sum += (share := self.open_fraction)
+        self._last_share = share
         self.clock = self.clock.ticked()
         if self._watching and (sizes := self._watching.sizes()):
             self.memory = self.method.noted(sizes, self.clock, self.memory)

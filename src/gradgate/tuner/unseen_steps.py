@@ -18,6 +18,7 @@ from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.optimizers import Optimizers, held_by, nested
 
+_NO_PASS = -1  # as torch numbers backward passes
 _PROBES = 4
 _WATCHED_STEPS = 2
 _PERTURBATIONS = 16
@@ -87,7 +88,8 @@ class HiddenUpdates(Effect):
         self._probes: Sequence[Tensor] = ()
         self._before: list[Tensor] = []
         self._moves = 0
-        self._in_backward = self._stepped = False
+        self._pass = _NO_PASS
+        self._stepped = False
         self._hooks: list[Any] = []
 
     def on_plan(self, coming: ComingStep) -> None:
@@ -112,12 +114,13 @@ class HiddenUpdates(Effect):
         for hook in self._hooks:
             hook.remove()
         self._hooks, self._probes, self._before = [], (), []
-        self._moves, self._in_backward = 0, False
+        self._moves, self._pass = 0, _NO_PASS
 
     def _on_gradient(self, _: Tensor) -> None:
-        if self._in_backward:
+        current = torch._C._current_graph_task_id()
+        if current == self._pass:  # one that raised has another
             return
-        self._in_backward = True
+        self._pass = current
         engine: Any = Variable._execution_engine  # untyped in torch
         engine.queue_callback(self._after_backward)
         self._moves += self._have_moved()
@@ -136,7 +139,6 @@ class HiddenUpdates(Effect):
             )
 
     def _after_backward(self) -> None:
-        self._in_backward = False
         if self._have_moved():
             raise AttachError(
                 f"Weights moved within the backward pass, before a step of {self._labels}: an optimizer "
@@ -148,7 +150,8 @@ class HiddenUpdates(Effect):
         return [probe.detach().clone() for probe in self._probes]
 
     def _have_moved(self) -> bool:
-        return any(not torch.equal(probe, old) for probe, old in zip(self._probes, self._before, strict=False))
+        pairs = zip(self._probes, self._before, strict=False)
+        return any(not torch.isclose(probe, old, rtol=0, atol=0, equal_nan=True).all() for probe, old in pairs)
 
 
 def unseen_steps(optimizers: Optimizers, gating: Gating, release: bool) -> list[Effect]:

@@ -229,6 +229,43 @@ def test_other_files_are_refused_later(tmp_path: Path) -> None:
         imported(tmp_path / "r.csv", tmp_path / "study")
 
 
+def test_other_columns_are_refused_later(tmp_path: Path) -> None:
+    rows = [{**row, "family": "a"} for row in LONG]
+    imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    with pytest.raises(RunError, match="an import of these files by other columns"):
+        imported(tmp_path / "r.csv", tmp_path / "study", task="family")
+
+
+def test_an_import_that_was_cut_off_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RunError("no space")
+
+    write_csv(tmp_path / "r.csv", LONG)
+    with monkeypatch.context() as patch:
+        patch.setattr("gradgate.study.importing.studies.write_imported", fail)
+        with pytest.raises(RunError, match="no space"):
+            imported(tmp_path / "r.csv", tmp_path / "study")
+    imported(tmp_path / "r.csv", tmp_path / "study")
+    assert scores_of(tmp_path / "study")["full"] == [0.7, 0.71, 0.72, 0.73]
+
+
+def test_a_cost_without_a_place_is_said(tmp_path: Path) -> None:
+    rows = [{**row, "seconds": 3, "kilowatts": 2} for row in LONG]
+    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study", cost=("seconds", "kilowatts"))
+    assert [note for note in found.notes if "kilowatts" in note and "seconds" not in note]
+    run = read_study(tmp_path / "study").cells[0]
+    assert run.scores is not None
+    assert run.scores.cost.seconds_total == 3
+
+
+def test_a_constant_rate_is_no_doubt(tmp_path: Path) -> None:
+    rows = [{**row, "lr_highest_logged": 0.1, "lr_last_logged": 0.1} for row in LONG]
+    assert not imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study").warnings
+    rising = [{**row, "lr_highest_logged": rate, "lr_last_logged": rate} for row in LONG for rate in [len(row["arm"])]]
+    (found,) = imported(write_csv(tmp_path / "s.csv", rising), tmp_path / "other").warnings
+    assert found.kind == "rate_never_reached"
+
+
 def test_left_out_rows_have_reasons(tmp_path: Path) -> None:
     rows = [*LONG, {"arm": "", "seed": 0, "score": 1}, {"arm": "a", "seed": 0, "score": ""}]
     found = imported(write_csv(tmp_path / "r.csv", [*rows, {"arm": "b", "seed": 0, "score": "inf"}]), tmp_path / "s")

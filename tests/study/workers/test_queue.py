@@ -192,6 +192,18 @@ def test_a_damaged_database_is_told_and_can_be_set_aside(opened: Opened, tmp_pat
     assert opened().runs() == []
 
 
+def test_a_damaged_server_is_not_built_anew(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "study", f"sqlite:///{tmp_path / 'server.db'}")
+    queue = Queue(store)
+    queue.add(runs(tmp_path / "study", seeds=1, methods=("full",)))
+    (run,) = queue.runs()
+    store.storage.set_trial_user_attr(run.trial, "folder", "../elsewhere")
+    with pytest.raises(StoreError, match="Check the address that queue= gives") as told:
+        queue.runs()
+    assert not isinstance(told.value, DamagedStoreError)
+    store.close()
+
+
 def test_looking_at_a_store_makes_and_changes_nothing(opened: Opened, tmp_path: Path) -> None:
     assert read_store(tmp_path / "none") is None
     assert not (tmp_path / "none").exists()

@@ -15,7 +15,7 @@ from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, records_of, spread_entry, spread_fields, step_column
-from gradgate.runs.records import comparable
+from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
 
 

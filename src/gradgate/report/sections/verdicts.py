@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gradgate.report.formats import counted, decimal, p_value
+from gradgate.report.formats import counted
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
-from gradgate.report.table import Column, Entry, Raw, Table, text_column
-from gradgate.statistics import CollapseRate, Word
+from gradgate.report.table import Column, Entry, Table, text_column
+from gradgate.report.verdict_table import verdict_table
+from gradgate.statistics import Word
 from gradgate.study.verdicts import ArmVerdict
 
-NAME = "verdicts"
 _WORDS = (Word.BETTER, Word.EQUIVALENT, Word.NON_INFERIOR, Word.INCONCLUSIVE, Word.WORSE)
 _HELP = {
     Word.BETTER: "p < 0.05 after Holm's correction over the methods of a task and model",
@@ -40,7 +40,7 @@ class EveryVerdictSection(Section):
 
     def tables(self) -> list[Table]:
         """Return one row per verdict."""
-        return [_every(self.study, VerdictSection(self.study).verdicts)]
+        return [verdict_table(VerdictSection(self.study).verdicts)]
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,14 @@ class VerdictSection(Section):
     def find(cls, study: StudySummary) -> VerdictSection | None:
         """Return None if there is nothing to compare."""
         found = cls(study)
-        return found if any(verdict.collapsed.runs for verdict in found.verdicts) else None
+        return found if found.verdicts else None
 
     @cached_property
     def verdicts(self) -> Sequence[ArmVerdict]:
         """The verdicts: of each task, model and training size if there are several."""
         studies = [part for _, part in self.study.parts] or [self.study]
-        return [arm.judged for study in studies for arm in study.arms if arm.judged is not None]
+        judged = (arm.judged for study in studies for arm in study.arms)
+        return [verdict for verdict in judged if verdict is not None and verdict.collapsed.runs]
 
     @property
     def on_page(self) -> bool:
@@ -143,71 +144,3 @@ def _count_column(word: Word, words: dict[str, list[Word]]) -> Column[str]:
         show=lambda arm: Entry(str(words[arm].count(word)), words[arm].count(word)),
         raw=lambda arm: words[arm].count(word),
     )
-
-
-def _every(study: StudySummary, verdicts: Sequence[ArmVerdict]) -> Table:
-    """Return one row per verdict."""
-    unit = study.format.label
-    columns: tuple[Column[ArmVerdict], ...] = (
-        text_column("model", "Model", of=lambda each: each.model),
-        text_column("task", "Task", of=lambda each: each.task),
-        text_column("method", "Method", of=lambda each: each.arm),
-        Column("reference", raw=lambda each: each.reference),
-        Column("metric", raw=lambda each: each.metric),
-        Column("split", raw=lambda each: each.split),
-        Column("pairs", "Pairs", "common seeds", show=lambda each: str(each.verdict.comparison.n), raw=_pairs),
-        Column("difference", f"Difference, {unit}", "mean over pairs", show=_difference, raw=_of("difference")),
-        Column("p", raw=_of("p")),
-        Column("p_corrected", "p (Holm)", "corrected over the methods", show=_p, raw=_of("p_corrected")),
-        Column("family", raw=_of("family")),
-        Column("margin", raw=_of("margin")),
-        text_column("word", "Verdict", "what may be said", of=lambda each: each.verdict.word.value),
-        Column("collapsed", "Collapsed", "of its runs [Wilson's 95% interval]", show=_lost, raw=_lost_share),
-        Column("seeds_needed", "Seeds needed", "to decide", show=_needed, raw=_of("seeds_needed")),
-    )
-    return Table.of(NAME, f"Every verdict against {study.reference.name}", list(verdicts), columns)
-
-
-def _of(key: str) -> Callable[[ArmVerdict], Raw]:
-    """Return a function that reads a value of a verdict's record."""
-
-    def read(each: ArmVerdict) -> Raw:
-        value: Raw = each.record()[key]
-        return value
-
-    return read
-
-
-def _pairs(each: ArmVerdict) -> int:
-    return each.verdict.comparison.n
-
-
-def _difference(each: ArmVerdict) -> Entry:
-    versus = each.verdict.comparison
-    if versus.difference is None:
-        return Entry("–")
-    interval = each.verdict.interval_corrected
-    ends = "" if interval is None else f"[{' to '.join(f'{end * each.factor:+.2f}' for end in interval)}]"
-    return Entry(f"{versus.difference * each.factor:+.2f}", versus.difference, ends)
-
-
-def _p(each: ArmVerdict) -> Entry:
-    return Entry(p_value(each.verdict.p_corrected), each.verdict.p_corrected)
-
-
-def _lost(each: ArmVerdict) -> Entry:
-    rate: CollapseRate = each.collapsed
-    if not rate.collapsed:
-        return Entry("0", 0.0)
-    low, high = rate.interval
-    without = "" if each.without_collapsed is None else f"; without: {each.without_collapsed.word}"
-    return Entry(f"{rate.collapsed} of {rate.runs}", _lost_share(each), f"[{decimal(low)} to {decimal(high)}]{without}")
-
-
-def _lost_share(each: ArmVerdict) -> float:
-    return each.collapsed.collapsed / each.collapsed.runs if each.collapsed.runs else 0.0
-
-
-def _needed(each: ArmVerdict) -> Entry:
-    needed = each.verdict.pairs_needed
-    return Entry("–" if needed is None else f"{needed:,}", needed)

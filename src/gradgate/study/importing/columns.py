@@ -50,7 +50,7 @@ class ColumnMapping:
         split: the column with the split; ``only_split`` is the name of the one that all scores are of.
         step, metric, rows: columns; None if the table has none.
         pair: what makes two scores a pair; None for the seed.
-        costs: the cost as :class:`gradgate.runs.records.Cost` names it, or the column's own name, by column.
+        costs: the cost as :class:`gradgate.runs.scores.Cost` names it, or the column's own name, by column.
         settings: columns with settings that a search may have tried, such as ``lr``.
         logged: columns with rates as they were logged.
         only_metric: the metric to compare on, if the settings name one.
@@ -71,11 +71,6 @@ class ColumnMapping:
     settings: tuple[str, ...] = ()
     logged: tuple[str, ...] = ()
     only_metric: str | None = None
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether each score column is a metric or a seed of its own."""
-        return len(self.score) > 1 or self.metric is None
 
     def record(self) -> dict[str, object]:
         """Return the parts that have a column, for the study's folder."""

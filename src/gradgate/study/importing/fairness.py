@@ -34,7 +34,7 @@ class FairnessWarning:
 
 
 @dataclass(frozen=True)
-class Condition:
+class ScoredCondition:
     """The scores of one task, model and training size, by arm."""
 
     name: str
@@ -43,7 +43,7 @@ class Condition:
     higher: bool
 
 
-def fairness(conditions: Iterable[Condition], reference: str) -> list[FairnessWarning]:
+def fairness(conditions: Iterable[ScoredCondition], reference: str) -> list[FairnessWarning]:
     """Return the doubts about some conditions; those of several conditions are joined, kind by kind.
 
     Args:
@@ -51,8 +51,12 @@ def fairness(conditions: Iterable[Condition], reference: str) -> list[FairnessWa
         reference: the arm that the others are compared to.
     """
     found: dict[str, list[tuple[str, FairnessWarning]]] = defaultdict(list)
+    conditions = list(conditions)
+    rates = {
+        scores[0].logged.get("lr_highest_logged") for condition in conditions for scores in condition.arms.values()
+    }
     for condition in conditions:
-        for warning in _of_condition(condition, reference):
+        for warning in [*_of_condition(condition, reference), *_unreached(condition, is_constant=len(rates) == 1)]:
             found[warning.kind].append((condition.name, warning))
     return [_joined(kind, warnings) for kind, warnings in found.items()]
 
@@ -68,16 +72,15 @@ def _joined(kind: str, warnings: Sequence[tuple[str, FairnessWarning]]) -> Fairn
     return FairnessWarning(kind, arms, " ".join(texts[:_SHOWN]) + more)
 
 
-def _of_condition(condition: Condition, reference: str) -> Iterable[FairnessWarning]:
+def _of_condition(condition: ScoredCondition, reference: str) -> Iterable[FairnessWarning]:
     yield from _identical(condition)
     yield from _seeds(condition, reference)
     yield from _searches(condition, reference)
-    yield from _unreached(condition)
     yield from _selected_on_test(condition)
     yield from _small_dev(condition)
 
 
-def _identical(condition: Condition) -> Iterable[FairnessWarning]:
+def _identical(condition: ScoredCondition) -> Iterable[FairnessWarning]:
     """Yield groups of arms with the very same scores, every one."""
     groups: dict[tuple[object, ...], list[str]] = defaultdict(list)
     for arm, scores in condition.arms.items():
@@ -96,7 +99,7 @@ def _identical(condition: Condition) -> Iterable[FairnessWarning]:
             )
 
 
-def _seeds(condition: Condition, reference: str) -> Iterable[FairnessWarning]:
+def _seeds(condition: ScoredCondition, reference: str) -> Iterable[FairnessWarning]:
     """Yield arms of one seed, and arms whose seeds are not those of the reference."""
     seeds = {arm: {score.cell.seed for score in scores} for arm, scores in condition.arms.items()}
     single = tuple(arm for arm, own in seeds.items() if len(own) == 1)
@@ -119,7 +122,7 @@ def _seeds(condition: Condition, reference: str) -> Iterable[FairnessWarning]:
         )
 
 
-def _searches(condition: Condition, reference: str) -> Iterable[FairnessWarning]:
+def _searches(condition: ScoredCondition, reference: str) -> Iterable[FairnessWarning]:
     """Yield what a search did for one arm and not for another, and best rates at the edge of what was tried."""
     tried = {arm: {score.settings for score in scores if score.settings} for arm, scores in condition.arms.items()}
     counts = {arm: len(settings) for arm, settings in tried.items() if settings}
@@ -142,7 +145,7 @@ def _searches(condition: Condition, reference: str) -> Iterable[FairnessWarning]
             )
 
 
-def _rate_at_edge(scores: Sequence[Score], condition: Condition) -> str | None:
+def _rate_at_edge(scores: Sequence[Score], condition: ScoredCondition) -> str | None:
     """Return the best rate if it is the lowest or the highest of two rates or more."""
     by_rate: dict[float, list[float]] = defaultdict(list)
     for score in scores:
@@ -157,29 +160,36 @@ def _rate_at_edge(scores: Sequence[Score], condition: Condition) -> str | None:
     return f"{best:g}" if best in (min(by_rate), max(by_rate)) else None
 
 
-def _unreached(condition: Condition) -> Iterable[FairnessWarning]:
-    """Yield arms whose highest logged rate is below the stated one, or was that of their last step."""
-    found: dict[str, str] = {}
-    rising = set()
+def _unreached(condition: ScoredCondition, is_constant: bool) -> Iterable[FairnessWarning]:
+    """Yield arms whose highest logged rate is below the stated one, or was that of their last step.
+
+    The second is not said if all runs have one rate, as a constant schedule gives them.
+    """
+    below: dict[str, str] = {}
+    last_step: dict[str, float] = {}
     for arm, scores in condition.arms.items():
         logged = scores[0].logged
         highest, last = logged.get("lr_highest_logged"), logged.get("lr_last_logged")
         stated = logged.get("lr_stated")
         if highest is not None and stated is not None and highest < 0.9 * stated:
-            found[arm] = f"{highest:g} at most, and {stated:g} was stated"
+            below[arm] = f"{highest:g} of {stated:g}"
         elif highest is not None and stated is None and highest == last:
-            found[arm] = f"{highest:g}, at its last step"
-            rising.add(highest)
-    if found and (len(rising) != 1 or len(found) > len(rising)):
-        first = next(iter(found))
+            last_step[arm] = highest
+    if below:
+        first = next(iter(below))
+        text = f"{listed(tuple(below))} never reached the stated rate ({first}: {below[first]})."
+        yield FairnessWarning(NEVER_REACHED, tuple(below), text)
+    if last_step and not is_constant:
+        first = next(iter(last_step))
         yield FairnessWarning(
             NEVER_REACHED,
-            tuple(found),
-            f"the rate of {listed(tuple(found))} was still rising at the end of the warm-up ({first}: {found[first]}).",
+            tuple(last_step),
+            f"the highest rate of {listed(tuple(last_step))} is that of the last step ({first}: "
+            f"{last_step[first]:g}): the warm-up had not ended, or the rate is constant.",
         )
 
 
-def _selected_on_test(condition: Condition) -> Iterable[FairnessWarning]:
+def _selected_on_test(condition: ScoredCondition) -> Iterable[FairnessWarning]:
     """Yield arms whose score is the best of several on test: of settings, or of checkpoints."""
     found = []
     for arm, scores in condition.arms.items():
@@ -198,7 +208,7 @@ def _selected_on_test(condition: Condition) -> Iterable[FairnessWarning]:
         )
 
 
-def _small_dev(condition: Condition) -> Iterable[FairnessWarning]:
+def _small_dev(condition: ScoredCondition) -> Iterable[FairnessWarning]:
     """Yield the arms that a split with few rows cannot tell from the best, if choices are made on it."""
     scores = [
         s for own in condition.arms.values() for s in own if s.cell.split == DEV and s.cell.metric == condition.metric

@@ -1,11 +1,12 @@
-"""Read gradgate's own exports: runs as JSON or CSV, learning curves, and reports' tables of every run."""
+"""Read gradgate's own exports: runs as JSON or CSV, and learning curves."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gradgate.study.importing.raw import RawTable, columns_of, is_missing
+from gradgate.study.importing.raw import RawTable, is_missing
 
 _RUNS = {"task", "model", "method", "seed", "status", "split", "score"}
 _CURVES = {"task", "model", "arm", "seed", "step", "of_steps", "dev"}
@@ -15,9 +16,6 @@ _COSTS = {
     "cost.parameters_trained": "parameters_trained",
     "cost.steps": "steps",
 }
-KNOWN = {
-    name: name for name in ("arm", "score", "seed", "task", "model", "split", "step", "metric", "train_size")
-} | {"train_size": "rows"}  # fmt: skip
 
 
 def read_own(table: RawTable) -> RawTable | None:
@@ -26,8 +24,8 @@ def read_own(table: RawTable) -> RawTable | None:
     if columns >= _CURVES:
         return _long(table, "gradgate's curves", _of_curves(table), {})
     if columns >= _RUNS:
-        states = [str(row.get("status")) for row in table.rows if row.get("status") != "finished"]
-        left_out = {f"the run's state is {state}": states.count(state) for state in dict.fromkeys(states)}
+        states = (str(row.get("status")) for row in table.rows)
+        left_out = Counter(f"the run's state is {state}" for state in states if state != "finished")
         return _long(table, "gradgate's export", _of_runs(table), left_out)
     return None
 
@@ -37,9 +35,7 @@ def _long(
 ) -> RawTable:
     found = list(scores)
     rows = [row for _, row in found]
-    columns = columns_of(rows)
-    known = {name: part for name, part in KNOWN.items() if name in columns}
-    return RawTable(table.source, columns, rows, form, lambda at: table.place(found[at][0]), known, left_out)
+    return RawTable.of_scores(table.source, rows, form, lambda at: table.place(found[at][0]), left_out)
 
 
 def _of_runs(table: RawTable) -> Iterator[tuple[int, dict[str, Any]]]:

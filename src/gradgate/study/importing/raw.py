@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from typing import Any
 
+PARTS = {
+    **{name: name for name in ("arm", "score", "seed", "task", "model", "split", "step", "metric", "rows")},
+    "train_size": "rows",
+}
+"""The columns that readers of known forms make, and the part that each is."""
 MISSING_WORDS = frozenset({"", "nan", "none", "null", "n/a", "na", "-"})
+
+_SEED = re.compile(r"[-_. ]*seed[-_=. ]*(?P<seed>\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,20 @@ class RawTable:
     place: Callable[[int], str] = field(compare=False)
     known: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of_scores(
+        cls,
+        source: str,
+        rows: Sequence[Mapping[str, Any]],
+        form: str,
+        place: Callable[[int], str],
+        left_out: Mapping[str, int] | None = None,
+    ) -> RawTable:
+        """Return the table of a form that is known: a row per score, with columns named as in ``PARTS``."""
+        columns = columns_of(rows)
+        known = {name: part for name, part in PARTS.items() if name in columns}
+        return cls(source, columns, rows, form, place, known, left_out or {})
 
     def values(self, column: str) -> list[Any]:
         """Return the cells of a column that are not empty."""
@@ -73,3 +95,15 @@ def text_of(cell: object) -> str:
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
         return str(int(cell))
     return str(cell).strip()
+
+
+def run_parts(name: str, otherwise: str = "") -> dict[str, Any]:
+    """Return the arm and the seed that a run's name has, as ``lora-seed3``; seed 0 if it names none.
+
+    Args:
+        name: of a run or its folder.
+        otherwise: the arm of a name that has a seed alone.
+    """
+    found = _SEED.search(name)
+    arm = _SEED.sub("", name).strip("-_ ")
+    return {"arm": arm or otherwise or name, "seed": int(found["seed"]) if found else 0}

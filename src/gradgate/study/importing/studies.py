@@ -22,8 +22,8 @@ from gradgate.study.imported import (
     ImportRecord,
     write_imported,
 )  # fmt: skip
-from gradgate.study.importing.columns import UNPAIRED
-from gradgate.study.importing.fairness import Condition, FairnessWarning, fairness, listed
+from gradgate.study.importing.columns import UNPAIRED, ColumnMapping
+from gradgate.study.importing.fairness import FairnessWarning, ScoredCondition, fairness, listed
 from gradgate.study.importing.joined import map_tables
 from gradgate.study.importing.raw import RawTable
 from gradgate.study.importing.scores import ReadScores, Score, read_scores, shares
@@ -84,13 +84,13 @@ def import_tables(
         DataError: for two scores of one cell, or if no row has a score.
         RunError: if the folder holds something else.
     """
-    _check_folder(out, files)
+    _check_folder(out, files, asked)
     mapped = map_tables(with_reruns(tables), asked)
     read = read_scores(mapped)
     read, percent = shares(read, {score.cell.metric: is_bounded(score.cell.metric) for score in read.scores})
     pairs = [columns.pair for _, columns in mapped if columns.arm]
     plan = _StudyPlan(read, asked, pairs[0])
-    notes = plan.notes()
+    notes = [*plan.notes(), *_lost_costs(asked, [columns for _, columns in mapped])]
     if percent:
         notes.append(f"Scores of {', '.join(percent)} are in percent; they are stored as shares of 1.")
     warnings = fairness(plan.doubted(), plan.arms[0])
@@ -105,27 +105,39 @@ def import_tables(
         notes=tuple(notes),
         warnings=tuple(warnings),
     )
-    plan.write(out)
     sources = [asdict(file) for file in files]
     mapping = [{"source": table.source, **columns.record()} for table, columns in mapped if columns.arm][:20]
-    write_json(out / IMPORT_FILE, {"files": sources, "columns": mapping, **found.record()})
+    out.mkdir(parents=True, exist_ok=True)
+    # First, so that an import that was cut off is begun again rather than refused.
+    write_json(out / IMPORT_FILE, {"files": sources, "asked": _asked(asked), "columns": mapping, **found.record()})
+    plan.write(out)
     return found
 
 
-def read_import(folder: Path) -> dict[str, Any]:
-    """Read ``import.json``; RunError if it is absent or damaged."""
-    return read_json(folder / IMPORT_FILE)
+def _lost_costs(asked: ImportSettings, mappings: Sequence[ColumnMapping]) -> Iterable[str]:
+    """Yield which of the named costs no table has a place for."""
+    known = {column for mapping in mappings for column, cost in mapping.costs if cost in COSTS}
+    lost = [column for column in asked.cost if column not in known]
+    if lost:
+        yield f"{', '.join(lost)}: no table has a place for these costs, and they are left out."
 
 
-def _check_folder(out: Path, files: Sequence[SourceFile]) -> None:
-    """Refuse a folder with anything but an import of these files."""
+def _check_folder(out: Path, files: Sequence[SourceFile], asked: ImportSettings) -> None:
+    """Refuse a folder with anything but an import of these files by the same columns."""
     if not in_use(out):
         return
     if not (out / IMPORT_FILE).is_file():
         raise RunError(f"{out} is not empty and holds no import. Give another out=.")
-    before = {(file["name"], file["sha256"]) for file in read_import(out).get("files", [])}
+    record = read_json(out / IMPORT_FILE)
+    before = {(file["name"], file["sha256"]) for file in record.get("files", [])}
     if before != {(file.name, file.sha256) for file in files} or not files:
         raise RunError(f"{out} holds an import of other files. Give another out=, or remove the folder.")
+    if record.get("asked") != _asked(asked):
+        raise RunError(f"{out} holds an import of these files by other columns. Give another out=, or remove it.")
+
+
+def _asked(asked: ImportSettings) -> dict[str, Any]:
+    return asked.model_dump(mode="json", exclude_defaults=True)
 
 
 class _StudyPlan:
@@ -192,7 +204,7 @@ class _StudyPlan:
             or (run in best and best[run][1] == score.settings)
         ]
 
-    def doubted(self) -> Iterable[Condition]:
+    def doubted(self) -> Iterable[ScoredCondition]:
         """Yield all conditions with their scores by arm, for the checks of fairness."""
         names = self._names()
         for place, scores in self.by_place.items():
@@ -200,7 +212,7 @@ class _StudyPlan:
             for score in scores:
                 arms.setdefault(score.cell.arm, []).append(score)
             metric = self._metrics[place]
-            yield Condition(names[place], arms, metric, self._higher(metric))
+            yield ScoredCondition(names[place], arms, metric, self._higher(metric))
 
     def _names(self) -> dict[Place, str]:
         if len(self.by_place) == 1:

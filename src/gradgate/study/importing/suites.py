@@ -8,20 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gradgate.study.importing.raw import RawTable, columns_of, text_of
+from gradgate.study.importing.raw import RawTable, run_parts, text_of
 
 _SPLIT_WORDS = {"valid": "dev", "validation": "dev", "eval": "dev", "dev": "dev", "test": "test"}
-_SEED = re.compile(r"[-_. ]*seed[-_=. ]*(?P<seed>\d+)", re.IGNORECASE)
 _NO_SCORES = {
     "runtime", "samples_per_second", "steps_per_second", "jit_compilation_time", "model_preparation_time",
     "num_tokens", "num_input_tokens_seen", "mean_token_accuracy_runtime",
 }  # fmt: skip
 PEFT = "PEFT method comparison"
-KNOWN = {
-    name: name
-    for name in ("arm", "score", "seed", "task", "model", "split", "step", "metric", "rows")
-}  # fmt: skip
-"""The columns that these readers make, each of which is the part that it is named after."""
 
 
 def is_peft_suite(content: Any) -> bool:
@@ -58,9 +52,7 @@ def peft_suite(path: Path, content: Mapping[str, Any]) -> RawTable:
     status = train.get("status", "success")
     left_out = {f"the run's status is {status}": len(entries)} if status != "success" else {}
     rows = [] if left_out else [{**shared, **score} for entry in entries for score in _by_split(entry)]
-    columns = columns_of(rows)
-    known = {name: part for name, part in KNOWN.items() if name in columns}
-    return RawTable(path.name, columns, rows, PEFT, _within(path), known, left_out)
+    return RawTable.of_scores(path.name, rows, PEFT, _within(path), left_out)
 
 
 def _benchmark(path: Path) -> str:
@@ -125,9 +117,7 @@ def trainer_state(path: Path, content: Mapping[str, Any]) -> RawTable:
     """
     folder = path.resolve().parent
     folder = folder.parent if re.fullmatch(r"checkpoint-\d+", folder.name) else folder
-    found = _SEED.search(folder.name)
-    arm = _SEED.sub("", folder.name).strip("-_ ") or folder.parent.name
-    shared = {"arm": arm, "seed": int(found["seed"]) if found else 0, "file": path.name}
+    shared = {**run_parts(folder.name, otherwise=folder.parent.name), "file": path.name}
     rows = []
     for entry in content["log_history"]:
         for name, value in entry.items():
@@ -136,9 +126,7 @@ def trainer_state(path: Path, content: Mapping[str, Any]) -> RawTable:
                 step = entry.get("step") if split == "eval" else None
                 score = {"split": _SPLIT_WORDS[split], "metric": metric, "score": value, "step": step}
                 rows.append({**shared, **score})
-    columns = columns_of(rows)
-    known = {name: part for name, part in KNOWN.items() if name in columns}
-    return RawTable(path.name, columns, rows, "Trainer state", _within(path), known)
+    return RawTable.of_scores(path.name, rows, "Trainer state", _within(path))
 
 
 def is_harness(content: Any) -> bool:
@@ -176,9 +164,7 @@ def harness(path: Path, content: Mapping[str, Any]) -> RawTable:
         for key, value in metrics.items()
         if isinstance(value, int | float) and "stderr" not in key
     ]
-    columns = columns_of(rows)
-    known = {name: part for name, part in KNOWN.items() if name in columns}
-    return RawTable(path.name, columns, rows, "lm-evaluation-harness", _within(path), known)
+    return RawTable.of_scores(path.name, rows, "lm-evaluation-harness", _within(path))
 
 
 def _within(path: Path) -> Any:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gradgate.study.importing.raw import RawTable, columns_of, is_missing, number_of, text_of
+from gradgate.study.importing.raw import RawTable, columns_of, is_missing, number_of, run_parts, text_of
 from gradgate.tasks.metrics.names import metric_column
 
 _CHART = re.compile(r"(?P<run>.+) - (?P<metric>.+?)(?P<bound>__MIN|__MAX)?")
 _TRACKIO = {"run_name", "step", "timestamp"}
 _UNFINISHED = {"crashed", "failed", "running", "killed", "preempted", "preempting", "pending"}
-KNOWN = {name: name for name in ("arm", "score", "seed", "split", "step", "metric")}
 
 
 def read_tracker(table: RawTable) -> RawTable | None:
@@ -27,21 +27,10 @@ def read_tracker(table: RawTable) -> RawTable | None:
     return None
 
 
-def run_parts(name: str) -> dict[str, Any]:
-    """Return the arm and the seed that a run's name has, ``lora-seed3``."""
-    found = re.search(r"[-_. ]*seed[-_=. ]*(\d+)", name, re.IGNORECASE)
-    arm = name if found is None else (name[: found.start()] + name[found.end() :]).strip("-_ ")
-    return {"arm": arm or name, "seed": 0 if found is None else int(found[1])}
-
-
 def _long(table: RawTable, form: str, scores: Iterator[tuple[int, dict[str, Any]]]) -> RawTable:
-    places, rows = [], []
-    for index, row in scores:
-        places.append(index)
-        rows.append(row)
-    columns = columns_of(rows)
-    known = {name: part for name, part in KNOWN.items() if name in columns}
-    return RawTable(table.source, columns, rows, form, lambda at: table.place(places[at]), known, table.left_out)
+    found = list(scores)
+    rows = [row for _, row in found]
+    return RawTable.of_scores(table.source, rows, form, lambda at: table.place(found[at][0]), table.left_out)
 
 
 def _trackio_scores(table: RawTable) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -72,9 +61,9 @@ def _score(run: str, metric: tuple[str | None, str], value: Any, step: Any) -> d
 
 def _finished_runs(table: RawTable) -> RawTable:
     """Return the table of runs without those that did not finish, with the arm and the seed of each name."""
-    kept = [at for at, row in enumerate(table.rows) if str(row.get("State", "")).lower() not in _UNFINISHED]
-    states = [text_of(row.get("State")) for at, row in enumerate(table.rows) if at not in set(kept)]
-    left_out = {f"the run's state is {state}": states.count(state) for state in dict.fromkeys(states)}
+    states = [text_of(row.get("State")) for row in table.rows]
+    kept = [at for at, state in enumerate(states) if state.lower() not in _UNFINISHED]
+    left_out = Counter(f"the run's state is {state}" for state in states if state.lower() in _UNFINISHED)
     has_seed = any(name.lower() == "seed" for name in table.columns)
     rows = []
     for at in kept:

@@ -1,6 +1,6 @@
 """Queue the runs of a study as trials of its store: who claims which, and how each ended.
 
-Each try of a run is a trial; of the trials with one fingerprint the latest counts. The store has states and heartbeats
+Each try of a run is a trial; of the trials with one folder the latest counts. The store has states and heartbeats
 only: scores are in the run's folder, and a finished folder overrides what the store says.
 """
 
@@ -20,14 +20,15 @@ from optuna.trial import FrozenTrial, TrialState
 from gradgate.errors import RunError, StoreError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.pauses import read_pauses
-from gradgate.runs.records import Failure, RunRecord, Scores, read_record, write_record
+from gradgate.runs.records import Failure, RunRecord, read_record, write_record
+from gradgate.runs.scores import Scores
 from gradgate.runs.state import RunState
 from gradgate.settings.identity import fingerprint_of
 from gradgate.study.grid import GridRun
 from gradgate.study.study_file import damage_of
 from gradgate.study.workers.queued_run import Paused, QueuedRun, StepsDone, WorkerName, is_gone, is_lost, read_trial
 from gradgate.study.workers.store import Store
-from gradgate.study.workers.store_errors import DamagedStoreError
+from gradgate.study.workers.store_errors import damaged_store
 
 LOSSES = 5  # a run that outlives more workers than this takes them down with it
 
@@ -42,11 +43,15 @@ class Queue:
         """Return every run once."""
         with self.store.explained_errors():
             trials = self.store.study.get_trials(deepcopy=False)
-            latest = {trial.user_attrs["fingerprint"]: trial for trial in trials if "fingerprint" in trial.user_attrs}
+            queued = (trial for trial in trials if "fingerprint" in trial.user_attrs)
+            # By folder: the same data by another path make another fingerprint, and the same run.
+            latest = {str(trial.user_attrs.get("folder", trial.user_attrs["fingerprint"])): trial for trial in queued}
             found = [read_trial(trial) for trial in latest.values()]
         for run in found:
             if run.folder.is_absolute() or ".." in run.folder.parts:
-                raise self._damaged(f"the folder of {run.label!r}, {str(run.folder)!r}, is not in the study's")
+                raise damaged_store(
+                    self.store.address, f"the folder of {run.label!r}, {str(run.folder)!r}, is not in the study's"
+                )
         return found
 
     def folder_of(self, run: QueuedRun) -> RunFolder:
@@ -54,11 +59,11 @@ class Queue:
         return RunFolder(self.store.folder / run.folder)
 
     def _check(self, run: QueuedRun) -> None:
-        """Raise DamagedStoreError if a run differs from what was queued: other settings, or a folder elsewhere."""
+        """Raise StoreError if a run differs from what was queued: other settings, or a folder elsewhere."""
         self._check_folder(run)
         if fingerprint_of({**run.config, **({"method": run.followed} if run.followed else {})}) == run.fingerprint:
             return
-        raise self._damaged(f"the configuration of {run.label!r} is not the one that was queued")
+        raise damaged_store(self.store.address, f"the configuration of {run.label!r} is not the one that was queued")
 
     def _check_folder(self, run: QueuedRun) -> None:
         """Refuse a run whose folder is not in the study's because of a link."""
@@ -68,11 +73,6 @@ class Queue:
                 f"{self.folder_of(run).path} leads by a link to {folder}, which is not in the study's folder. Move the "
                 f"study, or link its folder as a whole: a study names no place outside itself."
             )
-
-    def _damaged(self, wrong: str) -> DamagedStoreError:
-        return DamagedStoreError(
-            f"{self.store.address.place} is damaged ({wrong}). 'gradgate compare' builds it anew; finished runs stay."
-        )
 
     def failure_of(self, run: QueuedRun) -> str | None:
         """Return why a run failed, by the store or by a finished folder with damaged scores; None if it has not."""

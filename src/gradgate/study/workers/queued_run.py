@@ -146,6 +146,6 @@ def is_gone(worker: WorkerName | None) -> bool:
         os.kill(worker["pid"], 0)
     except (ProcessLookupError, OverflowError):
         return True
-    except PermissionError:
-        return False
+    except PermissionError:  # it runs, as another user's
+        pass
     return False

@@ -41,7 +41,7 @@ def explained_errors(address: Address) -> Iterator[None]:
             "install the version that made it."
         ) from error
     except _OVER_VALUES as error:
-        raise _damaged(address, f"{type(error).__name__}: {error}") from error
+        raise damaged_store(address, f"{type(error).__name__}: {error}") from error
     except OSError as error:
         raise _explained(address, error) from error
 
@@ -61,7 +61,7 @@ def _explained(address: Address, error: BaseException) -> StoreError:
             said = f"it did not answer within {CONNECT_SECONDS} s ({said}). Check the address and that the server runs"
         return StoreError(f"The store {place} cannot be used: {said}. {advice}")
     if any(word in said for word in _DAMAGE):
-        return _damaged(address, said)
+        return damaged_store(address, said)
     if "locked" in said:
         return StoreError(f"{place} is locked by another program ({said}). End that program. {advice}")
     if "full" in said or "I/O" in said:
@@ -73,7 +73,7 @@ def _explained(address: Address, error: BaseException) -> StoreError:
     return StoreError(f"{place} cannot be used: {said}. {advice}")
 
 
-def _damaged(address: Address, said: str) -> StoreError:
+def damaged_store(address: Address, said: str) -> StoreError:
     """Return the error for a damaged file of the study, or for another database that is not one of a queue."""
     if address.is_own:
         return DamagedStoreError(

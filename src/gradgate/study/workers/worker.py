@@ -16,7 +16,7 @@ from gradgate.runs.folder import CACHE_FOLDER, RunFolder
 from gradgate.runs.interrupt import InterruptedRunError, stoppable
 from gradgate.runs.pauses import read_progress
 from gradgate.runs.progress import RunProgress
-from gradgate.runs.records import read_scores
+from gradgate.runs.scores import read_scores
 from gradgate.runs.state import RunState
 from gradgate.study.progress import StudyProgress
 from gradgate.study.search import advance

@@ -15,7 +15,8 @@ from gradgate.distributed import launch
 from gradgate.errors import DataError, RunError, UsageError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import write_predictions
-from gradgate.runs.records import DEV, TRAIN, SplitScores
+from gradgate.runs.records import DEV, TRAIN
+from gradgate.runs.scores import SplitScores
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData
 from gradgate.tasks.kinds.base import PLACE

@@ -19,6 +19,7 @@ from torch import Tensor
 from gradgate.adapters.attach import check_name
 from gradgate.adapters.kinds import NAME, AdapterKind, BottleneckKind
 from gradgate.distributed import launch
+from gradgate.distributed.environment import check_environment
 from gradgate.errors import AdapterError, RunError, UsageError
 from gradgate.files import read_json, write_json
 from gradgate.layers import named_parameters
@@ -154,6 +155,7 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
     _check_name(config.name)
     progress = progress if progress and launch.is_first() else Silent()
     run = RunConfig(**{name: getattr(config, name) for name in _OF_RUN})
+    check_environment(run.precision, run.accumulate)
     launch.join(on_cpu(run))
     silence_libraries()
     folder = RunFolder(Path(out))

@@ -13,7 +13,8 @@ from gradgate.distributed import launch
 from gradgate.errors import DataError, UsageError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import write_predictions
-from gradgate.runs.records import SplitScores, TaskRecord
+from gradgate.runs.records import TaskRecord
+from gradgate.runs.scores import SplitScores
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.data import load_to_train
 from gradgate.tasks.multitask import KIND, MultitaskSpec

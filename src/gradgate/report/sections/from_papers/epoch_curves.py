@@ -14,7 +14,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.sections.from_papers.losses import LOSS, ByStep, by_step, draw_means, steps_to_the_right
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Table, records_of, spread_entry, spread_fields, step_column
-from gradgate.runs.records import comparable
+from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
 from gradgate.study.results import RunResult
 

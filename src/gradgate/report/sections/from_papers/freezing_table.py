@@ -11,7 +11,7 @@ from gradgate.report import formats
 from gradgate.report.sections.from_papers.freezing_curve import ENOUGH, FreezeCurve, FreezePoint
 from gradgate.report.study_summary import ArmSummary
 from gradgate.report.table import Column, Entry, Raw, Table, spread_entry, text_column
-from gradgate.runs.records import FileSizes
+from gradgate.runs.scores import FileSizes
 
 TASKS = 8
 """Tasks that share the frozen layers in the table; the paper's own number for its base models."""

@@ -12,7 +12,8 @@ from typing import Any
 from gradgate.files import parse_json, read_bytes
 from gradgate.report.study_summary import StudySummary
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.records import DEV, comparable
+from gradgate.runs.records import DEV
+from gradgate.runs.scores import comparable
 from gradgate.settings.recorded import arm_of_texts
 from gradgate.statistics import Summary, summarize
 from gradgate.study.results import StudyResults

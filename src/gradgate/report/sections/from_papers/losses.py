@@ -16,7 +16,8 @@ from gradgate.report.formats import NONE
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, records_of, spread_fields, step_column
-from gradgate.runs.records import DEV, TRAIN, comparable
+from gradgate.runs.records import DEV, TRAIN
+from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
 from gradgate.study.results import RunResult
 

@@ -13,7 +13,7 @@ from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, style_of, sty
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, spread_entry, text_column
-from gradgate.runs.records import comparable
+from gradgate.runs.scores import comparable
 from gradgate.statistics import MeanAgainstBest, Summary, mean_against_best, summarize
 from gradgate.study.results import RunResult
 

@@ -16,7 +16,8 @@ from gradgate.report.sections.base import Section
 from gradgate.report.sections.from_papers.losses import draw_means
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Column, Entry, Table, records_of, spread_entry, spread_fields, text_column
-from gradgate.runs.records import TRAIN, comparable
+from gradgate.runs.records import TRAIN
+from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
 from gradgate.study.results import StudyResults
 

@@ -1,0 +1,91 @@
+"""The table of verdicts, one row per arm, task and model, which the terminal and the report share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradgate.report import formats
+from gradgate.report.formats import NONE, ScoreFormat
+from gradgate.report.table import Column, Entry, Table, text_column
+from gradgate.study.verdicts import ArmVerdict
+
+TERMINAL = ("method", "pairs", "difference", "p_corrected", "word", "seeds_needed", "collapsed")
+_WHERE = ("model", "task")
+
+
+def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
+    """Return one row per verdict. A model or task that all rows share is exported and not shown."""
+    columns: tuple[Column[ArmVerdict], ...] = (
+        text_column("model", "Model", of=lambda each: each.model),
+        text_column("task", "Task", of=lambda each: each.task),
+        text_column("method", "Method", of=lambda each: each.arm),
+        Column("reference", raw=lambda each: each.reference),
+        Column("metric", raw=lambda each: each.metric),
+        Column("split", raw=lambda each: each.split),
+        Column("pairs", "Pairs", "common seeds", show=_pairs, raw=lambda each: each.verdict.comparison.n),
+        Column(
+            "difference",
+            "Difference",
+            "mean over pairs [corrected 95% interval], × 100 for shares",
+            show=_difference,
+            raw=lambda each: each.verdict.comparison.difference,
+        ),
+        Column("p", raw=lambda each: each.verdict.comparison.p),
+        Column(
+            "p_corrected", "p (Holm)", "corrected over the methods", show=_p, raw=lambda each: each.verdict.p_corrected
+        ),
+        Column("family", raw=lambda each: each.verdict.family),
+        Column("margin", raw=lambda each: each.verdict.margin),
+        text_column("word", "Verdict", "what may be said", of=lambda each: each.verdict.word.value),
+        Column("seeds_needed", "Seeds needed", "to decide", show=_needed, raw=lambda each: each.verdict.pairs_needed),
+        Column("collapsed", "Collapsed", "of its runs [Wilson's 95% interval]", show=_lost, raw=_lost_share),
+        Column("word_without_collapsed", raw=_word_without),
+    )
+    same = {name for name in _WHERE if len({getattr(each, name) for each in verdicts}) == 1}
+    references = dict.fromkeys(each.reference for each in verdicts)
+    title = f"Every verdict against {', '.join(references)}"
+    return Table.of("verdicts", title, list(verdicts), columns, hidden=same)
+
+
+def terminal_columns(table: Table) -> tuple[str, ...]:
+    """Return the columns for the terminal, most important first; what all rows have in common is not shown."""
+    return (*(name for name in _WHERE if any(column.key == name for column in table.columns)), *TERMINAL)
+
+
+def _pairs(each: ArmVerdict) -> str:
+    return str(each.verdict.comparison.n)
+
+
+def _difference(each: ArmVerdict) -> Entry:
+    versus, metric = each.verdict.comparison, ScoreFormat.fitting(each.metric, [each.verdict.comparison.difference])
+    interval = each.verdict.interval_corrected
+    ends = f"[{metric.interval(interval)}]" if interval is not None else ""
+    return Entry(metric.difference(versus.difference), versus.difference, ends)
+
+
+def _p(each: ArmVerdict) -> Entry:
+    return Entry(formats.p_value(each.verdict.p_corrected), each.verdict.p_corrected)
+
+
+def _needed(each: ArmVerdict) -> Entry:
+    needed = each.verdict.pairs_needed
+    return Entry(NONE if needed is None else f"{needed:,}", needed)
+
+
+def _lost(each: ArmVerdict) -> Entry:
+    own, theirs = each.collapsed, each.reference_collapsed
+    if not own.collapsed and not theirs.collapsed:
+        return Entry("0", 0.0)
+    low, high = own.interval
+    of_reference = f"; {theirs.collapsed} of {theirs.runs} of {each.reference}" if theirs.collapsed else ""
+    without = f"; without: {_word_without(each)}"
+    shown = f"[{formats.decimal(low)} to {formats.decimal(high)}]{of_reference}{without}"
+    return Entry(f"{own.collapsed} of {own.runs}", _lost_share(each), shown)
+
+
+def _lost_share(each: ArmVerdict) -> float:
+    return each.collapsed.collapsed / each.collapsed.runs
+
+
+def _word_without(each: ArmVerdict) -> str | None:
+    return None if each.without_collapsed is None else each.without_collapsed.word.value

@@ -1,0 +1,69 @@
+"""The terminal, the page and the files show the same verdicts, in the units of the other tables."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+import gradgate as gg
+from gradgate.cli import run
+from gradgate.report import write_report
+from gradgate.report.verdict_table import terminal_columns, verdict_table
+from gradgate.study.verdicts import study_verdicts
+from support.study_folder import write_study
+
+SCORES = {
+    "full": [0.70, 0.71, 0.72, 0.73],
+    "gradual:every=40": [0.80, 0.82, 0.81, 0.84],
+    "bitfit": [0.9, 0.91, 0.9, 0.3],
+}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return write_study(tmp_path / "study", methods=tuple(SCORES), seeds=range(4), scores=SCORES)
+
+
+def test_the_file_has_the_units_of_the_others(study: Path) -> None:
+    write_report(study)
+    rows = {row["method"]: row for row in csv.DictReader((study / "tables/verdicts.csv").open())}
+    assert float(rows["gradual:every=40"]["difference"]) == pytest.approx(0.1025)
+    assert rows["gradual:every=40"]["word"] == "better"
+    records = {each.arm: each.record() for each in study_verdicts(study)}
+    assert records["gradual:every=40"]["difference"] == pytest.approx(10.25)
+
+
+def test_collapsed_runs_stand_beside_the_word(study: Path) -> None:
+    table = verdict_table(study_verdicts(study))
+    row = dict(zip([column.key for column in table.columns], table.rows[1], strict=True))
+    assert row["method"].text == "bitfit"
+    assert row["word"].text == "inconclusive"
+    assert row["collapsed"].text == "1 of 4"
+    assert row["collapsed"].detail.endswith("without: better")
+
+
+def test_the_terminal_leaves_out_what_all_share(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not {"model", "task"} & set(terminal_columns(verdict_table(study_verdicts(study))))
+    assert run(["study", "verdicts", str(study)]) == 0
+    said = capsys.readouterr().out
+    assert "gradual:every=40" in said
+    assert said.splitlines()[-1] == "1 better, 1 inconclusive"
+
+
+def test_long_imports_get_their_pages_on_request(tmp_path: Path) -> None:
+    rows = [
+        {"arm": arm, "task": f"task-{task}", "seed": seed, "accuracy": 0.5 + seed / 10}
+        for arm in ("full", "head")
+        for task in range(21)
+        for seed in range(2)
+    ]
+    gg.import_results(rows, tmp_path / "study")
+    short = write_report(tmp_path / "study").html.read_text(encoding="utf-8")
+    assert not list(tmp_path.glob("study/parts/*/report.html"))
+    assert "--all-sections" in short
+    whole = write_report(tmp_path / "study", all_sections=True).html.read_text(encoding="utf-8")
+    pages = list(tmp_path.glob("study/parts/*/report.html"))
+    assert len(pages) == 21
+    assert all(f"{page.parent.name}/report.html" in whole for page in pages)
