@@ -142,8 +142,7 @@ def task_shown(spec: TaskSpec, found: Understood) -> Group:
     rows = [Padding(Text(_row(row)), (0, 0, 0, 4)) for row in found.examples]
     title = Text(f"{spec.name}: {spec.kind}, selected by {spec.metric}")
     first: list[RenderableType] = [Text("the first rows of train, as a model gets them:"), *rows] if rows else []
-    parts: list[RenderableType] = [title, table, *(Text(line) for line in lines), *first]
-    return Group(*parts)
+    return Group(title, table, *(Text(line) for line in lines), *first)
 
 
 def _columns(columns: dict[str, str]) -> str:
