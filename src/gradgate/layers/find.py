@@ -11,7 +11,7 @@ from gradgate.layers.frozen import frozen_beside, left_out
 from gradgate.layers.learning import learning_ids
 from gradgate.layers.map import LayerMap
 from gradgate.layers.names import named_parameters, reshard, unwrap
-from gradgate.layers.networks import alone, idle_beside, in_one_whole, run_apart, with_networks
+from gradgate.layers.networks import alone, idle_beside, in_one_architecture, run_apart, with_networks
 from gradgate.layers.placement import Observed, Placement
 from gradgate.layers.probe import Trace, observe
 from gradgate.layers.stacks import Stack, block_lists, describe_lists, find_stacks, named_stacks, unmistakable_stacks
@@ -94,7 +94,7 @@ def _placed(
     """
     sections = with_networks(model, find_sections(model, stacks, observed.trace))
     sections = with_projectors(model, sections, named_parameters(model), observed.trace)
-    whole = chosen or (in_one_whole(model, sections) and not any(section.network for section in sections))
+    whole = chosen or (in_one_architecture(model, sections) and not any(section.network for section in sections))
     learn = [section for section in sections if whole or section.stack.can_learn(learning)]
     frozen: list[Stack] = []
     if any(section.kind != "projector" for section in learn):

@@ -6,11 +6,11 @@ from collections.abc import Container, Iterable, Sequence
 
 from torch import nn
 
+from gradgate.layers.architectures import architecture_around, is_architecture
 from gradgate.layers.learning import is_frozen
 from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Trace
 from gradgate.layers.stacks import ROOT, Stack, listed_blocks
-from gradgate.layers.wholes import is_whole, whole_around
 
 
 def left_out(model: nn.Module, frozen: Iterable[Stack], learning: Container[int]) -> dict[str, nn.Module]:
@@ -31,12 +31,12 @@ def frozen_beside(
 
     A class of transformers is one network; so is each model of transformers inside another module.
     """
-    if is_whole(model):
+    if is_architecture(model):
         return []
     modules = {canonical_name(raw): module for raw, module in model.named_modules()}
     found = []
     for stack in listed_blocks(model, trace or Trace()):
-        whole = whole_around(model, stack.path)
+        whole = architecture_around(model, stack.path)
         beside = not stack.runs or all(stack.is_apart_from(other) for other in learn)
         inside = any(stack.is_within(other) or other.is_within(stack) for other in learn)
         part = bool(whole) and not is_frozen(modules[whole], learning)

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 from torch import nn
 
+from gradgate.layers.architectures import architecture_around, architectures, is_architecture
 from gradgate.layers.flow import new_list_mark
 from gradgate.layers.learning import is_frozen
+from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Trace, observe
 from gradgate.layers.stacks import Stack, listed_blocks, reads_no_text
 from gradgate.layers.towers import Section, by_reading
 from gradgate.layers.units import MARKS
-from gradgate.layers.wholes import is_whole, whole_around, wholes
 
 _NO_FORWARD = ("_forward_unimplemented", "LightningModule.forward")
 
@@ -28,12 +29,12 @@ def with_networks(model: nn.Module, sections: Sequence[Section]) -> list[Section
     transformers that feeds another one is such a tower too.
     """
     numbers = _components([section.stack for section in sections])
-    if in_one_whole(model, sections):
+    if in_one_architecture(model, sections):
         kinds = [{s.tower for s, n in zip(sections, numbers, strict=True) if n == number} for number in set(numbers)]
         if len(kinds) < 2 or "" in set().union(*kinds) or sum(map(len, kinds)) > len(set().union(*kinds)):
             return list(sections)
         return [replace(s, network=str(s.tower)) for s in sections]
-    owners = [(number, whole_around(model, s.stack.path)) for s, number in zip(sections, numbers, strict=True)]
+    owners = [(number, architecture_around(model, s.stack.path)) for s, number in zip(sections, numbers, strict=True)]
     towers = {(s.tower, owner) for s, owner in zip(sections, owners, strict=True)}
     if len(set(owners)) < 2:
         return list(sections)
@@ -50,10 +51,10 @@ def with_networks(model: nn.Module, sections: Sequence[Section]) -> list[Section
     return named
 
 
-def in_one_whole(model: nn.Module, sections: Sequence[Section]) -> bool:
+def in_one_architecture(model: nn.Module, sections: Sequence[Section]) -> bool:
     """Return True if all stacks are in one model of transformers."""
-    around = {whole_around(model, section.stack.path) for section in sections}
-    return is_whole(model) or (len(around) == 1 and "" not in around)
+    around = {architecture_around(model, section.stack.path) for section in sections}
+    return is_architecture(model) or (len(around) == 1 and "" not in around)
 
 
 def networks_of(sections: Sequence[Section]) -> dict[str, str]:
@@ -89,7 +90,7 @@ def run_apart(model: nn.Module, trace: Trace | None, learning: Container[int]) -
     of its own, as a LightningModule whose training step calls its parts.
     """
     without_forward = _lacks_forward(model)
-    every = [] if is_whole(model) else list(wholes(model))
+    every = [] if is_architecture(model) else list(architectures(model))
     parts = [module for module in every if not is_frozen(module, learning)]
     if trace is None and without_forward and not parts:
         parts = [child for child in model.children() if any(id(p) in learning for p in child.parameters())]
@@ -110,8 +111,14 @@ def run_apart(model: nn.Module, trace: Trace | None, learning: Container[int]) -
 
 def idle_beside(model: nn.Module, chosen: Sequence[Stack], learning: Container[int], trace: Trace) -> list[Stack]:
     """Return the lists that did not run and can learn, with layers like those of a stack that ran: other networks."""
-    if is_whole(model):
+    if is_architecture(model):
         return []
+    modules = {canonical_name(raw): module for raw, module in model.named_modules()}
+
+    def ran(path: str) -> bool:
+        around = architecture_around(model, path)
+        return bool(around) and bool(trace.spans(modules[around]))
+
     return [
         # It reads nothing that another one returned.
         replace(stack, reads=frozenset({new_list_mark()}))
@@ -120,7 +127,7 @@ def idle_beside(model: nn.Module, chosen: Sequence[Stack], learning: Container[i
         and stack.can_learn(learning)
         and any(stack.is_like(other) for other in chosen)
         and not any(stack.is_within(other) or stack.container is other.container for other in chosen)
-        and not any(trace.spans(m) for r, m in model.named_modules() if r == whole_around(model, stack.path) and r)
+        and not ran(stack.path)
     ]
 
 

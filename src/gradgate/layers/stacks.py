@@ -11,10 +11,10 @@ from typing import TypeVar
 from torch import nn
 
 from gradgate.errors import LayerMapError, nearest
+from gradgate.layers.architectures import architectures, is_architecture
 from gradgate.layers.flow import NOTHING, Sources, declared_kinds
 from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Span, Trace, items_of
-from gradgate.layers.wholes import is_whole, wholes
 
 T = TypeVar("T")
 ROOT = "."
@@ -120,7 +120,7 @@ def find_stacks(model: nn.Module, trace: Trace, learning: Container[int]) -> lis
         trace: what ran.
         learning: the ``id`` of each parameter that can learn.
     """
-    networks = set() if is_whole(model) else set(wholes(model))
+    networks = set() if is_architecture(model) else set(architectures(model))
     lists = [stack for stack in _lists(model, trace) if stack.runs and not stack.is_side_by_side]
     lists = [s for s in lists if networks.isdisjoint(part for layer in s.layers for part in layer.modules())]
     chosen = _chosen(lists)

@@ -19,7 +19,7 @@ from gradgate.tuner.chunked_step import ChunkedStep
 from gradgate.tuner.dropout import DropoutOff
 from gradgate.tuner.effect import Effect
 from gradgate.tuner.foreign_changes import ForeignChanges
-from gradgate.tuner.frozen_layers import FrozenLayers, HeldStatistics
+from gradgate.tuner.frozen_layers import FrozenBatchNorms, FrozenLayers
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.gradient_release import GradientRelease
 from gradgate.tuner.masters import Masters
@@ -63,7 +63,7 @@ def effects_of_passes(trained: Trained) -> list[Effect]:
         Checkpointing(model, gating.by_group),
         *([trained.frozen_layers] if trained.frozen_layers else []),
         *([Mixing(model, traits.mixing, gating.trainable, trained.seed)] if traits.mixing else []),
-        HeldStatistics(model, {n: p for n, p in gating.parameters.items() if n not in gating.beside}),
+        FrozenBatchNorms(model, {n: p for n, p in gating.parameters.items() if n not in gating.beside}),
         SwitchedAdapters(model, gating),
         *([DropoutOff(model)] if traits.dropout_off else []),
     ]

@@ -91,8 +91,8 @@ class ForeignChanges(Effect):
                 state = "open" if opened else "closed"
                 raise AttachError(
                     f"{_listed(names)} {'is' if len(names) == 1 else 'are'} {state} in step {number}, but other code "
-                    f"set requires_grad to {did} while the tuner was attached. Expected one that freezes: remove the "
-                    f"other (a callback such as BackboneFinetuning or FinetuningScheduler, model.freeze(), a loop over "
+                    f"set requires_grad to {did} while the tuner was attached. Only one may do so: remove the other "
+                    f"(a callback such as BackboneFinetuning or FinetuningScheduler, model.freeze(), a loop over "
                     f"requires_grad), or let it freeze before the tuner attaches; what is frozen then is never opened."
                 )
 
@@ -106,10 +106,15 @@ class ForeignChanges(Effect):
             return
         now = named_parameters(self._model).get(lost[0])
         old = tuple(before.get(lost[0], self._gating.parameters[lost[0]].shape))
-        shapes = "it is no longer in the model" if now is None else f"its shape was {old} and is {tuple(now.shape)}"
+        if now is None:
+            how = "it is no longer in the model"
+        elif old != tuple(now.shape):
+            how = f"its shape was {old} and is {tuple(now.shape)}"
+        else:
+            how = "it is another tensor"
         raise AttachError(
             f"{_listed(lost)} {'was' if len(lost) == 1 else 'were'} replaced, resized or removed before step "
-            f"{number}, while the tuner was attached ({lost[0]}: {shapes}). The optimizer has the old tensors. "
+            f"{number}, while the tuner was attached ({lost[0]}: {how}). The optimizer has the old tensors. "
             f"Expected the same tensors until detach(): resize embeddings, replace heads and tie weights first, then "
             f"make the optimizer and the tuner."
         )

@@ -1,4 +1,4 @@
-"""Keep closed layers quiet: no dropout, running statistics that stay and, if cached, one pass per example."""
+"""Run closed layers without dropout, with the running statistics that they have and, if cached, once per example."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FrozenLayers(Effect):
             self._cached.release()
 
 
-class HeldStatistics(Effect):
+class FrozenBatchNorms(Effect):
     """Runs batch norms in evaluation mode while everything in the module around them is closed.
 
     In training mode a batch norm normalises by its batch and moves its running mean and variance, which changes a
@@ -81,14 +81,18 @@ class HeldStatistics(Effect):
         }
         self._norms = {module: inside for module, inside in self._norms.items() if inside}
         self._closed: set[nn.Module] = set()
-        self._held: set[nn.Module] = set()
+        self._in_evaluation: set[nn.Module] = set()
         self._hooks: list[Any] = []
 
     def attach(self) -> None:
         """Register hooks on the batch norms, if there are any."""
         for module in self._norms:
-            self._hooks.append(noted(module.register_forward_pre_hook(lambda module, _: self._hold(module))))
-            self._hooks.append(noted(module.register_forward_hook(lambda m, *_: self._let_go(m), always_call=True)))
+            self._hooks.append(
+                noted(module.register_forward_pre_hook(lambda module, _: self._enter_evaluation(module)))
+            )
+            self._hooks.append(
+                noted(module.register_forward_hook(lambda m, *_: self._leave_evaluation(m), always_call=True))
+            )
 
     def on_plan(self, coming: ComingStep) -> None:
         """Note which batch norms are closed."""
@@ -100,14 +104,14 @@ class HeldStatistics(Effect):
             hook.remove()
         self._hooks = []
 
-    def _hold(self, module: nn.Module) -> None:
+    def _enter_evaluation(self, module: nn.Module) -> None:
         if module in self._closed and module.training:
-            self._held.add(module)
+            self._in_evaluation.add(module)
             module.training = False
 
-    def _let_go(self, module: nn.Module) -> None:
-        if module in self._held:
-            self._held.remove(module)
+    def _leave_evaluation(self, module: nn.Module) -> None:
+        if module in self._in_evaluation:
+            self._in_evaluation.remove(module)
             module.training = True
 
 
