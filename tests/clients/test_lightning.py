@@ -311,7 +311,7 @@ class Distilled(Module):
         return nn.functional.mse_loss(self.scale(self.bert(**batch).logits), wanted)
 
 
-def test_a_student_is_mapped_and_its_teacher_stays() -> None:
+def test_a_student_learns_beside_its_teacher() -> None:
     module, gate = Distilled(), gated("gradual:every=2")
     opened = fit(module, gate)
     assert {group.stack for group in gate.tuner.layers.layers} == {"bert.bert.encoder.layer"}
@@ -327,6 +327,6 @@ class Schedule(lightning.callbacks.BaseFinetuning):
         pass
 
 
-def test_another_callback_that_freezes_is_refused_by_name() -> None:
+def test_another_freezing_callback_is_refused() -> None:
     with pytest.raises(AttachError, match=r"^Schedule freezes and unfreezes layers too, .*; remove Schedule, or Gate"):
         fit(Module(), gated("full"), Schedule())

@@ -79,7 +79,7 @@ def router(folder: Path) -> Any:
     return library.SentenceTransformer(modules=[routes], device="cpu")
 
 
-def test_the_routes_of_a_router_are_towers(tiny_model: Path) -> None:
+def test_routes_of_a_router_are_towers(tiny_model: Path) -> None:
     model = router(tiny_model)
     assert {tower: len(groups) for tower, groups in map_layers(model).towers.items()} == {"document": 2, "query": 2}
     model[0].sub_modules["document"].requires_grad_(False)

@@ -103,7 +103,7 @@ def test_only_what_is_open_moves_and_a_checkpoint_resumes(case: str, tmp_path: P
         assert any(".ref." in name for name in weights(trainer.model))
 
 
-def test_grpo_measures_on_batches_of_its_own(tmp_path: Path) -> None:
+def test_grpo_measures_on_passed_batches(tmp_path: Path) -> None:
     """Its batches are prompts, which no model takes as keyword arguments."""
     settings = {**SETTINGS, "output_dir": str(tmp_path), "save_strategy": "no"}
     with pytest.raises(AttachError, match=r"fisher_data=lambda step: batches, to Tuner or GateCallback"):

@@ -10,11 +10,23 @@ from torch import nn
 
 import gradgate as gg
 from gradgate.clock import Clock
-from gradgate.errors import LayerMapError, MethodError, SelectorError
+from gradgate.errors import AttachError, LayerMapError, MethodError, SelectorError
 from gradgate.layers import LayerMap, map_layers, named_parameters
 from gradgate.methods.traits import MethodState
 from support.loop import adamw
-from support.networks import NETWORKS, Distilled, FrozenImage, Headed, Momentum, Plain, Retriever, Siamese, bert
+from support.networks import (
+    NETWORKS,
+    Distilled,
+    FrozenImage,
+    Headed,
+    Momentum,
+    Plain,
+    Retriever,
+    SharedTable,
+    Siamese,
+    Unmarked,
+    bert,
+)
 from support.placing import depth_names, places
 from support.tiny_models import TINY, WIDTH
 from support.tiny_towers import TOWERS
@@ -23,7 +35,7 @@ CASES = pytest.mark.parametrize(("build", "towers", "left_out", "beside"), NETWO
 
 
 @CASES
-def test_each_network_that_can_learn_is_a_tower(build: Any, towers: Any, left_out: list[str], beside: bool) -> None:
+def test_each_learning_network_is_a_tower(build: Any, towers: Any, left_out: list[str], beside: bool) -> None:
     model = build()
     found = map_layers(model)
     assert {tower: len(groups) for tower, groups in found.towers.items()} == towers
@@ -45,12 +57,16 @@ def test_layers_are_in_order_within_each_tower(build: Any, towers: Any, left_out
 
 
 @pytest.mark.parametrize("name", ["query and passage", "list of networks", "generator"])
-def test_each_network_has_its_ends_in_the_common_groups(name: str) -> None:
+def test_networks_have_common_embeddings_and_head(name: str) -> None:
     model = NETWORKS[name][0]()
     found = map_layers(model)
     for path in (f"{tower}." for tower in found.towers):
         assert places(found, f"{path}embeddings.", f"{path}pooler.") == [{"embeddings"}, {"head"}]
     assert {group.tower for group in found if group not in found.layers} == {""}
+
+
+def test_a_shared_table_belongs_to_neither() -> None:
+    assert map_layers(SharedTable())["embeddings"].tower == ""
 
 
 def test_what_no_network_contains_is_head() -> None:
@@ -62,13 +78,13 @@ def test_what_no_network_contains_is_head() -> None:
 
 
 @pytest.mark.parametrize("ran", [1, 4])
-def test_heads_are_no_layers_whatever_their_size(ran: int) -> None:
+def test_large_heads_are_not_layers(ran: int) -> None:
     found = map_layers(Headed(ran))
     assert found.names == ("embeddings", "layers.0", "layers.1", "head")
     assert places(found, "heads.", "encoder.pooler.") == [{"head"}, {"head"}]
 
 
-def test_an_encoder_that_runs_twice_is_one_stack() -> None:
+def test_an_encoder_run_twice_is_one_stack() -> None:
     found = map_layers(Siamese())
     assert found.names == ("embeddings", "layers.0", "layers.1", "layers.2", "head")
     assert not found.shared_layers
@@ -76,21 +92,21 @@ def test_an_encoder_that_runs_twice_is_one_stack() -> None:
     gg.method("gradual:every=2").check(found)
 
 
-def test_one_architecture_stays_whole_with_a_frozen_tower() -> None:
+def test_a_frozen_tower_stays_in_its_architecture() -> None:
     for model in (TINY["t5"](), TOWERS["llava"]()):
         whole = map_layers(model)
         next(m for m in model.modules() if type(m).__name__ in ("T5Stack", "CLIPVisionModel")).requires_grad_(False)
         assert map_layers(model) == whole
 
 
-def test_a_model_in_which_only_the_head_learns_is_mapped_whole() -> None:
+def test_a_frozen_body_is_mapped_whole() -> None:
     model = nn.Sequential()
     model.encoder, model.out = bert(3).requires_grad_(False), nn.Linear(WIDTH, 2)
     model.forward = lambda input_ids: model.out(model.encoder(input_ids).pooler_output)
     assert map_layers(model).names == ("embeddings", "layers.0", "layers.1", "layers.2", "head")
 
 
-def test_a_map_does_not_depend_on_what_a_tuner_closed() -> None:
+def test_a_tuner_changes_no_later_map() -> None:
     model = Retriever()
     before = map_layers(model)
     with gg.Tuner(model, adamw(model), "freeze:layers=all,tower=query_encoder"):
@@ -98,7 +114,7 @@ def test_a_map_does_not_depend_on_what_a_tuner_closed() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(3, 2), (24, 2)])
-def test_what_is_not_clear_is_refused_with_the_candidates(sizes: tuple[int, int]) -> None:
+def test_unclear_networks_are_refused_with_candidates(sizes: tuple[int, int]) -> None:
     with pytest.raises(LayerMapError, match=r'map_layers\(model, layers="left\.blocks,right\.blocks"\)'):
         map_layers(Plain(*sizes))
     frozen = Plain(*sizes)
@@ -126,7 +142,7 @@ class SetFitModel:
 @pytest.mark.parametrize(
     "take", [map_layers, lambda model: gg.select(model, "head"), lambda m: gg.Tuner(m, [], "full")]
 )
-def test_a_wrapper_that_is_no_module_names_its_body(take: Any) -> None:
+def test_a_wrapper_names_its_body(take: Any) -> None:
     with pytest.raises(
         LayerMapError, match=r"^SetFitModel is not a model.* It has one in model_body: pass its model_b"
     ):
@@ -176,7 +192,7 @@ def test_rates_fall_along_each_network(retriever: LayerMap) -> None:
     assert [gate.lr for gate in plan.values()] == [0.0625, 0.25, 0.5, 0.125, 0.25, 0.5, 1.0]
 
 
-def test_more_layers_than_the_shortest_network_is_refused(retriever: LayerMap) -> None:
+def test_more_than_the_shortest_network_is_refused(retriever: LayerMap) -> None:
     with pytest.raises(MethodError, match=r"shortest of its networks \(query_encoder: 2, passage_encoder: 3\) has 2"):
         gg.method("freeze:layers=3").check(retriever)
     with pytest.raises(SelectorError, match=r"expected 1 to 2 layers, got 3"):
@@ -188,7 +204,7 @@ def test_more_layers_than_the_shortest_network_is_refused(retriever: LayerMap) -
 # Training
 
 
-def test_a_teacher_stays_and_the_student_opens_from_the_top() -> None:
+def test_a_student_opens_and_its_teacher_stays() -> None:
     model = Distilled()
     optimizer = adamw(model)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
@@ -199,7 +215,14 @@ def test_a_teacher_stays_and_the_student_opens_from_the_top() -> None:
     assert {tuner.layers.group_of(name).name for name in moved} == {"layers.1", "head"}
 
 
-def test_a_momentum_encoder_may_follow_under_the_audit() -> None:
+@pytest.mark.parametrize("method", ["full", "gradual:every=2"])
+def test_an_open_teacher_names_the_remedy(method: str) -> None:
+    model = Unmarked()
+    with pytest.raises(AttachError, match=r"^teacher\..* What is not to learn, such as a teacher, must have "):
+        gg.Tuner(model, adamw(model.student), method, total_steps=10)
+
+
+def test_a_momentum_encoder_follows_under_audit() -> None:
     model = Momentum()
     optimizer = adamw(model)
     with gg.Tuner(model, optimizer, "gradual:every=1", audit=True) as tuner:

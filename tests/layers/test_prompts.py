@@ -38,7 +38,7 @@ def test_a_prompt_is_in_the_head(kind: str) -> None:
 
 @pytest.mark.parametrize("base", ["gpt2", "bert"])
 @pytest.mark.parametrize("method", ["gradual:every=5", "head", "freeze:layers=all", "lpft:every=5", "full"])
-def test_a_prompt_learns_from_the_first_step(method: str, base: str) -> None:
+def test_a_prompt_learns_from_the_start(method: str, base: str) -> None:
     model = prompted("prompt", base)
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
     before = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
@@ -48,7 +48,7 @@ def test_a_prompt_learns_from_the_first_step(method: str, base: str) -> None:
     assert not any(torch.equal(p, before[name]) for name, p in model.named_parameters() if name in before)
 
 
-def test_nothing_is_cached_below_an_open_prompt() -> None:
+def test_nothing_is_cached_below_a_prompt() -> None:
     found = map_layers(model := prompted("prompt"))
     assert layer_modules(model, found) == []
     assert closed_prefix(gg.method("head").plan(Clock(0), found, MethodState()), found) == ()

@@ -58,6 +58,14 @@ class Distilled(nn.Module):
         return (self.student(input_ids, attention_mask).logits - wanted).square().mean()
 
 
+class Unmarked(Distilled):
+    """The teacher's parameters require gradients, which it never gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.teacher.requires_grad_(True)
+
+
 class DistilledInBatches(Distilled):
     def forward(self, batch: Any, number: int) -> Tensor:
         return super().forward(**batch)
@@ -122,6 +130,14 @@ class Retriever(nn.Module):
     def forward(self, query: dict[str, Tensor], passage: dict[str, Tensor]) -> Tensor:
         scores: Tensor = self.query_encoder(**query).pooler_output @ self.passage_encoder(**passage).pooler_output.T
         return scores * self.scale
+
+
+class SharedTable(Retriever):
+    """One module of embeddings in both encoders."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passage_encoder.embeddings = self.query_encoder.embeddings
 
 
 class OneRoute(nn.Module):
@@ -224,6 +240,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], dict[str, int], list[str], bo
     "teacher of convolutions": (TaughtConvolutions, {"convolutions": 3}, ["teacher"], False),
     "momentum encoder": (Momentum, {"encoder_q": 2}, ["encoder_k"], False),
     "query and passage": (Retriever, {"query_encoder": 2, "passage_encoder": 3}, [], True),
+    "shared table": (SharedTable, {"query_encoder": 2, "passage_encoder": 3}, [], True),
     "one route": (OneRoute, {"short": 2, "long": 3}, [], True),
     "generator": (Generator, {"generator": 2, "discriminator": 3}, [], True),
     "image and text": (ImageAndText, {"vision": 2, "text": 3}, [], True),

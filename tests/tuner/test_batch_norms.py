@@ -73,13 +73,13 @@ def test_statistics_move_where_layers_are_open(
     assert moved(Normed(affine=affine), method, frozen_dropout=frozen_dropout) == expected
 
 
-def test_a_layer_that_was_frozen_before_keeps_them() -> None:
+def test_a_frozen_layer_keeps_its_statistics() -> None:
     model = Normed()
     model.blocks[1].requires_grad_(False)
     assert moved(model, "full") == [True, False, True]
 
 
-def test_they_move_again_once_the_tuner_is_gone() -> None:
+def test_statistics_move_after_detaching() -> None:
     model = Normed()
     assert moved(model, "head") == [False] * 3
     before = statistics(model)
@@ -87,7 +87,7 @@ def test_they_move_again_once_the_tuner_is_gone() -> None:
     assert all(a[2] != b[2] for a, b in zip(before, statistics(model), strict=True))
 
 
-def test_a_network_that_is_left_out_is_left_alone() -> None:
+def test_a_momentum_network_moves_its_statistics() -> None:
     class Taught(nn.Module):
         def __init__(self) -> None:
             super().__init__()

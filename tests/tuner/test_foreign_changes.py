@@ -46,7 +46,7 @@ def freeze_the_head(model: Any) -> None:
         (freeze_the_head, r"^classifier\.weight, classifier\.bias are open in step 3, but .* to False"),
     ],
 )
-def test_another_freezer_is_refused_before_a_weight_moves(change: Callable[[Any], None], message: str) -> None:
+def test_another_freezer_is_refused_in_time(change: Callable[[Any], None], message: str) -> None:
     model = build("bert")
     optimizer = adamw(model)
     with gg.Tuner(model, optimizer, "freeze:layers=2", audit=False):
@@ -76,7 +76,7 @@ def test_what_was_frozen_before_stays_frozen() -> None:
             step(model, optimizer, 0)
 
 
-def test_a_flag_that_is_back_before_the_step_is_no_change() -> None:
+def test_a_restored_flag_is_no_change() -> None:
     model = build("bert")
     optimizer = adamw(model)
     with gg.Tuner(model, optimizer, "freeze:layers=2", audit=False) as tuner:
@@ -119,7 +119,7 @@ def removed_pooler(model: Any) -> str:
 
 @pytest.mark.parametrize("change", [resized, new_head, new_weight, new_layer_in_the_list, removed_pooler])
 @pytest.mark.parametrize("audit", [False, True])
-def test_a_replaced_weight_is_refused_at_the_next_step(change: Callable[[Any], str], audit: bool) -> None:
+def test_a_replaced_weight_is_refused(change: Callable[[Any], str], audit: bool) -> None:
     model = build("bert")
     optimizer = adamw(model)
     tuner = gg.Tuner(model, optimizer, "freeze:layers=1", audit=audit)
@@ -130,7 +130,7 @@ def test_a_replaced_weight_is_refused_at_the_next_step(change: Callable[[Any], s
     tuner.detach(audit=False)
 
 
-def test_an_output_layer_that_is_tied_later_is_refused() -> None:
+def test_a_later_tie_is_refused() -> None:
     model = build("llama")
     optimizer = adamw(model)
     with gg.Tuner(model, optimizer, "full", audit=False):
@@ -139,7 +139,7 @@ def test_an_output_layer_that_is_tied_later_is_refused() -> None:
             optimizer.step()
 
 
-def test_a_module_that_is_wrapped_is_no_change() -> None:
+def test_a_wrapped_module_is_no_change() -> None:
     model = build("bert")
     optimizer = adamw(model)
     with gg.Tuner(model, optimizer, "freeze:layers=1", audit=False) as tuner:
@@ -152,14 +152,14 @@ def test_a_module_that_is_wrapped_is_no_change() -> None:
 # Layers that were frozen before
 
 
-def test_layers_that_open_and_cannot_learn_are_named() -> None:
+def test_opened_layers_without_learning_are_named() -> None:
     model = build("bert")
     model.bert.encoder.requires_grad_(False)
     with pytest.warns(UserWarning, match=r"^'gradual:every=2' opens layers\.0, layers\.1, layers\.2, in which nothing"):
         gg.Tuner(model, adamw(model), "gradual:every=2").detach()
 
 
-def test_a_frozen_tower_is_named_with_the_one_that_learns() -> None:
+def test_a_frozen_tower_names_the_learning_one() -> None:
     model = TOWERS["clip"]()
     model.vision_model.encoder.requires_grad_(False)
     model.text_model.encoder.requires_grad_(True)
@@ -173,7 +173,7 @@ def test_a_frozen_tower_is_named_with_the_one_that_learns() -> None:
 
 
 @pytest.mark.parametrize("method", ["full", "graddrop:p=0.2", "head", "freeze:layers=all", "groups:open=head"])
-def test_methods_that_open_no_frozen_layer_in_turn_say_nothing(method: str) -> None:
+def test_methods_without_a_schedule_say_nothing(method: str) -> None:
     model = build("bert")
     model.bert.encoder.requires_grad_(False)
     gg.Tuner(model, adamw(model), method).detach()
@@ -186,7 +186,7 @@ def test_adapters_in_each_layer_say_nothing() -> None:
     gg.Tuner(model, optimizer, "gradual:every=2").detach()
 
 
-def test_a_method_that_opens_nothing_that_can_learn_is_refused() -> None:
+def test_a_method_that_opens_nothing_is_refused() -> None:
     model = build("bert")
     model.bert.encoder.requires_grad_(False)
     with pytest.raises(AttachError, match="would never open anything"):

@@ -12,7 +12,7 @@ from gradgate.layers.architectures import architecture_around, architectures, is
 from gradgate.layers.flow import new_list_mark
 from gradgate.layers.learning import is_frozen
 from gradgate.layers.names import canonical_name
-from gradgate.layers.probe import Trace, observe
+from gradgate.layers.probe import Trace, items_of, observe
 from gradgate.layers.stacks import Stack, listed_blocks, reads_no_text
 from gradgate.layers.towers import Section, by_reading
 from gradgate.layers.units import MARKS
@@ -99,7 +99,7 @@ def run_apart(model: nn.Module, trace: Trace | None, learning: Container[int]) -
     if len({reads_no_text(part) for part in parts}) > 1:  # images and text may feed each other: find_stacks places them
         return trace
     for part in parts:
-        if trace is not None and trace.spans(part):
+        if trace is not None and _has_run(part, every, trace):
             continue
         of_part, _ = observe(part)
         if of_part is not None and trace is None:
@@ -115,9 +115,11 @@ def idle_beside(model: nn.Module, chosen: Sequence[Stack], learning: Container[i
         return []
     modules = {canonical_name(raw): module for raw, module in model.named_modules()}
 
+    every = list(architectures(model))
+
     def ran(path: str) -> bool:
         around = architecture_around(model, path)
-        return bool(around) and bool(trace.spans(modules[around]))
+        return bool(around) and _has_run(modules[around], every, trace)
 
     return [
         # It reads nothing that another one returned.
@@ -129,6 +131,14 @@ def idle_beside(model: nn.Module, chosen: Sequence[Stack], learning: Container[i
         and not any(stack.is_within(other) or stack.container is other.container for other in chosen)
         and not ran(stack.path)
     ]
+
+
+def _has_run(network: nn.Module, every: Sequence[nn.Module], trace: Trace) -> bool:
+    """Return True if a layer of a network ran that it shares with no other; tables may be shared."""
+    shared = {module for other in every if other is not network for module in other.modules()}
+    lists = [module for module in network.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
+    own = [item for container in lists for item in items_of(container) if item not in shared]
+    return any(module in trace.calls for module in own or network.modules())
 
 
 def _lacks_forward(model: nn.Module) -> bool:

@@ -65,6 +65,7 @@ class Placement:
         self.frozen = frozen
         out = {id(parameter) for module in frozen.values() for parameter in module.parameters()}
         self.parameters = {name: p for name, p in named_parameters(model).items() if id(p) not in out}
+        self.ties = tuple(tie for tie in tied_names(model) if tie[0] in self.parameters)
         self.layers = self._layers()
         self.runs = sorted((*span, depth) for depth, layer in enumerate(self.layers, 1) for span in layer.first_pass)
         self.inside: dict[int, int] = {}  # id of a parameter -> depth of the lowest layer that contains it
@@ -111,7 +112,7 @@ class Placement:
         return LayerMap(
             type(self.model).__name__,
             tuple(groups),
-            tuple(tie for tie in tied_names(self.model) if tie[0] in self.parameters),
+            self.ties,
             tuple(self._notes(groups)),
             self._weights({name for group in groups if group.stack for name in group.parameter_names}),
             prompts=frozenset(self.prompts),
@@ -165,11 +166,15 @@ class Placement:
         return next((section for section in self.sections.values() if section.holds(name)), None)
 
     def _tower_of(self, names: tuple[str, ...]) -> str:
-        """Return the one tower of all these parameters, or "". Outside every tower, those that read tokens count."""
+        """Return the one tower of all these parameters, or "". Outside every tower, those that read tokens count.
+
+        A table that several networks share belongs to each that contains it.
+        """
         readers = {section.tower for section in self.sections.values() if section.tower and not section.has_own_input}
         towers: set[str] = set()
-        for name in names:
-            section = self._section_of(name)
+        ties = {tie[0]: tie for tie in self.ties} if self.networks else {}
+        for alias in [alias for name in names for alias in ties.get(name, (name,))]:
+            section = self._section_of(alias)
             towers |= {section.tower} if section else readers
         return towers.pop() if len(towers) == 1 else ""
 

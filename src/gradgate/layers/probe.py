@@ -51,7 +51,7 @@ class Trace:
             ``normalizes`` and ``routes`` (a choice of experts).
         reads: the names of the model's inputs that reach each module.
         fed: ``id`` of a parameter to the inputs that reach the first operation on it.
-        list_marks: list of modules to the source that stands for what its items returned; see ``reads`` and ``fed``.
+        list_marks: list of modules to the sources that stand for what its items returned; see ``reads`` and ``fed``.
         entries: item of a list to the sources that reached each of its runs.
     """
 
@@ -60,7 +60,7 @@ class Trace:
     marks: dict[str, list[int]] = field(default_factory=dict)
     reads: dict[nn.Module, Sources] = field(default_factory=dict)
     fed: dict[int, Sources] = field(default_factory=dict)
-    list_marks: dict[nn.Module, str] = field(default_factory=dict)
+    list_marks: dict[nn.Module, Sources] = field(default_factory=dict)
     entries: dict[nn.Module, list[Sources]] = field(default_factory=dict)
 
     def spans(self, module: nn.Module) -> tuple[Span, ...]:
@@ -87,8 +87,10 @@ class Trace:
         for module, sources in later.reads.items():
             self.reads[module] = self.reads.get(module, frozenset()) | sources
         self.fed = later.fed | self.fed
-        self.list_marks |= later.list_marks
-        self.entries |= later.entries
+        for container, marks in later.list_marks.items():
+            self.list_marks[container] = self.list_marks.get(container, frozenset()) | marks
+        for item, entries in later.entries.items():
+            self.entries.setdefault(item, []).extend(entries)
 
 
 def observe(model: nn.Module, example: Mapping[str, Tensor] | None = None) -> tuple[Trace | None, str]:
@@ -127,11 +129,12 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
     trace = Trace()
     clock = _Clock()
     entered: dict[nn.Module, list[int]] = {}
-    trace.list_marks = {m: new_list_mark() for m in model.modules() if isinstance(m, nn.ModuleList | nn.Sequential)}
+    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
+    trace.list_marks = {container: frozenset({new_list_mark()}) for container in lists}
     passed: dict[nn.Module, Sources] = {}
-    for container, mark in trace.list_marks.items():
+    for container, marks in trace.list_marks.items():
         for item in items_of(container):
-            passed[item] = passed.get(item, frozenset()) | {mark}
+            passed[item] = passed.get(item, frozenset()) | marks
 
     def enter(module: nn.Module, args: object, kwargs: object) -> None:
         sources = sources_of((args, kwargs))

@@ -302,14 +302,13 @@ def _stack(path: str, container: nn.Module, trace: Trace, *, by_class: bool) -> 
         layers = [m for m in layers if type(m) is main]
     spans = {m: trace.spans(m) for m in layers}
     order = in_running_order(layers, [spans[m] for m in layers])
-    mark = trace.list_marks.get(container)
     return Stack(
         path,
         container,
         tuple(order),
         tuple(spans[m] for m in order),
         NOTHING.union(*(trace.reads.get(part, NOTHING) for layer in order for part in layer.modules())),
-        frozenset() if mark is None else frozenset({mark}),
+        trace.list_marks.get(container, NOTHING),
         tuple(tuple(trace.entries.get(m, ())) for m in order),
     )
 

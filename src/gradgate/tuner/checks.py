@@ -140,7 +140,8 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers
                 "else there is in model.parameters()."
             )
         raise AttachError(
-            f"{missing[0]}{more} will be opened by {method.spec!r}, but {lacking}, so it would never learn. {remedy}"
+            f"{missing[0]}{more} will be opened by {method.spec!r}, but {lacking}, so it would never learn. {remedy} "
+            f"What is not to learn, such as a teacher, must have requires_grad False before the tuner attaches."
         )
 
 
