@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from torch import nn
 
+from gradgate.errors import some_of
 from gradgate.layers.flow import kinds_of
 from gradgate.layers.map import LayerMap, human
 from gradgate.layers.names import canonical_name, named_parameters, tied_names
@@ -277,9 +278,9 @@ class Placement:
             count = sum(parameter.numel() for parameter in module.parameters())
             yield f"{path} cannot learn, so it is in no group: all of its {human(count)} parameters are frozen."
         if self.prompts:
-            yield f"A prompt that learns with the head: {_listed(sorted(self.prompts))}."
+            yield f"A prompt that learns with the head: {some_of(sorted(self.prompts), NAMED)}."
         if self.tower_inputs:
-            yield f"Inputs of a later stack, counted as embeddings: {_listed(self.tower_inputs)}."
+            yield f"Inputs of a later stack, counted as embeddings: {some_of(self.tower_inputs, NAMED)}."
         for group in groups:
             if group.uses > group.passes:
                 yield (
@@ -296,11 +297,11 @@ class Placement:
     def _notes_on_unused(self, groups: list[Group]) -> Iterator[str]:
         idle = [group.name for group in groups if group.stack and not self.layers[group.depth - 1].spans]
         if idle:
-            yield f"Did not run in the forward that was watched, so placed by position: {_listed(idle)}."
+            yield f"Did not run in the forward that was watched, so placed by position: {some_of(idle, NAMED)}."
         for group in groups:
             names = [name for name in group.parameter_names if name in self.unused]
             if names and group.name not in idle:
-                yield f"Not used in the forward that was watched, so in {group.name} by position: {_listed(names)}."
+                yield f"Not used in the forward that was watched, so in {group.name} by position: {some_of(names, NAMED)}."
         if idle or len([name for name in self.unused if id(self.parameters[name]) in self.outside]) > NAMED:
             yield "An input that runs all of the model places it by use: map_layers(model, example={...})."
 
@@ -330,8 +331,3 @@ def _towers(groups: list[Group]) -> dict[str, str]:
 def _shared_parts(name: str, path: str) -> int:
     pairs = zip(name.split("."), path.split("."), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from operator import attrgetter, is_not
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from gradgate.distributed.shards import is_sharded
-from gradgate.errors import AttachError
+from gradgate.errors import AttachError, some_of
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.learning import forget_learning, remember_learning
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
@@ -90,7 +90,7 @@ class ForeignChanges(Effect):
             if names:
                 state = "open" if opened else "closed"
                 raise AttachError(
-                    f"{_listed(names)} {'is' if len(names) == 1 else 'are'} {state} in step {number}, but other code "
+                    f"{some_of(names, _NAMED)} {'is' if len(names) == 1 else 'are'} {state} in step {number}, but other code "
                     f"set requires_grad to {did} while the tuner was attached. Only one may do so: remove the other "
                     f"(a callback such as BackboneFinetuning or FinetuningScheduler, model.freeze(), a loop over "
                     f"requires_grad), or let it freeze before the tuner attaches; what is frozen then is never opened."
@@ -113,7 +113,7 @@ class ForeignChanges(Effect):
         else:
             how = "it is another tensor"
         raise AttachError(
-            f"{_listed(lost)} {'was' if len(lost) == 1 else 'were'} replaced, resized or removed before step "
+            f"{some_of(lost, _NAMED)} {'was' if len(lost) == 1 else 'were'} replaced, resized or removed before step "
             f"{number}, while the tuner was attached ({lost[0]}: {how}). The optimizer has the old tensors. "
             f"Expected the same tensors until detach(): resize embeddings, replace heads and tie weights first, then "
             f"make the optimizer and the tuner."
@@ -129,8 +129,3 @@ def _places(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, object]]:
         for key, child in module._modules.items():
             if child is not None and next(child.parameters(), None) is not None:
                 yield module._modules, key, child
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
