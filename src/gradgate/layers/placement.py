@@ -301,7 +301,8 @@ class Placement:
         for group in groups:
             names = [name for name in group.parameter_names if name in self.unused]
             if names and group.name not in idle:
-                yield f"Not used in the forward that was watched, so in {group.name} by position: {some_of(names, NAMED)}."
+                listed = some_of(names, NAMED)
+                yield f"Not used in the forward that was watched, so in {group.name} by position: {listed}."
         if idle or len([name for name in self.unused if id(self.parameters[name]) in self.outside]) > NAMED:
             yield "An input that runs all of the model places it by use: map_layers(model, example={...})."
 

@@ -88,12 +88,12 @@ class ForeignChanges(Effect):
             names = [name for name, expected in changed.items() if expected is opened]
             names = [name for name in names if opened or id(self._gating.parameters[name]) not in switched]
             if names:
-                state = "open" if opened else "closed"
+                state = f"{'is' if len(names) == 1 else 'are'} {'open' if opened else 'closed'} in step {number}"
                 raise AttachError(
-                    f"{some_of(names, _NAMED)} {'is' if len(names) == 1 else 'are'} {state} in step {number}, but other code "
-                    f"set requires_grad to {did} while the tuner was attached. Only one may do so: remove the other "
-                    f"(a callback such as BackboneFinetuning or FinetuningScheduler, model.freeze(), a loop over "
-                    f"requires_grad), or let it freeze before the tuner attaches; what is frozen then is never opened."
+                    f"{some_of(names, _NAMED)} {state}, but other code set requires_grad to {did} while the tuner was "
+                    f"attached. Only one may do so: remove the other (a callback such as BackboneFinetuning or "
+                    f"FinetuningScheduler, model.freeze(), a loop over requires_grad), or let it freeze before the tuner "
+                    f"attaches; what is frozen then is never opened."
                 )
 
     def _refuse_replaced(self, number: int) -> None:
