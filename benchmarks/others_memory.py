@@ -3,7 +3,8 @@
 Nothing is trained. PEFT's suite says the mean of what is allocated when a step has ended: weights, gradients, states of
 the optimizer, and whatever of the step is still referred to. Quick-Tune says the peak of a whole run on an RTX 2080 Ti,
 for models of timm; those that transformers has are built with their sizes. Runs whose regularizer holds a second copy
-of the model count with one copy more; what else these compute is not in the estimate.
+of the model count with one copy more; what else these compute is not in the estimate. Shares far below one are of runs
+that took what their settings do not explain, such as 9.5 GB for two images: an attempt with a larger batch, perhaps.
 """
 
 from __future__ import annotations
@@ -134,8 +135,8 @@ def peaks(file: Path) -> list[str]:
         key = (row["model"], learning, "with copy" if has_copy else "plain")
         ratios[key].append((peak + (weights if has_copy else 0)) / float(row["peak_allocated_bytes"]))
     lines = [
-        f"Quick-Tune: {len(rows)} clean peaks, {len(built)} of models that transformers has, {len(compared)} of these "
-        f"with all or the head learning; estimate / measured, median (least to most)"
+        f"Quick-Tune: {len(rows)} peaks of runs without a second attempt, {len(built)} of models in transformers, "
+        f"{len(compared)} of these with all or the head learning; estimate / measured, median (least to most)"
     ]
     for (model, learning, kind), values in sorted(ratios.items(), key=lambda each: (each[0][2] != "plain", each[0])):
         lines.append(
