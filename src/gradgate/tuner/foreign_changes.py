@@ -92,8 +92,8 @@ class ForeignChanges(Effect):
                 raise AttachError(
                     f"{some_of(names, _NAMED)} {state}, but other code set requires_grad to {did} while the tuner was "
                     f"attached. Only one may do so: remove the other (a callback such as BackboneFinetuning or "
-                    f"FinetuningScheduler, model.freeze(), a loop over requires_grad), or let it freeze before the tuner "
-                    f"attaches; what is frozen then is never opened."
+                    f"FinetuningScheduler, model.freeze(), a loop over requires_grad), or let it freeze before the "
+                    f"tuner attaches; what is frozen then is never opened."
                 )
 
     def _refuse_replaced(self, number: int) -> None:
