@@ -30,6 +30,7 @@ BENCHMARKS = (
     "others_memory",
     "architectures",
     "budget",
+    "power",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
