@@ -213,7 +213,7 @@ def _refuse_finetuning(trainer: Trainer) -> None:
         names = " and ".join(dict.fromkeys(type(callback).__name__ for callback in others))
         raise AttachError(
             f"{names} freezes and unfreezes layers too, and what it froze before the training would never be opened. "
-            f"Expected one callback that does; remove {names}, or GateCallback."
+            f"Only one callback may do so; remove {names}, or GateCallback."
         )
 
 
