@@ -27,8 +27,10 @@ BENCHMARKS = (
     "shared_prefix",
     "deltas",
     "large_models",
+    "others_memory",
     "architectures",
     "budget",
+    "power",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from gradgate import MethodInfo, adapters, estimate_memory, map_layers
 from gradgate.adapters.languages import LanguageAdapters
+from gradgate.errors import RunError
 from gradgate.memory.estimate import Estimator, Setup
 from gradgate.memory.workload import Workload
+from gradgate.methods.catalog import method as read_method
 from gradgate.settings.adapter import read_adapter
 from gradgate.training.adapted import put_adapter
 from support.catalog_table import MODELS, ROWS, build, layers_of, method_of
 from support.counted import counted_peak
-from support.tiny_models import _DECODER, _ENCODER, _T5, tiny
+from support.tiny_models import _DECODER, _ENCODER, _T5, TINY, tiny
 
 STEPS, PER_EPOCH, SEED = 6, 2, 5
 
@@ -117,6 +119,43 @@ def test_accumulated_gradients_take_what_was_estimated(method: str) -> None:
     assert estimate.peak_bytes > alone.peak_bytes
 
 
+PAIRS = {
+    "accumulation": ("decoder", "lisa:layers=1,every=1", Workload(4, 32, accumulate=3), {}),
+    "spectrum of parts": ("decoder", "spectrum:share=0.5,unit=part", Workload(4, 32), {}),
+    "spectrum with accumulation": ("encoder", "spectrum:share=0.5", Workload(4, 32, accumulate=2), {}),
+    "experts": ("mixtral", "full", Workload(4, 32), {}),
+    "closed experts under autocast": ("mixtral", "blocks:every=1", Workload(4, 32, "bf16"), {}),
+    "released": ("encoder", "full", Workload(4, 32, released=True), {"release_gradients": True}),
+    "released masks": ("decoder", "graddrop:p=0.5", Workload(4, 32, released=True), {"release_gradients": True}),
+    "released experts": ("mixtral", "blocks:every=1", Workload(4, 32, released=True), {"release_gradients": True}),
+}
+
+
+@pytest.mark.parametrize(("name", "method", "work", "options"), PAIRS.values(), ids=PAIRS)
+def test_each_pair_takes_what_was_estimated(name: str, method: str, work: Workload, options: dict[str, Any]) -> None:
+    made = TINY[name] if name in TINY else lambda: build(name)
+    estimate = Estimator(made(), Setup(work, adamw, total_steps=3, seed=SEED)).of(method)
+    real = counted_peak(made(), method, adamw, work, steps=3, seed=SEED, **options)
+    assert estimate.peak_bytes == pytest.approx(real, rel=0.02)
+    assert estimate.choice == ("measured" if "spectrum" in method else None)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_unknown_weights_suppose_the_costliest_choice(name: str) -> None:
+    setup = Setup(Workload(4, 32), adamw, total_steps=3)
+    measured = Estimator(TINY[name](), setup).of("spectrum:share=0.5")
+    supposed = Estimator(TINY[name]().to("meta"), setup).of("spectrum:share=0.5")
+    assert supposed.choice == "supposed"
+    assert supposed.peak_bytes >= measured.peak_bytes
+
+
+@pytest.mark.parametrize("formats", [("float32", "fp32"), ("float32", "fp16"), ("bfloat16", "bf16")])
+def test_experts_are_estimated_in_every_format(formats: Any) -> None:
+    (weights, precision), config = formats, TINY["mixtral"]().config
+    estimate = estimate_memory(config, weights=weights, precision=precision, batch_size=2, max_length=16)
+    assert estimate.peak_bytes > 0
+
+
 EIGHT = {"num_hidden_layers": 8}
 DEEP: dict[str, Callable[[], PreTrainedModel]] = {
     "BERT": tiny("BertConfig", "BertForSequenceClassification", **(_ENCODER | EIGHT)),
@@ -155,3 +194,26 @@ def test_the_model_is_left_as_it_was() -> None:
     assert all(p is before[name][0] and p.requires_grad == before[name][1] for name, p in model.named_parameters())
     assert model.config.to_dict() == settings
     assert not any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+
+
+IMAGES: dict[str, dict[str, Any]] = {
+    "ViT": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 2},
+    "Swinv2": {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 2], "window_size": 4},
+    "ConvNext": {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1]},
+}
+
+
+@pytest.mark.parametrize("method", ["full", "freeze:layers=1"])
+@pytest.mark.parametrize("family", IMAGES)
+def test_classifiers_of_images_take_what_was_estimated(family: str, method: str) -> None:
+    make = tiny(f"{family}Config", f"{family}ForImageClassification", image_size=32, patch_size=4, **IMAGES[family])
+    model, work = make(), Workload(3, 8)
+    estimate = Estimator(model, Setup(work, adamw, total_steps=2)).of(read_method(method))
+    assert estimate.peak_bytes == pytest.approx(counted_peak(model, method, adamw, work, steps=2), rel=0.02)
+
+
+def test_images_of_unknown_size_are_refused() -> None:
+    model = tiny("ViTConfig", "ViTForImageClassification", image_size=32, patch_size=4, **IMAGES["ViT"])()
+    model.config = PreTrainedConfig()
+    with pytest.raises(RunError, match="image_size=None"):
+        Workload(1, 8).inputs(model)

@@ -105,7 +105,17 @@ def test_the_command_prints_json_of_each_method(command: Command, tmp_path: Path
     assert said.code == 0, said.err
     full, freeze = json.loads(said.out)
     parts = ("weights_bytes", "gradient_bytes", "optimizer_bytes", "master_bytes", "activation_bytes")
-    assert list(full) == ["method", "peak_bytes", *parts, "fits", "at", "phase"]
+    assert list(full) == [
+        "method",
+        "peak_bytes",
+        *parts,
+        "overhead_bytes",
+        "accumulate",
+        "fits",
+        "at",
+        "phase",
+        "choice",
+    ]
     assert full["peak_bytes"] == sum(full[part] for part in parts)
     assert full["fits"] == {f"{gib}GiB": True for gib in DEVICES}
     assert full["at"] in ("forward", "backward", "step")
@@ -129,7 +139,7 @@ def test_the_command_says_what_would_fit(command: Command, tmp_path: Path) -> No
         ({"shards": 0}, UsageError, "shards=0: input should"),
         ({"precision": "fp8"}, UsageError, "precision='fp8': input should"),
         ({"precision": "bfloat16"}, UsageError, "weights='bfloat16'"),
-        ({"release_gradients": True}, UsageError, "not in the estimate"),
+        ({"release_gradients": True}, UsageError, "does not go with clip=1.0"),
         ({"optim": "adamw_torsh"}, UsageError, "adamw_torch"),
         ({"optim": "adamw_8bit", "master": "float32"}, UsageError, "keeps numbers in a format of its own"),
         ({"method": "freeze:layers=5"}, MethodError, "5"),
@@ -141,3 +151,25 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], error: type[Gradgate
     given: dict[str, Any] = {"max_length": 16, "batch_size": 1} | options
     with pytest.raises(error, match=words):
         gg.estimate_memory(SMALL, **given)
+
+
+def test_a_device_orders_methods_by_what_fits(command: Command, tmp_path: Path) -> None:
+    SMALL.save_pretrained(tmp_path)
+    methods = ("-m", "full", "-m", "freeze:layers=3")
+    asked = ("memory", "--model", str(tmp_path), *methods, "--max-length", "16", "--accumulate", "2", "--json")
+    plain, ordered = command(*asked), command(*asked, "--gpu", "24")
+    assert [each["method"] for each in json.loads(plain.out)] == ["full", "freeze:layers=3"]
+    assert [each["method"] for each in json.loads(ordered.out)] == ["freeze:layers=3", "full"]
+    assert {each["accumulate"] for each in json.loads(ordered.out)} == {2}
+    for wrong in ("0", "-3", "nan", "inf"):
+        refused = command(*asked, "--gpu", wrong)
+        assert refused.code == 2
+        assert f"--gpu {wrong}" in refused.err
+
+
+def test_released_gradients_are_in_the_estimate() -> None:
+    options: dict[str, Any] = {"batch_size": 1, "max_length": 8, "clip": 0.0}
+    released = gg.estimate_memory(SMALL, "full", release_gradients=True, **options)
+    assert released.peak_bytes < gg.estimate_memory(SMALL, "full", **options).peak_bytes
+    with pytest.raises(UsageError, match="do not go together"):
+        gg.estimate_memory(SMALL, "full", release_gradients=True, shards=2, **options)

@@ -121,3 +121,22 @@ def test_own_function_is_measured() -> None:
 def test_unknown_optimizer_is_refused(name: str, nearest: str) -> None:
     with pytest.raises(UsageError, match=f"optim={name!r}.*Did you mean.*{nearest}"):
         OptimizerCost(name)
+
+
+def test_optimizers_that_read_their_steps_are_executed() -> None:
+    for make in (torch.optim.Adafactor, torch.optim.NAdam, torch.optim.RAdam):
+        assert OptimizerCost(make).of(SHAPE, torch.float32).state == stored(make([Parameter(torch.zeros(SHAPE))]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda p: 3, "returned int"),
+        (lambda p: p[7], "failed with IndexError"),
+        (torch.optim.LBFGS, "Cannot estimate memory for LBFGS"),
+        (torch.optim.SparseAdam, "Cannot estimate memory for SparseAdam"),
+    ],
+)
+def test_other_functions_are_refused_by_name(make: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        OptimizerCost(make).of(SHAPE, torch.float32)

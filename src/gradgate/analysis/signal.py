@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from gradgate.deltas.stored_names import stored_names
 from gradgate.deltas.weights import Checkpoint, find_folder
 from gradgate.errors import UsageError
 from gradgate.layers import LayerMap
@@ -50,7 +51,7 @@ def signals_on_disk(
     if not 0.0 < share <= 1.0:
         raise UsageError(f"share={share}: expected a number above 0 and at most 1, such as 0.25.")
     checkpoint = Checkpoint(find_folder(model), model)
-    stored = _stored_names(layers, checkpoint)
+    stored = stored_names(layers, checkpoint)
     kinds = kinds_of(layers)
     wanted = {
         name: [n for n in layers[name].parameter_names if len(layers.weights[n].shape) > 1]
@@ -85,16 +86,3 @@ def _nothing_to_measure(model: str, absent: list[str]) -> UsageError:
         if absent
         else f"{model} has no matrix in its layers, so there is nothing to measure. Expected a transformer."
     )
-
-
-def _stored_names(layers: LayerMap, checkpoint: Checkpoint) -> dict[str, str]:
-    """Return parameter to the name of its tensor in the files: the same, or with one prefix more or less."""
-    entries = checkpoint.entries
-    prefixes = dict.fromkeys(name.partition(".")[0] for name in entries)
-    found: dict[str, str] = {}
-    for name, weight in layers.weights.items():
-        candidates = (name, name.partition(".")[2], *(f"{prefix}.{name}" for prefix in prefixes))
-        fitting = (other for other in candidates if other in entries and entries[other].shape == weight.shape)
-        if stored := next(fitting, None):
-            found[name] = stored
-    return found

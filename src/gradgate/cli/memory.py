@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from gradgate.memory.estimate import Setup
 
 _SHOWN_PHASES = 8
+_CHOICES = {
+    "measured": "what learns was chosen by the weights of the model, as in the training",
+    "supposed": "what learns depends on a measurement in the training; this is the costliest of several choices",
+}
 
 
 @takes_settings(of=MemorySettings)
@@ -31,6 +36,7 @@ def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Confi
     for arm in arms:
         settings.run(**arm.settings)
 
+    from gradgate.memory import DEVICES
     from gradgate.memory.fitting import advice  # torch loads after the settings are checked
     from gradgate.memory.request import estimator_of
     from gradgate.training.pretrained import silence_libraries
@@ -40,49 +46,56 @@ def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Confi
     estimators = {
         each: estimator_of(settings.with_own(arm), settings.model, arm.adapter) for arm, each in shared.items()
     }
-    found = []
+    found, devices = [], DEVICES if settings.gpu is None else (settings.gpu,)
     for arm, each in shared.items():
         estimator = estimators[each]
         estimate = estimator.of(arm.method, arm.name)
-        found.append((estimate, None if as_json else advice(estimator, arm.method, estimate)))
+        found.append((estimate, None if as_json else advice(estimator, arm.method, estimate, devices)))
+    if (gpu := settings.gpu) is not None:
+        found.sort(key=lambda each: (not each[0].fits(gpu), each[0].peak_bytes))
     if as_json:
         print_json([estimate.to_dict() for estimate, _ in found])
     else:
-        console.print(memory_table(found, described(estimator.setup)))
+        console.print(memory_table(found, described(estimator.setup), devices))
 
 
 def described(setup: Setup) -> str:
     """Return what the figures are true for."""
+    from gradgate.memory import GIB, OVERHEAD
+
     work = setup.workload
     times = f" × {work.accumulate}" if work.accumulate > 1 else ""
     masters = ", float32 masters of what is open" if setup.masters and work.weights != "float32" else ""
     return (
         f"batch {work.batch_size}{times} at {work.max_length:,}, weights {work.weights}, precision {work.precision}, "
         f"{setup.optimizer}{masters}, {'checkpointing' if work.checkpointing else 'no checkpointing'}"
-        f"{f', one of {setup.shards} shards' if setup.shards > 1 else ''}; full rows, foreach off; the CUDA context "
-        f"and what the allocator holds in reserve come on top"
+        f"{f', one of {setup.shards} shards' if setup.shards > 1 else ''}; full rows, foreach off; "
+        f"what fits leaves {OVERHEAD / GIB:g} GiB for the CUDA context and the allocator"
     )
 
 
-def memory_table(found: list[tuple[MemoryEstimate, str | None]], setting: str) -> Group:
+def memory_table(found: list[tuple[MemoryEstimate, str | None]], setting: str, devices: Sequence[float]) -> Group:
     """Return one row per method in GiB at its peak, with the devices that have room and the phases of each.
 
     Args:
         found: estimates, each with what would fit where it fits nowhere.
         setting: what the figures hold for.
+        devices: GiB of each, in ascending order.
     """
-    from gradgate.memory import DEVICES, GIB
+    from gradgate.memory import GIB
 
     parts = ("weights", "gradients", "optimizer", "masters", "activations", "peak")
     table = Table("method", *(Column(part, justify="right") for part in parts), "at", "fits GiB", box=SIMPLE_HEAD)
     lines: list[Text] = []
     for estimate, remedy in found:
         usage = estimate.worst.usage
-        fitting = [str(gib) for gib in DEVICES if estimate.fits(gib)]
+        fitting = [f"{gib:g}" for gib in devices if estimate.fits(gib)]
         sizes = (f"{getattr(usage, part) / GIB:,.2f}" for part in parts)
         table.add_row(Text(estimate.method), *sizes, usage.at, f"{fitting[0]} and more" if fitting else "none")
         if remedy is not None:
-            lines.append(Text(f"{estimate.method} fits no {DEVICES[-1]} GiB; {remedy}."))
+            lines.append(Text(f"{estimate.method} fits no {devices[-1]:g} GiB; {remedy}."))
+        if estimate.choice is not None:
+            lines.append(Text(f"{estimate.method}: {_CHOICES[estimate.choice]}"))
         lines += [Text(line) for line in timeline(estimate)]
     return Group(table, *lines, Text(setting))
 

@@ -21,6 +21,7 @@ from gradgate.settings.signature import in_sections, shown_default
 
 _SHORT = {"method": ["-m"]}
 _METAVARS: dict[Any, str] = {int: "<int>", float: "<float>", list[str]: "<str>"}
+_WITH_BOTH_LENGTHS = ("plan", "memory")
 _NOTHING_WRONG = object()
 _NUMBERS = {int: "a whole number, such as 10", float: "a number, such as 0.1 or 5e-5"}
 
@@ -71,6 +72,8 @@ def read_config(context: typer.Context, file: Path | None) -> None:
         raise UsageError(f"--config {file} cannot be read: {error.strerror or error}. Give a YAML file.") from None
     except ValueError as error:
         raise UsageError(f"--config {file} cannot be read: {error}. Expected YAML such as 'lr: 5e-5'.") from None
+    if isinstance(values, dict) and isinstance(values.get("config"), dict) and "fingerprint" in values:
+        values = _settings_of_run(values, context)
     if not isinstance(values, dict):
         raise UsageError(f"--config {file}: expected lines such as 'lr: 5e-5', got {type(values).__name__}.")
     flags = {
@@ -95,6 +98,34 @@ def read_config(context: typer.Context, file: Path | None) -> None:
         if value is not None:
             given[name] = _as_typed(value, flags[name].multiple, f"--config {file}: {name}")
     context.default_map = {flags[name].name: value for name, value in given.items()}
+
+
+def drop_overruled(context: Any) -> None:
+    """Drop what a configuration file says of a length where a flag gives the same length in other words."""
+    if context.command.name in _WITH_BOTH_LENGTHS:
+        return
+    for one, other in (("steps", "epochs"), ("tapt_steps", "tapt_epochs"), ("dev_size", "dev_file")):
+        for flag_of, of_file in ((one, other), (other, one)):
+            sources = [getattr(context.get_parameter_source(name), "name", "") for name in (flag_of, of_file)]
+            if sources == ["COMMANDLINE", "DEFAULT_MAP"]:
+                context.params[of_file] = None
+
+
+def _settings_of_run(record: dict[str, Any], context: typer.Context) -> dict[str, Any]:
+    """Return what the run of a ``run.json`` was trained with, for a command that trains or describes a training.
+
+    What the command has no flag for is left out: a comparison has its own seeds, a plan no files of tests.
+    """
+    flags = {name.removeprefix("--") for parameter in context.command.params for name in parameter.opts}
+    if not {"method", "model"} <= flags:
+        return record
+    known = {name: value for name, value in record["config"].items() if name.replace("_", "-") in flags}
+    return {name: _as_words(value) for name, value in known.items()}
+
+
+def _as_words(value: Any) -> Any:
+    """Return a recorded setting as YAML would have it; a mapping is a list of NAME=VALUE."""
+    return [f"{name}={each}" for name, each in value.items()] if isinstance(value, dict) else value
 
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel="output", help="No progress and no table.")]

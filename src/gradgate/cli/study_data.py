@@ -114,17 +114,21 @@ def replay(
         errors.print(line, style="dim", soft_wrap=True)
 
 
+AnyStudy = Annotated[Path, typer.Argument(help="A study that was trained or imported.")]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="<float>",
+        help="Difference that does not matter, in the unit of the page: points for accuracy and the like; default "
+        "1 point, and none for losses.",
+    ),
+]
+
+
 def verdicts(
-    study: Annotated[Path, typer.Argument(help="A study that was trained or imported.")],
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="<float>",
-            help="Difference that does not matter, in the unit of the page: points for accuracy and the like; default "
-            "1 point, and none for losses.",
-        ),
-    ] = None,
+    study: AnyStudy,
+    margin: Margin = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
@@ -148,6 +152,33 @@ def verdicts(
     table = verdict_table(found)
     console.print(to_terminal(table, terminal_columns(table), console.width))
     print_line(", ".join(f"{number} {word}" for word, number in counted(found).items()) or "Nothing is compared yet.")
+
+
+def power(
+    study: AnyStudy,
+    margin: Margin = None,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Say how many seeds each comparison needs.
+
+    Each number gives a test 80 % power at the spread of the comparison's own differences: to find the observed
+    difference or one as large as the margin, at 0.05 over the arms of one task and model (Holm's first and strictest
+    step); and, if an arm is as good as the reference, to show that it is non-inferior or equivalent, at 0.05.
+    """
+    from gradgate.study.power import study_power
+
+    found = study_power(study, margin)
+    if as_json:
+        print_json([each.record() for each in found])
+        return
+    from gradgate.report.export import to_terminal
+    from gradgate.report.power_table import notes_of, power_table, terminal_columns
+
+    table = power_table(found)
+    console.print(to_terminal(table, terminal_columns(table), console.width))
+    for line in notes_of(found):
+        print_line(line)
 
 
 def _curves(studies: list[Path]) -> Curves:

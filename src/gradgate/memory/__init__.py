@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from gradgate.memory.live_bytes import LiveBytes
-from gradgate.memory.usage import DEVICES, GIB, MemoryEstimate, PhaseMemory, Usage
+from gradgate.memory.usage import DEVICES, GIB, OVERHEAD, MemoryEstimate, PhaseMemory, Usage
 
-__all__ = ["DEVICES", "GIB", "LiveBytes", "MemoryEstimate", "PhaseMemory", "Usage"]
+__all__ = ["DEVICES", "GIB", "OVERHEAD", "LiveBytes", "MemoryEstimate", "PhaseMemory", "Usage"]

@@ -10,6 +10,8 @@ from torch import nn
 from gradgate.clock import Clock
 from gradgate.errors import UsageError
 from gradgate.layers import LayerMap, map_layers
+from gradgate.measure import SignalRequest
+from gradgate.memory.known_weights import KnownWeights
 from gradgate.memory.optimizer_cost import OWN_PRECISION, MakeOptimizer, OptimizerCost
 from gradgate.memory.phases import planned_phases, suppositions
 from gradgate.memory.training_memory import TrainingMemory
@@ -63,17 +65,21 @@ class Estimator:
         model: from transformers, on any device, also the meta device.
         setup: how it is trained.
         layers: its map, or the path of its layer stack; by default detected.
+        source: name of the model whose files hold the weights, if ``model`` has none.
 
     Raises:
         LayerMapError: if the layers cannot be found.
         UsageError: for a length that the model has no positions for.
     """
 
-    def __init__(self, model: nn.Module, setup: Setup, layers: LayerMap | str | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, setup: Setup, layers: LayerMap | str | None = None, source: str | None = None
+    ) -> None:
         setup.workload.check_length(model)
         self._model, self.setup = model, setup
         self.layers = layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers)
         self._cost = OptimizerCost(setup.optimizer)
+        self._weights = KnownWeights(model, source)
 
     def of(self, method: Method | str, label: str | None = None) -> MemoryEstimate:
         """Estimate the memory of a training with a method.
@@ -95,10 +101,28 @@ class Estimator:
     def _of(self, method: Method, setup: Setup, label: str | None) -> MemoryEstimate:
         clock = Clock(0, setup.steps_per_epoch or setup.total_steps, setup.total_steps)
         layers = self.layers.at(method.traits.unit)
-        # What a measuring method opens is not known before the training, so take the worst of the supposed orders.
-        supposed = [planned_phases(method, layers, clock, setup.seed, order) for order in suppositions(method)]
+        missing: list[SignalRequest] = []
+
+        def known(request: SignalRequest) -> dict[str, float] | None:
+            found = self._weights.signal(request, layers)
+            missing.extend(() if found else (request,))
+            return found
+
+        # What a measuring method opens may be unknown before the training, so take the worst of the supposed orders.
+        supposed = [planned_phases(method, layers, clock, setup.seed, order, known) for order in suppositions(method)]
+        choice = _choice(method, bool(missing))
         memory = TrainingMemory(
             self._model, self.layers, method, setup.workload, self._cost, setup.masters, setup.shards
         )
-        estimates = [MemoryEstimate(label or str(method), memory.phases(plans)) for plans in supposed]
+        estimates = [
+            MemoryEstimate(label or str(method), memory.phases(plans), setup.workload.accumulate, choice)
+            for plans in supposed
+        ]
         return max(estimates, key=lambda estimate: estimate.peak_bytes)
+
+
+def _choice(method: Method, missing: bool) -> Literal["measured", "supposed"] | None:
+    """Return whether what a method chooses was measured or supposed; None if it measures nothing."""
+    if method.traits.measures is None:
+        return None
+    return "measured" if method.traits.measures == "weights" and not missing else "supposed"

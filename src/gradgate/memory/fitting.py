@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gradgate.memory.estimate import Estimator
@@ -11,12 +12,20 @@ from gradgate.methods.base import Method
 _LEAST_LENGTH = 128
 
 
-def advice(estimator: Estimator, method: Method, estimate: MemoryEstimate) -> str | None:
+def advice(
+    estimator: Estimator, method: Method, estimate: MemoryEstimate, devices: Sequence[float] = DEVICES
+) -> str | None:
     """Return a batch that fits, as ``"batch 4 at 2,048 fits 24 GiB"``; None if the requested one does.
 
     First the batch size is halved until it fits the largest device, then the length.
+
+    Args:
+        estimator: of the model.
+        method: that the estimate is of.
+        estimate: with the requested batch.
+        devices: GiB of each, in ascending order.
     """
-    if estimate.fits(DEVICES[-1]):
+    if estimate.fits(devices[-1]):
         return None
     work = estimator.setup.workload
     while work.batch_size > 1 or work.max_length > _LEAST_LENGTH:
@@ -25,10 +34,10 @@ def advice(estimator: Estimator, method: Method, estimate: MemoryEstimate) -> st
         else:
             work = replace(work, max_length=max(_LEAST_LENGTH, work.max_length // 2))
         smaller = estimator.with_workload(method, work)
-        device = next((gib for gib in DEVICES if smaller.fits(gib)), None)
+        device = next((gib for gib in devices if smaller.fits(gib)), None)
         if device is not None:
-            return f"batch {work.batch_size} at {work.max_length:,} fits {device} GiB"
+            return f"batch {work.batch_size} at {work.max_length:,} fits {device:g} GiB"
     return (
-        f"no batch of it fits {DEVICES[-1]} GiB: open less, shard over processes (shards=), or take weights='bfloat16' "
-        f"and an optimizer with smaller states"
+        f"no batch of it fits {devices[-1]:g} GiB: open less, shard over processes (shards=), or take "
+        f"weights='bfloat16' and an optimizer with smaller states"
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -11,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import Parameter
 
 from gradgate.errors import UsageError, nearest
+from gradgate.hub import first_line
 from gradgate.memory.live_bytes import LiveBytes
 
 MakeOptimizer = Callable[[list[Parameter]], torch.optim.Optimizer]
@@ -115,17 +118,57 @@ class OptimizerCost:
         parameters = [Parameter(torch.empty(shape, dtype=dtype)) for _ in range(count)]
         for parameter in parameters:
             parameter.grad = torch.empty_like(parameter)
-        optimizer = self._make(parameters)
+        optimizer = _made(self._make, parameters)
         live = LiveBytes()
         live.count([*parameters, *(p.grad for p in parameters if p.grad is not None), *_tensors(optimizer)])
         begin = live.now - sum(tensor.nbytes for tensor in _tensors(optimizer))
         peaks = []
         for _ in range(2):
             live.restart_peak()
-            with live:
+            with live, _values_read_as_of_late_steps(), _named_errors(optimizer):
                 optimizer.step()
             peaks.append(live.peak - begin)
         return live.now - begin, peaks
+
+
+def _made(make: MakeOptimizer, parameters: list[Parameter]) -> torch.optim.Optimizer:
+    """Return the optimizer of a function.
+
+    Raises:
+        UsageError: if the function fails, or returns something else.
+    """
+    try:
+        made: Any = make(parameters)
+    except Exception as error:  # any function runs here
+        raise UsageError(
+            f"optim= failed with {type(error).__name__}: {first_line(error)}. Expected a function that takes a list of "
+            f"parameters and returns an optimizer, such as torch.optim.AdamW."
+        ) from error
+    if not callable(getattr(made, "step", None)) or not hasattr(made, "state"):
+        raise UsageError(
+            f"optim= returned {type(made).__name__}: expected a function that takes a list of parameters and returns "
+            f"an optimizer, such as torch.optim.AdamW."
+        )
+    optimizer: torch.optim.Optimizer = made
+    return optimizer
+
+
+def _values_read_as_of_late_steps() -> AbstractContextManager[Any]:
+    """Let an optimizer read its count of steps, as torch's Adafactor does, on tensors without values."""
+    return mock.patch.object(Tensor, "item", return_value=1000.0)
+
+
+@contextmanager
+def _named_errors(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """Turn errors of an optimizer's own code into one that names it."""
+    try:
+        yield
+    except Exception as error:  # any optimizer's code runs here
+        raise UsageError(
+            f"Cannot estimate memory for {type(optimizer).__name__}: a step of it fails without data "
+            f"({first_line(error)}). Expected an optimizer that computes with tensors alone, without a closure; name a "
+            f"similar one of {', '.join(OPTIMIZERS)}."
+        ) from error
 
 
 def _tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:

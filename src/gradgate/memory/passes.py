@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -17,10 +18,12 @@ from torch.utils._pytree import tree_leaves
 from gradgate.errors import RunError
 from gradgate.hub import first_line
 from gradgate.layers import LayerMap
+from gradgate.layers.names import canonical_name
+from gradgate.memory.data_free import data_free
 from gradgate.memory.live_bytes import LiveBytes
 from gradgate.memory.open_pattern import OpenPattern, form, selection_within
 from gradgate.memory.shrunken import LayerStack, shrunken, without
-from gradgate.memory.workload import Workload, without_padding
+from gradgate.memory.workload import Workload
 from gradgate.methods.base import Method
 from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import Timeline
@@ -32,11 +35,25 @@ from gradgate.tuner.gating import Gating
 FORWARD, BACKWARD = "forward", "backward"
 
 
+class Release(NamedTuple):
+    """The moment in a segment at which a gradient is complete, stepped and freed.
+
+    ``peak`` is the most bytes since the release before, and ``now`` those at the moment, with the gradient, both
+    relative to the segment's start; ``gradients`` is the part of ``now`` in gradients.
+    """
+
+    name: str
+    peak: int
+    now: int
+    gradients: int
+
+
 class Segment(NamedTuple):
     """A part of a step, with the bytes that it leaves (``delta``) and its ``peak``, both relative to its start.
 
     ``gradients`` and ``gradients_at_peak`` are the parts of both in gradients of parameters. ``group`` is the layer
-    that ran; empty outside of the stacks.
+    that ran; empty outside of the stacks. ``releases`` are those of gradients, if they are released; ``peak`` is then
+    that after the last one.
     """
 
     at: str
@@ -45,6 +62,7 @@ class Segment(NamedTuple):
     peak: int
     gradients: int
     gradients_at_peak: int
+    releases: tuple[Release, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +113,7 @@ class Passes:
         stacks: the layers that can be left out.
         loss: the quantity that is differentiated; by default the model's loss in training mode.
         repeated: trace the second of the passes that one optimizer step accumulates, which begins with gradients.
+        released: name -> whether its gradient is freed as soon as it is complete; by default none is.
     """
 
     def __init__(
@@ -106,7 +125,9 @@ class Passes:
         stacks: list[LayerStack],
         loss: Loss | None = None,
         repeated: bool = False,
+        released: Callable[[str], bool] = lambda name: False,
     ) -> None:
+        self._released = released
         self._loss, self._repeated = loss or Loss(), repeated
         self._model, self._layers, self._method, self._workload = model, layers, method, workload
         self._stacks = stacks
@@ -137,7 +158,9 @@ class Passes:
         groups = list(stack.layers)
         for group in groups if segment.at == FORWARD else reversed(groups):
             if of_kind := self._of_layer[kinds[group]].get(segment.at):
-                yield of_kind._replace(group=group)
+                prefix = f"{stack.path}.{stack.layers[group]}."
+                of_kind = of_kind._replace(group=group)
+                yield of_kind._replace(releases=tuple(_renamed(each, prefix) for each in of_kind.releases))
 
     def _execute(self, pattern: OpenPattern, kinds: dict[str, Any], around: Any) -> None:
         """Run a step of a model with one layer of each kind."""
@@ -157,6 +180,11 @@ class Passes:
         for segment in segments:
             path = next((stack.path for stack in self._stacks if segment.group in stack.layers), "")
             if segment.group:
+                stack = next(stack for stack in self._stacks if stack.path == path)
+                prefix = f"{path}.{stack.layers[segment.group]}."
+                # The name in the layer, after a dot; other names, such as an embedding's below the first layer, stay.
+                own = (each._replace(name=_within(each.name, prefix)) for each in segment.releases)
+                segment = segment._replace(releases=tuple(own))
                 self._of_layer.setdefault(kinds[segment.group], {})[segment.at] = segment
             if not path or (path, segment.at) not in seen:
                 outer.append(segment)
@@ -190,7 +218,7 @@ class Passes:
         }
         trained = Trained(model, layers, self._method, gating, 0, FrozenLayers(model, layers))
         effects = Effects([gating, *effects_of_passes(trained)])
-        with self._workload.in_training(model, self._loss.training), without_padding(), _no_log():
+        with self._workload.in_training(model, self._loss.training), data_free(model), _no_log():
             try:
                 effects.attach()
                 effects.on_plan(ComingStep(plan, gating.opened(plan), 0, Timeline()))
@@ -212,8 +240,12 @@ class Passes:
                 for group in executed:
                     for hook in recorder.watch(stack.module(group), group, last=group == executed[-1]):
                         hooks.callback(hook.remove)
-            for parameter in opened.values():
-                hook = parameter.register_post_accumulate_grad_hook(recorder.note_gradient)
+            seen: set[str] = set()
+            for raw, parameter in opened.items():
+                name = canonical_name(raw)
+                released = name if self._released(name) else ""
+                note = partial(recorder.note_gradient, seen, raw, released)
+                hook = parameter.register_post_accumulate_grad_hook(note)
                 hooks.callback(hook.remove)
             collecting = gc.isenabled()
             gc.disable()  # a collection would free the tensors of reference cycles at an arbitrary point
@@ -231,10 +263,19 @@ class Passes:
             finally:
                 if collecting:
                     gc.enable()
-        unused = {name for name, parameter in opened.items() if parameter.grad is None}
+        unused = {name for name, parameter in opened.items() if name not in seen}
         for parameter in opened.values():
             parameter.grad = None
         return recorder.segments, unused
+
+
+def _within(name: str, prefix: str) -> str:
+    return f".{name.removeprefix(prefix)}" if name.startswith(prefix) else name
+
+
+def _renamed(release: Release, prefix: str) -> Release:
+    own = release.name.startswith(".")
+    return release._replace(name=prefix + release.name[1:]) if own else release
 
 
 @contextmanager
@@ -244,8 +285,9 @@ def _named_errors(model: nn.Module) -> Iterator[None]:
         yield
     except Exception as error:  # any model's code runs here
         raise RunError(
-            f"Cannot trace a training step of {type(model).__name__} without data ({first_line(error)}). The model's "
-            f"control flow must not depend on tensor values; if it routes tokens to experts, try weights='bfloat16'."
+            f"Cannot trace a training step of {type(model).__name__} without data ({first_line(error)}). Expected a "
+            f"model whose control flow does not depend on the values of its tensors; to know what this one takes, "
+            f"train it for two steps and look at torch.cuda.max_memory_allocated()."
         ) from error
 
 
@@ -269,6 +311,7 @@ class _Recorder:
         self._live = live
         self._at, self._group = "", ""
         self._start = (0, 0)
+        self._releases: list[Release] = []
 
     def begin(self, at: str, group: str = "") -> None:
         """End the current segment and begin another."""
@@ -276,6 +319,7 @@ class _Recorder:
         self._at, self._group = at, group
         self._live.restart_peak()
         self._start = self._live.now, self._live.gradients
+        self._releases = []
 
     def end(self) -> None:
         """End the current segment, if there is one."""
@@ -289,6 +333,7 @@ class _Recorder:
                     live.peak - now,
                     live.gradients - gradients,
                     live.gradients_at_peak - gradients,
+                    tuple(self._releases),
                 )
             )
 
@@ -313,7 +358,13 @@ class _Recorder:
 
         return [layer.register_forward_pre_hook(enter), layer.register_forward_hook(leave)]
 
-    def note_gradient(self, parameter: Tensor) -> None:
-        """Count a parameter's gradient as one."""
+    def note_gradient(self, seen: set[str], raw: str, released: str, parameter: Tensor) -> None:
+        """Count a parameter's gradient as one, and free it if ``released`` is a name."""
+        seen.add(raw)
         if parameter.grad is not None:
             self._live.as_gradient(parameter.grad)
+        if released:
+            live, (now, gradients) = self._live, self._start
+            self._releases.append(Release(released, live.peak - now, live.now - now, live.gradients - gradients))
+            parameter.grad = None
+            live.restart_peak()

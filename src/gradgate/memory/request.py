@@ -51,7 +51,10 @@ def estimate_memory(
     A step is executed on fake tensors and the bytes of the live storages are counted. One layer of each kind (open,
     closed, at the bottom, ...) is executed and represents all. Rows are full, without padding. The optimizer steps one
     parameter at a time (``foreach`` off). The reserve of a device's allocator, the CUDA context and workspaces of
-    kernels come on top. The settings have the same meaning as in :func:`gradgate.train`.
+    kernels come on top; ``fits`` leaves 1 GiB for them. What ``spectrum`` opens is chosen by the weights, if there are
+    any on this machine and they are few enough to measure (268 million); else, and for a method that measures on
+    data, the costliest of several choices is estimated (``choice``). The settings have the same
+    meaning as in :func:`gradgate.train`.
 
     Args:
         config_or_model: a folder with ``config.json``, such a file, a hub name, ``"sample"``, a configuration of
@@ -108,13 +111,16 @@ def estimator_of(
         asked.weights or "float32",
         bool(asked.checkpointing),
         asked.accumulate,
+        bool(asked.release_gradients),
     )
     optimizer = optim or asked.optim or _OPTIMIZER
     setup = Setup(work, optimizer, asked.master, asked.shards, asked.steps, asked.epoch, asked.seed)
+    source = None
     if isinstance(config_or_model, nn.Module):
         model = config_or_model
     else:
         named, trusted = isinstance(config_or_model, str | PathLike), asked.trust_remote_code
+        source = str(config_or_model) if named else None
         config = read_configuration(str(config_or_model), trusted) if named else config_or_model
         model = build(config, work.dtype, _head(asked), trusted)
     if adapter is not None:
@@ -126,7 +132,7 @@ def estimator_of(
             language_adapters = LanguageAdapters(language_adapters, _SOURCE)
         check_stack(language_adapters.place, adapter, has_tapt=False)
         language_adapters.put(model)
-    return Estimator(model, setup, layers or asked.layers)
+    return Estimator(model, setup, layers or asked.layers, source)
 
 
 def _head(asked: MemorySettings) -> Head:
@@ -155,6 +161,15 @@ def structure_of(config: RunConfig, *, has_task: bool) -> nn.Module:
         config.adapter.kind.check()
         put_adapter(model, config.adapter, (), seed=0)
     return model
+
+
+def writes_text(model: str, trust_remote_code: bool) -> bool:
+    """Return True for a decoder that continues text, by its configuration."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
+
+    known = read_configuration(model, trust_remote_code)
+    kind = type(known)
+    return kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
 
 
 def kind_of(config: RunConfig) -> str:

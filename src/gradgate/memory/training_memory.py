@@ -91,7 +91,8 @@ class TrainingMemory:
         self._rows = frozenset(selection.partial if selection is not None else ())
         self._sharding = Sharding(self._parameters, self._layers.at("layer"), shards)
         stacks = layer_stacks(model, layers)
-        self._passes = Passes(model, self._layers, method, workload, stacks)
+        self._released = workload.released
+        self._passes = Passes(model, self._layers, method, workload, stacks, released=self._is_released)
         self._repeated: Passes | None = None
         if workload.accumulate > 1:
             self._repeated = Passes(model, self._layers, method, workload, stacks, repeated=True)
@@ -149,15 +150,23 @@ class TrainingMemory:
         # Two steps cover a phase: the first one creates states, and the second one has them from the beginning.
         for number in range(min(2, phase.steps)):
             now = base.plus(optimizer=self._states(stepped), activations=past if number or phase.step else 0)
-            passed = list(self._passed(now, trace))
+            passed = list(self._passed(now, trace, step, stepped))
             peaks += passed
             if self._repeated is not None:
-                passed = list(self._passed(passed[-1], self._repeated.trace(pattern)))
+                passed = list(self._passed(passed[-1], self._repeated.trace(pattern), step, stepped))
                 peaks += passed
-            peaks += self._stepped(replace(passed[-1], at="step"), step, stepped)
+            done = frozenset(release.name for segment in trace.segments for release in segment.releases)
+            left = replace(step, names=tuple(name for name in step.names if name not in done))
+            peaks += self._stepped(replace(passed[-1], at="step"), left, stepped | done)
             stepped |= set(step.names)
-        gradients = sum(self._sharding.nbytes(name) for name in step.names) if self._traits.decides_by_measuring else 0
+        alive_now = left.names if self._traits.decides_by_measuring else ()
+        gradients = sum(self._sharding.nbytes(name) for name in alive_now)
         return max(peaks, key=lambda usage: usage.peak), State(stepped, gradients)
+
+    def _is_released(self, name: str) -> bool:
+        """Return whether a parameter is stepped in the backward pass, under the plan that is traced."""
+        gate = self._gating.gate_of(name) if self._released else None
+        return gate is not None and gate.share > 0.0
 
     def _states(self, names: frozenset[str]) -> int:
         """Return the bytes of the optimizer's states of parameters."""
@@ -166,11 +175,17 @@ class TrainingMemory:
     def _names(self, group: str) -> list[str]:
         return self._gating.groups[group]
 
-    def _passed(self, now: Usage, trace: StepTrace) -> Iterator[Usage]:
+    def _passed(self, now: Usage, trace: StepTrace, step: Step, stepped: frozenset[str]) -> Iterator[Usage]:
         """Yield the usage at the peak of each segment of the passes, and at their end."""
         gradients = now.gradients + self._sharding.reduced(sum(segment.gradients for segment in trace.segments))
         for unsharded in trace.segments:
             segment = self._sharding.of_segment(unsharded)
+            for release in segment.releases:
+                yield _added(replace(now, at=segment.at), release.peak, 0)
+                at = _added(replace(now, at="step"), release.now, release.gradients)
+                yield from self._chunk(at, (release.name,), step, stepped)
+                if release.name not in stepped:
+                    now = now.plus(optimizer=self._cost(release.name).state)
             yield _added(replace(now, at=segment.at), segment.peak, segment.gradients_at_peak)
             now = _added(now, segment.delta, segment.gradients)
         yield replace(now, at="backward", gradients=gradients)
@@ -194,6 +209,12 @@ class TrainingMemory:
         now = now.plus(activations=stored if self._traits.watches == "weights" else 0)
         yield now.plus(activations=moment)
         for chunk in self._chunks(step):
+            yield from self._chunk(now, chunk, step, stepped)
+            now = now.plus(optimizer=self._states(frozenset(chunk) - stepped))
+
+    def _chunk(self, now: Usage, chunk: tuple[str, ...], step: Step, stepped: frozenset[str]) -> Iterator[Usage]:
+        """Yield the usage at the peaks while the parameters of a chunk are stepped, whose gradients are in ``now``."""
+        if chunk:
             copies = sum(self._copies(name, step.masked) for name in chunk)
             # The optimizer creates the states of all parameters of a chunk before it steps the first one.
             now = now.plus(optimizer=self._states(frozenset(chunk) - stepped))

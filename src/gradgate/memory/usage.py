@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 GIB = 2**30
 DEVICES = (16, 24, 40, 48, 80, 141)
 """GiB of memory of the usual accelerators."""
+OVERHEAD = GIB
+"""Bytes of a device that hold no tensors of the training: the CUDA context with its kernels, and blocks that the
+allocator reserves.
+
+Hugging Face's "Model training anatomy" (https://huggingface.co/docs/transformers/model_memory_anatomy) puts the loaded
+kernels at 1 to 2 GB; contexts of newer versions load kernels when they are first called, so this is the lower end.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,10 +81,15 @@ class MemoryEstimate:
     Attributes:
         method: its text, or the label that was passed.
         phases: all phases in order.
+        accumulate: forward and backward passes per optimizer step.
+        choice: for a method that chooses what learns by a measurement, ``measured`` if the weights were measured for
+            the estimate, else ``supposed``: the costliest of several choices; None for all other methods.
     """
 
     method: str
     phases: tuple[PhaseMemory, ...]
+    accumulate: int = 1
+    choice: Literal["measured", "supposed"] | None = None
 
     @property
     def worst(self) -> PhaseMemory:
@@ -90,8 +102,8 @@ class MemoryEstimate:
         return self.worst.usage.peak
 
     def fits(self, gib: float) -> bool:
-        """Return True if the peak is at most ``gib`` GiB."""
-        return self.peak_bytes <= gib * GIB
+        """Return True if the peak and :data:`OVERHEAD` take at most ``gib`` GiB."""
+        return self.peak_bytes + OVERHEAD <= gib * GIB
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -104,9 +116,12 @@ class MemoryEstimate:
             "optimizer_bytes": usage.optimizer,
             "master_bytes": usage.masters,
             "activation_bytes": usage.activations,
+            "overhead_bytes": OVERHEAD,
+            "accumulate": self.accumulate,
             "fits": {f"{gib}GiB": self.fits(gib) for gib in DEVICES},
             "at": usage.at,
             "phase": self.worst.text,
+            "choice": self.choice,
         }
 
 

@@ -17,7 +17,7 @@ from gradgate.files import NoLocksError, below, check_name, in_use, read_json, r
 from gradgate.methods.timeline import Timeline
 from gradgate.replacing import remove_parts
 from gradgate.runs.checkpoints import latest_checkpoint
-from gradgate.settings.identity import NOT_IN_IDENTITY
+from gradgate.settings.same import differing
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -178,11 +178,11 @@ class RunFolder:
             RunError: if the folder contains a run with another configuration, or files that are not a run.
         """
         if self.run_file.is_file():
-            differing = self._differing(config)
-            if not differing:
+            others = self._differing(config)
+            if not others:
                 return
             if self.history_file.is_file():
-                listed = ", ".join(f"{key}: {there!r} there, {here!r} here" for key, (there, here) in differing.items())
+                listed = ", ".join(f"{key}: {there!r} there, {here!r} here" for key, (there, here) in others.items())
                 raise RunError(
                     f"{self.path} already holds a run with another configuration ({listed}). "
                     f"Give another out=, such as {self._free_name()}, or remove the folder if the run is not needed."
@@ -204,12 +204,7 @@ class RunFolder:
         existing = read_json(self.run_file).get("config")
         if not isinstance(existing, dict):
             raise RunError(f"{self.run_file} is damaged: it holds no configuration. {remedy(self.run_file)}")
-        mine = config.record()
-        return {
-            key: (existing.get(key), mine[key])
-            for key in mine
-            if key not in NOT_IN_IDENTITY and existing.get(key) != mine[key]
-        }
+        return differing(existing, config.record(), self.path)
 
     def _free_name(self) -> Path:
         others = (self.path.with_name(f"{self.path.name}-{number}") for number in count(2))

@@ -153,7 +153,7 @@ class RunRecord:
 
     def check_plan(self, followed: str | None, folder: Path) -> None:
         """Raise RunError if this run followed a plan file that has changed since."""
-        if self.followed is not None and self.followed != followed:
+        if self.followed is not None and self.followed.rpartition("@")[2] != str(followed).rpartition("@")[2]:
             raise RunError(
                 f"{folder} was begun with another plan: the file of {self.method!r} has changed since ({self.followed} "
                 f"there, {followed} here). Put back the file as it was, or give another out=."

@@ -54,6 +54,11 @@ class ForgettingSetting:
         return self.text or self.place
 
     @property
+    def options(self) -> tuple[object, ...]:
+        """Everything but the place, for comparison."""
+        return (self.column, self.subset, self.split, self.metric, self.tokens, self.rows)
+
+    @property
     def asked(self) -> str:
         """The setting with its parameter, for messages."""
         return f"{self.parameter}={self}"

@@ -1,4 +1,4 @@
-"""Define the settings of a memory estimate: those of the training that it describes, and how that is divided."""
+"""Define the settings of a memory estimate: those of the training that it describes, how that is divided, and where."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gradgate.settings.shared import EstimatedSettings
 
 Head = Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]
 MOST_SHARDS = 65_536
+MOST_GIB = 10_000
 _NOT_COUNTED = {
-    "release_gradients": "what it saves are the bytes of the gradients",
     "open_new_tokens": "which rows are new is known to the training alone",
 }
 _HEADS: dict[str, Head] = {"token-classification": "token", "question-answering": "token", "generation": "auto"}
@@ -46,6 +46,14 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
     )
     steps_per_epoch: int | None = Field(None, ge=1, le=MOST_STEPS, description="the same by their length")
 
+    gpu: float | None = Field(
+        None,
+        gt=0,
+        le=MOST_GIB,
+        allow_inf_nan=False,
+        description="memory of your device in GiB: what fits it comes first, the least memory on top",
+    )
+
     @classmethod
     def sections(cls) -> dict[str, str]:
         """Return the subject of each field; what is redefined here stays where it is for a run."""
@@ -70,6 +78,11 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
         for name, reason in _NOT_COUNTED.items():
             if getattr(self, name):
                 raise UsageError(f"{name}=True is not in the estimate: {reason}. Leave it out.")
+        if self.release_gradients and self.shards > 1:
+            raise UsageError(
+                f"release_gradients=True and shards={self.shards} do not go together: it steps a parameter before its "
+                f"gradient is averaged over the processes. Leave one of them out."
+            )
         return self
 
     @property

@@ -12,7 +12,16 @@ from gradgate.statistics.paired import (
     compare_unpaired,
     relative_quality,
 )
-from gradgate.statistics.power import cohens_d, hedges_g, paired_power, pairs_needed
+from gradgate.statistics.power import (
+    cohens_d,
+    detectable,
+    deviation_interval,
+    equivalence_power,
+    hedges_g,
+    paired_power,
+    pairs_for_equivalence,
+    pairs_needed,
+)
 from gradgate.statistics.ranks import least_p, pairs_to_reach, rank_biserial, signed_rank_p
 from gradgate.statistics.summary import (
     BootstrapInterval,
@@ -40,12 +49,16 @@ __all__ = [
     "compare_over",
     "compare_paired",
     "compare_unpaired",
+    "detectable",
+    "deviation_interval",
+    "equivalence_power",
     "hedges_g",
     "holm",
     "judge",
     "least_p",
     "mean_against_best",
     "paired_power",
+    "pairs_for_equivalence",
     "pairs_needed",
     "pairs_to_reach",
     "rank_biserial",

@@ -14,8 +14,8 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import ModelRecord, TaskRecord
 from gradgate.settings.adapter import AdapterSetting
 from gradgate.settings.arm import Arm, format_settings
-from gradgate.settings.identity import NOT_IN_IDENTITY
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.settings.same import differing, worded_as
 from gradgate.study.arms import cross, model_alone
 from gradgate.study.study_file import (
     STUDY_FILE,
@@ -100,6 +100,7 @@ class Grid:
         existing = find_study(path)
         if existing is not None:
             _check_same_settings(path, existing.settings, settings_of(base))
+            base = base.model_copy(update=worded_as(existing.settings, settings_of(base)))
         elif in_use(path):
             raise RunError(f"{path} is not empty and holds no study. Give another out=.")
         grid = cls(path, base, tuple(methods), tuple(seeds), tuple(adapters), condition=condition)
@@ -349,9 +350,9 @@ def settings_of(base: RunConfig) -> dict[str, Any]:
 
 
 def _check_same_settings(path: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
-    differing = [name for name in here if name not in NOT_IN_IDENTITY and there.get(name) != here[name]]
-    if differing:
-        listed = ", ".join(f"{name}: {there.get(name)!r} there, {here[name]!r} here" for name in differing)
+    others = differing(there, here, path)
+    if others:
+        listed = ", ".join(f"{name}: {old!r} there, {new!r} here" for name, (old, new) in others.items())
         raise RunError(
             f"{path} already holds a study with other settings ({listed}). Methods, adapters and seeds may be added to "
             f"a study, settings not: give another out=."

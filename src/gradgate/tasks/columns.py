@@ -71,7 +71,7 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
     found = named or [column for column in _named(table) if column not in taken and _is_label(_sample(table, column))]
     if len(found) != 1:
         raise DataError(_ambiguous(table, "label", found, "label="))
-    if found[0] in map(as_text, table.columns[found[0]]):
+    if _may_lack_header(table) and found[0] in map(as_text, table.columns[found[0]]):
         raise DataError(
             f"{table.source} has the column {found[0]!r}, which is one of its own values: the first line is a row and "
             "no header. Put a line with the names of the columns above it, such as text,label; or describe the file in "
@@ -97,7 +97,8 @@ def find_kind(table: Table, label: str) -> KindName:
     if are_local(words):
         words = [as_text(cell) for cell in in_points(table, label).columns[label]]
     spelling = Spelling.of(words)
-    cells = [spelling.name(word) for word in words]
+    names = {word: spelling.name(word) for word in set(words)}
+    cells = [names[word] for word in words]
     labels = set(cells)
     numbers = {word for word in labels if _is_number(word)}
     if numbers != labels:
@@ -162,6 +163,11 @@ def _named(table: Table) -> list[str]:
     return [name for place, name in enumerate(table.columns, 1) if name != unnamed(place)]
 
 
+def _may_lack_header(table: Table) -> bool:
+    """Return True unless the names of columns are written in each row, or in a schema."""
+    return table.lines is not None and not table.source.lower().endswith((".jsonl", ".ndjson", ".jsonlines", ".json"))
+
+
 def _sample(table: Table, column: str) -> Sequence[Any]:
     """Return the cells of the first rows that have one."""
     return [cell for cell in table.columns[column][:_LOOKED_AT] if cell is not None and cell is not MISSING]
@@ -171,9 +177,14 @@ def _ambiguous(table: Table, what: str, found: list[str], parameter: str) -> str
     which = f"several could be the {what} ({', '.join(found)})" if found else f"none is known to be the {what}"
     columns = ", ".join(_shown(column) for column in table.columns)
     examples = "; ".join(f"{_shown(name)}: {_shown(cells[0])}" for name, cells in table.columns.items() if len(cells))
+    header = ""
+    if _may_lack_header(table):
+        header = (
+            "; if the file has no header, describe it in a task.yaml with `format: {header: false, columns: [...]}`"
+        )
     return (
-        f"{table.source} has the columns {columns}: {which}. Name it with {parameter}; if the file has no header, "
-        f"describe it in a task.yaml with `format: {{header: false, columns: [...]}}`. The first row is {examples}"
+        f"{table.source} has the columns {columns}: {which}. Name it with {parameter}{header}. "
+        f"The first row is {examples}"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from gradgate.tasks.language_column import choose_source, find_language_column, 
 from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.readers.rows import Table, as_text, paths_in, renamed, with_paths
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
-from gradgate.tasks.types import DEFAULT_SHARES, KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares
+from gradgate.tasks.types import KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares, default_shares
 
 _ENGLISH = "en"
 _GENERATION = KIND_INFO["generation"]
@@ -83,7 +84,14 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
 
 def recognise_file(file: Path, given: Given, source: str | None = None) -> TaskSpec:
     """Return a task with this train file; dev and test are taken from its rows unless they are there."""
-    return _describe(file.stem, file.parent, splits_of_file(file), given, source)
+    status = file.stat()
+    return _recognised(file, given, source, (status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=16)
+def _recognised(file: Path, given: Given, source: str | None, stamp: tuple[int, int]) -> TaskSpec:
+    """Return the task of a file; commands ask several times, and reading may take seconds. ``stamp`` tells changes."""
+    return _describe(file.stem, file.parent, splits_of_file(file), given, source, one_file=True)
 
 
 def named_language(file: Path, language: str | None) -> bool:
@@ -132,7 +140,9 @@ def _has_columns(table: Table, spec: TaskSpec) -> bool:
     return spec.label_map is None or label in {*spec.label_map, *spec.label_map.values()}
 
 
-def _describe(name: str, folder: Path, found: Splits, given: Given, source: str | None) -> TaskSpec:
+def _describe(
+    name: str, folder: Path, found: Splits, given: Given, source: str | None, *, one_file: bool = False
+) -> TaskSpec:
     """Return the task that the first rows and the columns of the train split imply."""
     files = {**found.files, **given.files()}
     formats = {split: change for split, change in found.formats.items() if split not in given.files()}
@@ -143,8 +153,8 @@ def _describe(name: str, folder: Path, found: Splits, given: Given, source: str 
     language = None if found.languages else find_language_column(train)
     without = {column: cells for column, cells in train.columns.items() if column != language}
     values |= _columns(replace(train, columns=without), given)
-    if "dev" not in files and (found.found or (len(found.files) == 1 and (folder / files["train"]).stem == name)):
-        values["split"] = DEFAULT_SHARES
+    if "dev" not in files and (found.found or one_file):
+        values["split"] = default_shares(len(train))
     if language is not None and values["kind"] != _GENERATION.name:
         codes = languages_in([train], language)
         own = choose_source(codes, source, train.source)

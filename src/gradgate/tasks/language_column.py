@@ -64,10 +64,10 @@ def choose_source(languages: Sequence[str], source: str | None, where: str) -> s
     wanted = ("en", "english", "en-us", "en_us", "en-gb", "en_gb") if source is None else (source.lower(),)
     found = next((language for code in wanted for language in languages if language.lower() == code), None)
     if found is None:
+        none = f"none in {source}" if source else "no English"
         raise DataError(
-            f"{where} has rows in {', '.join(sorted(languages))}, and "
-            f"{'none in ' + source if source else 'no English'}. Say in which language to train, as with "
-            f"source={languages[0]}"
+            f"{where} has rows in {', '.join(sorted(languages))}, and {none}. "
+            f"Say in which language to train, as with source={languages[0]}"
         )
     return found
 
@@ -103,11 +103,11 @@ def _with_note(table: Table, split: str, source: str, left_out: dict[str, int]) 
         return table
     others = ", ".join(f"{count:,} in {language}" for language, count in left_out.items())
     why = "training is" if split == TRAIN else "checkpoints are selected"
-    text = (
+    return noted(
+        table,
         f"{split} has the {len(table):,} rows in {source}; {others} are left out, as {why} in {source}. source= names "
-        f"another language"
+        "another language",
     )
-    return noted(table, text)
 
 
 def _rows_by_language(table: Table, column: str) -> dict[str, list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,16 +20,18 @@ _PLAIN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 def is_local(word: str) -> bool:
     """Return True for a number that is not written as ``1234.5``: ``3,5``, ``1.234,5``, ``1 234``, ``50 %``, ``$5``."""
-    word = word.strip().translate(_ARABIC)
+    written, word = word.strip(), word.strip().translate(_ARABIC)
     if not word or _PLAIN.fullmatch(word):
-        return False
+        return written != word
     return bool(_COMMA.fullmatch(word) or _THOUSANDS.fullmatch(word) or _UNIT.fullmatch(word))
 
 
 def are_local(words: Sequence[str]) -> bool:
     """Return True if most words are numbers, and some of these are in local writing."""
-    local = sum(map(is_local, words))
-    return local > 0 and 2 * (local + sum(_PLAIN.fullmatch(word.strip()) is not None for word in words)) > len(words)
+    counts = Counter(words)
+    local = sum(count for word, count in counts.items() if is_local(word))
+    plain = sum(count for word, count in counts.items() if _PLAIN.fullmatch(word.strip()))
+    return local > 0 and 2 * (local + plain) > len(words)
 
 
 def in_points(table: Table, column: str) -> Table:
@@ -75,6 +78,8 @@ def _is_decimal(word: str) -> bool:
 
 def _with_point(word: str, decimal: bool) -> str | None:
     """Return a number with a point for decimals; None if that is not clear."""
+    if _PLAIN.fullmatch(word):
+        return word
     if _COMMA.fullmatch(word) and (decimal or not _THOUSANDS.fullmatch(word)):
         return word.replace(",", ".")
     found = _THOUSANDS.fullmatch(word)

@@ -177,7 +177,14 @@ class Shares:
         return "/".join(f"{share:g}" for share in (self.train, self.dev, self.test))
 
 
-DEFAULT_SHARES = Shares(80, 10, 10)
+MOST_HELD_OUT = 5_000
+"""Rows of dev and of test that are taken from a large file unless its shares are named."""
+
+
+def default_shares(rows: int) -> Shares:
+    """Return 80/10/10, or the shares that make dev and test of 5,000 rows each in a file of more than 50,000."""
+    share = min(10.0, round(100 * MOST_HELD_OUT / max(rows, 1), 4))
+    return Shares(round(100 - 2 * share, 4), share, share)
 
 
 def read_shares(text: str) -> Shares:

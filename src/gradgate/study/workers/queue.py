@@ -1,6 +1,6 @@
 """Queue the runs of a study as trials of its store: who claims which, and how each ended.
 
-Each try of a run is a trial; of the trials with one fingerprint the latest counts. The store has states and heartbeats
+Each try of a run is a trial; of the trials with one folder the latest counts. The store has states and heartbeats
 only: scores are in the run's folder, and a finished folder overrides what the store says.
 """
 
@@ -43,7 +43,9 @@ class Queue:
         """Return every run once."""
         with self.store.explained_errors():
             trials = self.store.study.get_trials(deepcopy=False)
-            latest = {trial.user_attrs["fingerprint"]: trial for trial in trials if "fingerprint" in trial.user_attrs}
+            queued = (trial for trial in trials if "fingerprint" in trial.user_attrs)
+            # By folder: the same data by another path make another fingerprint, and the same run.
+            latest = {str(trial.user_attrs.get("folder", trial.user_attrs["fingerprint"])): trial for trial in queued}
             found = [read_trial(trial) for trial in latest.values()]
         for run in found:
             if run.folder.is_absolute() or ".." in run.folder.parts:

@@ -52,10 +52,10 @@ class Form:
         needed = (*self.inputs, *self.outputs) if labelled else self.inputs
         return len(table) > 0 and all(found_name(table, name) for name in needed) and self.when(table)
 
-    def columns_of(self, table: Table) -> tuple[str, ...]:
-        """Return the columns of a table that the form reads."""
-        names = (found_name(table, name) for name in (*self.inputs, *self.outputs, *self.optional))
-        return tuple(dict.fromkeys(name for name in names if name is not None))
+    def parts_of(self, table: Table) -> dict[str, str]:
+        """Return the columns of a table that the form reads -> ``input`` or ``output``."""
+        parts = [*((name, "input") for name in (*self.inputs, *self.optional)), *((n, "output") for n in self.outputs)]
+        return {found: part for name, part in parts if (found := found_name(table, name)) is not None}
 
     @property
     def recognised(self) -> str:
@@ -94,7 +94,7 @@ def is_there(cell: Any) -> bool:
 
 
 def parsed(cell: Any) -> Any:
-    """Return the list or object that a text has as JSON, or as pandas writes it to csv, as Python; else the cell."""
+    """Return the list or object that a text holds as JSON or, as pandas writes it to csv, as Python; else the cell."""
     if not isinstance(cell, str) or not cell.lstrip().startswith(("[", "{")):
         return cell
     for read in (json.loads, ast.literal_eval):

@@ -18,7 +18,7 @@ from gradgate.tasks.forms.base import (
     with_columns,
 )
 from gradgate.tasks.readers.rows import Table
-from gradgate.tasks.readers.turns import ASSISTANT, SYSTEM, USER
+from gradgate.tasks.readers.turns import ASSISTANT, SYSTEM, USER, check_row_fields
 
 MESSAGES = "messages|conversations|conversation|dialog|dialogue|turns"
 _INPUT, _OUTPUT = "input|context", "output|response|completion|answer"
@@ -38,6 +38,7 @@ def _has_turns(table: Table) -> bool:
 
 def _read_messages(table: Table) -> Table:
     """Put a ``system`` column before the turns, and rename their column."""
+    check_row_fields(table)
     systems = cells_of(table, "system")
     turns = [parsed(cell) for cell in cells_of(table, MESSAGES)]
     for row, system in enumerate(systems):

@@ -189,7 +189,7 @@ def _is_text_alone(table: Table) -> bool:
 ROWS = (
     Form(
         "tags", "token-classification", (TOKENS,), ("|".join(TAGS),),
-        "a list of tokens and one of tags, by name, or by number where the file names them; BIOES is read as IOB2",
+        "a list of tokens and one of their tags, by name, or by number where the file names them; BIOES becomes IOB2",
         {"tokens": ["Anna", "sings"], "ner_tags": ["B-PER", "O"]}, _read_tags, _has_tags,
     ),
     Form(

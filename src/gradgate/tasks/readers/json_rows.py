@@ -51,7 +51,7 @@ def read_json(path: Path, text: str, part: str | None = None, most: int | None =
 
 def split_keys(path: Path, text: str) -> dict[str, str]:
     """Return our splits -> the keys of a JSON object that has rows for each; empty for any other file."""
-    if text.lstrip()[:1] != "{" or _is_lines(path, text):
+    if not text.lstrip().startswith("{") or _is_lines(path, text):
         return {}
     whole = _whole(path, text)
     if not isinstance(whole, Mapping) or "train" not in {SPLIT_KEYS.get(str(key).lower()) for key in whole}:
@@ -77,15 +77,25 @@ def _is_lines(path: Path, text: str) -> bool:
     except (ValueError, RecursionError):
         # the beginning of an object that goes over several lines, or a line with a fault
         return path.suffix.lower() in (".jsonl", ".ndjson") and first not in ("{",)
-    return not (text.strip() == first and isinstance(only, dict) and _holds_rows(only))
+    return not (text.strip() == first and isinstance(only, dict) and _holds_rows(only, path.suffix.lower() == ".json"))
 
 
 def _is_array(first: str, text: str) -> bool:
     return first.startswith("[") and text.rstrip().endswith("]") and first.lstrip("[ ")[:1] in ("", "{")
 
 
-def _holds_rows(whole: Mapping[str, Any]) -> bool:
-    return any(_is_rows(value) and len(value) > 1 for value in whole.values()) or _is_columns(whole)
+def _holds_rows(whole: Mapping[str, Any], alone: bool) -> bool:
+    """Return True if an object has the rows of a file; ``alone`` if the file ends as one of a single value."""
+    if _is_columns(whole) or any(_is_rows(value) and len(value) > (not alone) for value in whole.values()):
+        return True
+    return alone and ({"columns", "data"} <= set(whole) or _is_lists(whole)) and not {"tokens", "words"} & set(whole)
+
+
+def _is_lists(whole: Mapping[str, Any]) -> bool:
+    """Return True for an object of columns, each a list of cells."""
+    lists = [cells for cells in whole.values() if isinstance(cells, list)]
+    objects = any(isinstance(cell, Mapping) for cells in lists for cell in cells)
+    return len(lists) == len(whole) > 0 and not objects and len({len(cells) for cells in lists}) == 1
 
 
 def _is_rows(value: Any) -> bool:
@@ -111,7 +121,7 @@ def _rows_in(path: Path, whole: Mapping[str, Any]) -> list[Any]:
         rows: list[Any] = whole["data"]
         if isinstance(whole["columns"], list) and all(isinstance(row, list) for row in rows):
             return [dict(zip(map(str, whole["columns"]), row, strict=False)) for row in rows]
-    elif whole and all(isinstance(cells, list) for cells in whole.values()) and not any(map(_is_rows, whole.values())):
+    elif _is_lists(whole):
         columns = dict(whole)
     else:
         columns = {}
