@@ -27,6 +27,7 @@ class Form:
         inputs: columns that must be there; ``a|b`` is one of two names. Upper and lower case are alike.
         outputs: further columns that must be there in rows to train on.
         optional: further columns that are read.
+        further: returns those that are read and have no fixed names.
         meaning: how rows are read, or what to do if they are not, for people.
         example: a row.
         read: returns the table with the columns of its kind.
@@ -45,6 +46,7 @@ class Form:
     when: Callable[[Table], bool] = field(default=lambda table: True)
     options: Callable[[Table], dict[str, Any]] = field(default=lambda table: {})
     optional: tuple[str, ...] = ()
+    further: Callable[[Table], list[str]] = field(default=lambda table: [])
     weak: bool = False
 
     def fits(self, table: Table, *, labelled: bool = True) -> bool:
@@ -55,7 +57,8 @@ class Form:
     def parts_of(self, table: Table) -> dict[str, str]:
         """Return the columns of a table that the form reads -> ``input`` or ``output``."""
         parts = [*((name, "input") for name in (*self.inputs, *self.optional)), *((n, "output") for n in self.outputs)]
-        return {found: part for name, part in parts if (found := found_name(table, name)) is not None}
+        named = {found: part for name, part in parts if (found := found_name(table, name)) is not None}
+        return {**dict.fromkeys(self.further(table), "input"), **named}
 
     @property
     def recognised(self) -> str:
@@ -66,7 +69,7 @@ class Form:
 def found_name(table: Table, name: str) -> str | None:
     """Return the table's column of one of the names in ``a|b``, whatever the case of its letters; None without."""
     there = {column.lower(): column for column in table.columns}
-    return next((there[part] for part in name.split("|") if part in there), None)
+    return next((there[part] for part in name.lower().split("|") if part in there), None)
 
 
 def cells_of(table: Table, name: str) -> Cells:

@@ -17,6 +17,7 @@ from gradgate.tasks.forms.base import (
     parsed,
     with_columns,
 )
+from gradgate.tasks.forms.choices import has_choices
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.readers.turns import ASSISTANT, SYSTEM, USER, check_row_fields
 
@@ -139,9 +140,8 @@ def _two_texts(name: str, question: str, answer: str, meaning: str, example: dic
 
 
 def _has_answer_texts(table: Table) -> bool:
-    return found_name(table, "context|passage|choices|options|endings") is None and _long_texts(_ASKED, _ANSWERED)(
-        table
-    )
+    passage = found_name(table, "context|passage")
+    return passage is None and not has_choices(table) and _long_texts(_ASKED, _ANSWERED)(table)
 
 
 _ASKED, _ANSWERED = "question|query|problem", "answer|solution|response|completion"
