@@ -17,6 +17,8 @@ PAIRS = (
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
     ("question", "sentence"),
+    ("question", "passage"),
+    ("question", "context"),
     ("question1", "question2"),
     ("text_a", "text_b"),
     ("text1", "text2"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradgate.tasks.readers.rows import MISSING, Table
 from gradgate.tasks.types import KindName
+from gradgate.tasks.written import parsed
 
 LOOKED_AT = 50
 """Number of first rows whose cells tell forms apart."""
@@ -94,18 +93,6 @@ def first_cells(table: Table, name: str) -> list[Any]:
 def is_there(cell: Any) -> bool:
     """Return True unless a cell is absent, null or an empty text."""
     return cell is not MISSING and cell is not None and cell != ""
-
-
-def parsed(cell: Any) -> Any:
-    """Return the list or object that a text holds as JSON or, as pandas writes it to csv, as Python; else the cell."""
-    if not isinstance(cell, str) or not cell.lstrip().startswith(("[", "{")):
-        return cell
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(cell)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-    return cell
 
 
 def are_lists(cells: Cells, of: type | tuple[type, ...] = object) -> bool:

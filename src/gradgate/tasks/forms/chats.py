@@ -14,12 +14,12 @@ from gradgate.tasks.forms.base import (
     found_name,
     is_there,
     mostly_different,
-    parsed,
     with_columns,
 )
 from gradgate.tasks.forms.choices import has_choices
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.readers.turns import ASSISTANT, SYSTEM, USER, check_row_fields
+from gradgate.tasks.written import parsed
 
 MESSAGES = "messages|conversations|conversation|dialog|dialogue|turns"
 _INPUT, _OUTPUT = "input|context", "output|response|completion|answer"

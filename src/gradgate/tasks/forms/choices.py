@@ -14,10 +14,10 @@ from gradgate.tasks.forms.base import (
     first_cells,
     found_name,
     is_there,
-    parsed,
     with_columns,
 )
 from gradgate.tasks.readers.rows import MISSING, Table, as_text, noted
+from gradgate.tasks.written import parsed
 
 LISTS = "endings|choices|options"
 _MOST = 10

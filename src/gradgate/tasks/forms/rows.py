@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.forms.answers import ANSWERS
 from gradgate.tasks.forms.base import (
     Form,
     are_lists,
@@ -13,11 +14,11 @@ from gradgate.tasks.forms.base import (
     first_cells,
     found_name,
     is_there,
-    parsed,
     with_columns,
 )
 from gradgate.tasks.forms.choices import CHOICES
 from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.written import parsed
 
 TOKENS = "tokens|words"
 TAGS = ("ner_tags", "tags", "pos_tags", "labels", "ner", "pos", "upos", "tag", "chunk_tags")
@@ -85,17 +86,6 @@ def _read_token_rows(table: Table) -> Table:
     )
 
 
-def _has_answers(table: Table) -> bool:
-    answers = first_cells(table, "answers")
-    return are_texts(first_cells(table, "context")) and all(isinstance(cell, dict | list) for cell in answers)
-
-
-def _read_answers(table: Table) -> Table:
-    if found_name(table, "answers") is None:
-        return table
-    return with_columns(table, {"answers": [parsed(cell) for cell in cells_of(table, "answers")]})
-
-
 def _read_grades(table: Table) -> Table:
     columns = {"query": cells_of(table, "query"), "document": cells_of(table, "document|passage")}
     if found_name(table, "grade|relevance"):
@@ -139,12 +129,7 @@ ROWS = (
         "one token per row, with the number of its sentence",
         {"sentence_id": 1, "word": "Anna", "tag": "B-PER"}, _read_token_rows, _has_token_rows,
     ),
-    Form(
-        "answers", "question-answering", ("question", "context"), ("answers",),
-        "a question, a context, and answers with the characters at which they begin",
-        {"question": "Who sings?", "context": "Anna sings.", "answers": {"text": ["Anna"], "answer_start": [0]}},
-        _read_answers, _has_answers,
-    ),
+    *ANSWERS,
     Form(
         "grades", "ranking", ("query", "document|passage"), ("grade|relevance",),
         "a query, a document, and how relevant it is, as a whole number from 0",
