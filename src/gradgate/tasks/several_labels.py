@@ -9,11 +9,9 @@ from typing import Any
 from gradgate.errors import DataError
 from gradgate.tasks.readers.rows import MISSING, Table, as_text
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import TRAIN, MultiLabelOptions
+from gradgate.tasks.types import SEPARATORS, TRAIN, MultiLabelOptions
 from gradgate.tasks.written import parsed
 
-SEPARATORS = ("|", ";", ",")
-"""What joins labels to one text, most telling first: names of labels may have commas."""
 _MARKS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 _UNKNOWN = ("", "-1", "-1.0")
 

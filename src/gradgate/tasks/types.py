@@ -52,6 +52,10 @@ FileName = Annotated[str, AfterValidator(_checked_path)]
 LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$", max_length=40)]
 
 
+SEPARATORS = ("|", ";", ",")
+"""What joins several labels to one text, most telling first: names of labels may have commas."""
+
+
 class KindOptions(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """The entries of a task file that only one kind of task has; most kinds have none."""
 
