@@ -27,6 +27,7 @@ BENCHMARKS = (
     "shared_prefix",
     "deltas",
     "large_models",
+    "others_memory",
     "architectures",
     "budget",
     "power",

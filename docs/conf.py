@@ -28,6 +28,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_design",
     "gradgate_site.evidence_pages",
+    "gradgate_site.form_tables",
     "gradgate_site.method_cards",
     "gradgate_site.paper_pages",
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from gradgate_site.arguments import options_of
+from gradgate_site.form_tables import file_table, row_table
 from gradgate_site.method_cards import WORDS, card
 from gradgate_site.paper_pages import paper_page
 from gradgate_site.plan_pictures import timeline_of
@@ -15,6 +16,8 @@ from gradgate_site.plan_pictures import timeline_of
 import gradgate as gg
 from gradgate.methods import MethodInfo
 from gradgate.papers import papers
+from gradgate.tasks.forms import FORMS
+from gradgate.tasks.readers.file_forms import FILE_FORMS
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = yaml.safe_load(WORDS.read_text(encoding="utf-8"))["families"]
@@ -64,3 +67,9 @@ def test_the_reference_lists_every_public_name() -> None:
     listed = (ROOT / "docs/api/index.md").read_text(encoding="utf-8").split()
     modules = {"adapters", "deltas", "gates", "methods"}
     assert {*gg.__all__} - modules - {*listed} == set()
+
+
+def test_every_form_of_data_is_in_a_table() -> None:
+    tables = file_table(FILE_FORMS.items()) + row_table(FORMS.values())
+    assert all(f"| {name} |" in tables for name in (*FILE_FORMS, *FORMS))
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in row_table(FORMS.values()).splitlines()} == {6}

@@ -166,7 +166,7 @@ def test_a_resumed_training_keeps_the_choice_although_the_weights_have_changed()
         assert all(same_bits(bits, kept[name]) for name, bits in tuner.state_dict()["tensors"].items())
         steps(resumed, again, range(5, 9))
     assert not moved(weights(unbroken), resumed)
-    with pytest.raises(RunError, match="needs what it measured"), Tuner(resumed, again, text) as tuner:
+    with pytest.raises(RunError, match="cannot resume without what it measured"), Tuner(resumed, again, text) as tuner:
         tuner.resume_at(5)
 
 

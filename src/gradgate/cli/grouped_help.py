@@ -1,4 +1,4 @@
-"""Print the help of a command with its flags grouped by subject."""
+"""Print the help of a command with its flags grouped by subject, and refuse a second value of a flag of data."""
 
 from __future__ import annotations
 
@@ -6,17 +6,27 @@ from typing import Any
 
 from gradgate.cli.options import drop_overruled
 from gradgate.cli.typed_paths import PathCommand
+from gradgate.errors import UsageError
 from gradgate.settings.base import SECTIONS
 
 OTHER = "options"
+_DATA = "data"
+_COLUMNS = ("--text", "--text-pair", "--label", "--kind", "--data", "--split", "--source")
+_ALSO = {"--text": ", or name the second text of a pair with --text-pair"}
 
 
 class GroupedCommand(PathCommand):
     """A command whose help has one section per subject of its flags, and an ``Options`` section without subjects."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words as the base class does; flags win over a configuration file."""
-        rest = super().parse_args(ctx, args)
+        """Parse the words of a command line; flags win over a configuration file.
+
+        Raises:
+            UsageError: a flag of data that takes one value, with several different ones.
+        """
+        if not ctx.resilient_parsing:
+            _refuse_second_values(self.get_params(ctx), args)
+        rest: list[str] = super().parse_args(ctx, args)
         drop_overruled(ctx)
         return rest
 
@@ -33,3 +43,32 @@ class GroupedCommand(PathCommand):
             if records:
                 with formatter.section(name.capitalize()):
                     formatter.write_dl(records)
+
+
+def _refuse_second_values(parameters: list[Any], words: list[str]) -> None:
+    """Refuse a second value of a flag of data: both may be meant. Of other flags, scripts override a first value."""
+    for parameter in parameters:
+        if getattr(parameter, "rich_help_panel", None) != _DATA and parameter.opts[0] not in _COLUMNS:
+            continue
+        single = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag)
+        values = list(dict.fromkeys(_values(parameter.opts, words))) if single else []
+        if len(values) > 1:
+            name = parameter.opts[0]
+            raise UsageError(
+                f"{name} is given {len(values)} times, as {' and '.join(values)}; it takes one value. Leave the others "
+                f"out{_ALSO.get(name, '')}."
+            )
+
+
+def _values(names: list[str], words: list[str]) -> list[str]:
+    """Return the values that follow a flag, as ``--flag VALUE`` or ``--flag=VALUE``."""
+    found = []
+    for place, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if word == "--":
+            break
+        if flag in names and equals:
+            found.append(value)
+        elif word in names and place + 1 < len(words):
+            found.append(words[place + 1])
+    return found

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Column, Table
@@ -13,7 +12,6 @@ from rich.text import Text
 
 from gradgate.cli.options import AsJson, Config, takes_settings
 from gradgate.cli.render import console, print_json
-from gradgate.errors import UsageError
 from gradgate.settings.memory import MemorySettings
 from gradgate.study.arms import cross
 
@@ -22,32 +20,18 @@ if TYPE_CHECKING:
     from gradgate.memory.estimate import Setup
 
 _SHOWN_PHASES = 8
-_MOST_GIB = 10_000.0
 _CHOICES = {
     "measured": "what learns was chosen by the weights of the model, as in the training",
     "supposed": "what learns depends on a measurement in the training; this is the costliest of several choices",
 }
-Gpu = Annotated[
-    float | None,
-    typer.Option(
-        "--gpu",
-        metavar="GIB",
-        rich_help_panel="precision and memory",
-        help="Memory of your device in GiB: what fits it comes first, the least memory on top.",
-    ),
-]
 
 
 @takes_settings(of=MemorySettings)
-def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Config = None, gpu: Gpu = None) -> None:
+def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Config = None) -> None:
     """Say how much memory a training takes, before it is run.
 
     It takes seconds for a model of any size, and needs no GPU. The flags mean what they mean to train.
     """
-    if gpu is not None and not 0.0 < gpu <= _MOST_GIB:  # not true of nan either
-        raise UsageError(
-            f"gpu={gpu:g}: expected the memory of a device in GiB, above 0 and at most 10,000, such as 24."
-        )
     arms = cross(settings.method, [settings.adapter])
     for arm in arms:
         settings.run(**arm.settings)
@@ -62,12 +46,12 @@ def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Confi
     estimators = {
         each: estimator_of(settings.with_own(arm), settings.model, arm.adapter) for arm, each in shared.items()
     }
-    found, devices = [], DEVICES if gpu is None else (gpu,)
+    found, devices = [], DEVICES if settings.gpu is None else (settings.gpu,)
     for arm, each in shared.items():
         estimator = estimators[each]
         estimate = estimator.of(arm.method, arm.name)
         found.append((estimate, None if as_json else advice(estimator, arm.method, estimate, devices)))
-    if gpu is not None:
+    if (gpu := settings.gpu) is not None:
         found.sort(key=lambda each: (not each[0].fits(gpu), each[0].peak_bytes))
     if as_json:
         print_json([estimate.to_dict() for estimate, _ in found])

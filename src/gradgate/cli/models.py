@@ -45,10 +45,13 @@ def layers(
         raise UsageError(f"--as {other} writes a selection. Add --select, such as --select layers.top4/head.")
 
     from gradgate.layers import map_layers
-    from gradgate.memory.request import structure_of
+    from gradgate.memory.request import structure_of, writes_text
 
     unit = settings.unit or ("module" if settings.snr else "layer")
-    structure = structure_of(settings.run(model), has_task=names_a_task(settings))
+    run, has_task = settings.run(model), names_a_task(settings)
+    if other in ("axolotl", "llamafactory") and not has_task and writes_text(run.model, run.trust_remote_code):
+        run, has_task = run.model_copy(update={"kind": "generation"}), True  # what these tools train
+    structure = structure_of(run, has_task=has_task)
     layer_map = map_layers(structure, layers=settings.layers).at(unit)
     if settings.snr:
         _show_signals(model, layer_map, 0.25 if settings.share is None else settings.share, as_json)

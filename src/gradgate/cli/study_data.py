@@ -13,6 +13,7 @@ from gradgate.errors import UsageError
 
 if TYPE_CHECKING:
     from gradgate.study.replay.curves import Curves
+    from gradgate.study.replay.replay import Replay
 
 Studies = Annotated[list[Path], typer.Argument(help="Folders that 'gradgate compare' made.")]
 
@@ -84,31 +85,37 @@ def replay(
 ) -> None:
     """Measure how often a budget's answer agrees with a whole grid.
 
-    Each repeat draws an order of the grid's seeds, the same for all arms, and spends the budget on the recorded runs in
-    this order. The full grid is decisive if its best arm is significantly better than every other by two-sided paired
-    t-tests of its whole runs (p < 0.05 after Holm's correction). A repeat agrees if it puts an arm first that is not
-    significantly worse than the best by these tests: of a decisive grid the best arm alone. A false winner is named if
-    the grid is not decisive, or if it is another arm than its best.
+    Each repeat takes an order of the grid's seeds, the same for all arms, and spends the budget on the recorded runs in
+    this order; if there are no more orders than repeats, each is taken once. The full grid is decisive if its best arm
+    is significantly better than every other by two-sided paired t-tests of its whole runs (p < 0.05 after Holm's
+    correction). A repeat agrees if it puts an arm first that is not significantly worse than the best by these tests:
+    of a decisive grid the best arm alone. A false winner is named if the grid is not decisive, or if it is another arm
+    than its best.
     """
-    from rich.progress import Progress
-
-    from gradgate.study.replay.replay import replay as play_again
-
     curves = _curves(study)
-    with Progress(console=errors, disable=as_json, transient=True) as bar:
-        task = bar.add_task("Replaying", total=repeats * len(budget or [0.1]))
-        found = [play_again(curves, share, repeats, seed, lambda: bar.advance(task)) for share in budget or [0.1]]
+    found = _play_again(curves, budget or [0.1], repeats, seed, quiet=as_json)
+    for note in curves.notes:
+        errors.print(f"{note[0].upper()}{note[1:]}.", soft_wrap=True)
     if as_json:
-        print_json({"notes": list(curves.notes), "replays": [each.record() for each in found]})
+        print_json([each.record() for each in found])
         return
     from gradgate.study.replay.table import legend, replay_table, truth_line
 
-    for note in curves.notes:
-        errors.print(f"{note[0].upper()}{note[1:]}.", soft_wrap=True)
     print_line(truth_line(curves, found[0].truth))
     console.print(replay_table(found))
     for line in legend():
         errors.print(line, style="dim", soft_wrap=True)
+
+
+def _play_again(curves: Curves, shares: list[float], repeats: int, seed: int, *, quiet: bool) -> list[Replay]:
+    """Replay a grid with each budget, and show how far it is."""
+    from rich.progress import Progress
+
+    from gradgate.study.replay.replay import count_orders, replay
+
+    with Progress(console=errors, disable=quiet, transient=True) as bar:
+        task = bar.add_task("Replaying", total=count_orders(len(curves.grid.seeds), repeats) * len(shares))
+        return [replay(curves, share, repeats, seed, lambda: bar.advance(task)) for share in shares]
 
 
 AnyStudy = Annotated[Path, typer.Argument(help="A study that was trained or imported.")]

@@ -163,6 +163,15 @@ def structure_of(config: RunConfig, *, has_task: bool) -> nn.Module:
     return model
 
 
+def writes_text(model: str, trust_remote_code: bool) -> bool:
+    """Return True for a decoder that continues text, by its configuration."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
+
+    known = read_configuration(model, trust_remote_code)
+    kind = type(known)
+    return kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
+
+
 def kind_of(config: RunConfig) -> str:
     """Return the kind of the task of a configuration; ``classification`` for several tasks."""
     if config.kind is not None:

@@ -76,6 +76,9 @@ class AxolotlFile(Fixed):
         return f"{self.spec}@{sha256(json.dumps(self.patterns).encode()).hexdigest()[:16]}"
 
 
+_CHANGES_THE_MODEL = ("adapter", "load_in_4bit", "load_in_8bit", "lora_modules_to_save", "peft", "relora")
+
+
 def read_axolotl(file: str) -> AxolotlFile:
     """Return the method of an axolotl configuration.
 
@@ -98,6 +101,13 @@ def read_axolotl(file: str) -> AxolotlFile:
             f"{file} has unfrozen_parameters={patterns!r:.80}; expected a list of patterns. Without one, axolotl "
             f"trains everything: use the method full."
         )
+    for name in _CHANGES_THE_MODEL:
+        if isinstance(record, dict) and record.get(name):
+            raise MethodError(
+                f"{file} has {name}: {record[name]!r:.40}, with which axolotl trains an adapter or quantized weights, "
+                f"and this method trains the weights that unfrozen_parameters names. Remove {name} from the file; an "
+                f"adapter is adapter='lora:r=8'."
+            )
     return AxolotlFile(file=file, patterns=tuple(patterns))
 
 

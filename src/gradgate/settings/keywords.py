@@ -298,6 +298,7 @@ class MemoryKeywords(TypedDict, total=False):
     activation_cache_size: float | None
     shards: int | None
     steps_per_epoch: int | None
+    gpu: float | None
     metric: str | None
     eval_every: int | None
     skip_test: bool | None

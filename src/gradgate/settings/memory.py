@@ -1,4 +1,4 @@
-"""Define the settings of a memory estimate: those of the training that it describes, and how that is divided."""
+"""Define the settings of a memory estimate: those of the training that it describes, how that is divided, and where."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from gradgate.settings.shared import EstimatedSettings
 
 Head = Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]
 MOST_SHARDS = 65_536
+MOST_GIB = 10_000
 _NOT_COUNTED = {
     "open_new_tokens": "which rows are new is known to the training alone",
 }
@@ -44,6 +45,14 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
         1.0, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="passes over the data, for methods that count them"
     )
     steps_per_epoch: int | None = Field(None, ge=1, le=MOST_STEPS, description="the same by their length")
+
+    gpu: float | None = Field(
+        None,
+        gt=0,
+        le=MOST_GIB,
+        allow_inf_nan=False,
+        description="memory of your device in GiB: what fits it comes first, the least memory on top",
+    )
 
     @classmethod
     def sections(cls) -> dict[str, str]:

@@ -21,6 +21,7 @@ from gradgate.statistics import (
 from gradgate.statistics.multibootstrap import RowNoise
 from gradgate.statistics.verdicts import Word
 from gradgate.study.conditions import condition_folders
+from gradgate.study.guessing import guessing_score
 from gradgate.study.importing.columns import UNPAIRED
 from gradgate.study.results import StudyResults, read_study
 from gradgate.tasks.metrics.names import is_bounded
@@ -126,7 +127,8 @@ def verdicts_of(results: StudyResults, margin: float | None = None) -> list[ArmV
     higher, factor = study.task.metric_higher_is_better, 100 if is_bounded(study.task.metric) else 1
     unit = margin / factor if margin is not None else POINT if factor == 100 else None
     scores = {name: _scores(results, name, split) for name in study.arm_names}
-    lost = {name: collapsed(own, higher) if factor == 100 else frozenset() for name, own in scores.items()}
+    guessed = guessing_score(results, split) if factor == 100 else None
+    lost = {name: collapsed(own, higher, guessed) if factor == 100 else frozenset() for name, own in scores.items()}
     first, *others = study.arm_names
     paired = study.imported is None or study.imported.pair != UNPAIRED
     whole = judge([_compare(scores[name], scores[first], paired) for name in others], higher, unit)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks.catalog import Entry, at_folder, entries, plain
 from gradgate.tasks.columns import find_kind, find_label, find_text
-from gradgate.tasks.folders import Splits, splits_of_file, splits_of_folder
+from gradgate.tasks.folders import BY_COLUMN, Splits, splits_of_file, splits_of_folder
 from gradgate.tasks.forms import recognise
 from gradgate.tasks.forms.base import found_name
 from gradgate.tasks.forms.rows import TOKENS, tag_columns
@@ -18,7 +20,8 @@ from gradgate.tasks.language_column import choose_source, find_language_column, 
 from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.readers.rows import Table, as_text, paths_in, renamed, with_paths
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
-from gradgate.tasks.types import DEFAULT_SHARES, KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares
+from gradgate.tasks.split_column import find_split_column
+from gradgate.tasks.types import KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares, default_shares
 
 _ENGLISH = "en"
 _GENERATION = KIND_INFO["generation"]
@@ -83,7 +86,14 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
 
 def recognise_file(file: Path, given: Given, source: str | None = None) -> TaskSpec:
     """Return a task with this train file; dev and test are taken from its rows unless they are there."""
-    return _describe(file.stem, file.parent, splits_of_file(file), given, source)
+    status = file.stat()
+    return _recognised(file, given, source, (status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=16)
+def _recognised(file: Path, given: Given, source: str | None, stamp: tuple[int, int]) -> TaskSpec:
+    """Return the task of a file; commands ask several times, and reading may take seconds. ``stamp`` tells changes."""
+    return _describe(file.stem, file.parent, splits_of_file(file), given, source, one_file=True)
 
 
 def named_language(file: Path, language: str | None) -> bool:
@@ -132,25 +142,40 @@ def _has_columns(table: Table, spec: TaskSpec) -> bool:
     return spec.label_map is None or label in {*spec.label_map, *spec.label_map.values()}
 
 
-def _describe(name: str, folder: Path, found: Splits, given: Given, source: str | None) -> TaskSpec:
+def _describe(
+    name: str, folder: Path, found: Splits, given: Given, source: str | None, *, one_file: bool = False
+) -> TaskSpec:
     """Return the task that the first rows and the columns of the train split imply."""
     files = {**found.files, **given.files()}
     formats = {split: change for split, change in found.formats.items() if split not in given.files()}
     train = read_table(folder / files["train"], FileFormat.model_validate(formats.get("train", {})))
+    column = None if set(files) != {"train"} or given.split else find_split_column(train)
+    if column is not None:
+        found = _by_column(found, files["train"], *column)
+        files, formats = found.files, found.formats
+        train = read_table(folder / files["train"], FileFormat.model_validate(formats["train"]))
+        train = replace(train, columns={name: cells for name, cells in train.columns.items() if name != column[0]})
     values: dict[str, Any] = {"name": plain_name(name), "files": files, "folder": folder, "formats": formats}
     values |= {"languages": found.languages, "source": found.source}
     values |= {"description": found.found} if found.found else {}
     language = None if found.languages else find_language_column(train)
     without = {column: cells for column, cells in train.columns.items() if column != language}
     values |= _columns(replace(train, columns=without), given)
-    if "dev" not in files and (found.found or (len(found.files) == 1 and (folder / files["train"]).stem == name)):
-        values["split"] = DEFAULT_SHARES
+    if "dev" not in files and (found.found or one_file):
+        values["split"] = default_shares(len(train))
     if language is not None and values["kind"] != _GENERATION.name:
         codes = languages_in([train], language)
         own = choose_source(codes, source, train.source)
         codes_in_order = (own, *sorted(code for code in codes if code != own))
         values |= {"language_column": language, "languages": codes_in_order, "source": own}
     return build_spec(values, str(folder))
+
+
+def _by_column(found: Splits, file: str, column: str, values: Mapping[str, str]) -> Splits:
+    """Return a split for each value of a column of one file."""
+    own = found.formats.get("train", {})
+    formats = {split: {**own, "rows": {column: value}} for split, value in values.items()}
+    return replace(found, files=dict.fromkeys(values, file), formats=formats, found=BY_COLUMN)
 
 
 def _columns(train: Table, given: Given) -> dict[str, Any]:

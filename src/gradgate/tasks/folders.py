@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,10 @@ CLONE = "a data set of the hub, by its README.md"
 SHARDS = "shards, as data sets of the hub have them"
 PER_SPLIT = "a folder per split"
 PER_CLASS = "a folder of texts per class"
+ONLY_FILE = "the only data file of its folder"
 OF_SPLITS = "a JSON object of splits"
-FOUND = (SAVED_SPLITS, SAVED, CLONE, SHARDS, PER_SPLIT, PER_CLASS, OF_SPLITS)
+BY_COLUMN = "a column with the split of each row"
+FOUND = (SAVED_SPLITS, SAVED, CLONE, SHARDS, PER_SPLIT, PER_CLASS, ONLY_FILE, OF_SPLITS, BY_COLUMN)
 """What a folder or file with splits may be, for people."""
 
 
@@ -83,7 +85,8 @@ def splits_of_folder(folder: Path, source: str | None) -> Splits:
         return Splits({"train": "."}, source=source or "en", found=PER_CLASS)
     data = [path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix.lower() in ENDINGS]
     if len(data) == 1 and not by_name.files:
-        return splits_of_file(data[0])
+        only = splits_of_file(data[0])
+        return replace(only, found=only.found or ONLY_FILE)
     return by_name
 
 
@@ -149,8 +152,8 @@ def _data_files(readme: Path, described: Any) -> dict[str, str]:
     absent = [path for path in files.values() if not files_of(readme.parent / path)]
     if absent:
         raise DataError(
-            f"{readme} names the data files {', '.join(absent)}, which are not there. Fetch them, as with "
-            f"`git lfs pull`"
+            f"{readme} names the data files {', '.join(absent)}, which are not there. Fetch them, as with `git "
+            "lfs pull`"
         )
     return _in_order(files)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,22 +14,29 @@ from gradgate.tasks.readers.rows import Table, noted
 _COMMA = re.compile(r"[+-]?\d+,\d+")
 _ARABIC = str.maketrans("٫٬", ".,")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f])\d{3}(\1\d{3})*(?:([,.])\d+)?")
+_POINT = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
+_UNCLEAR = (
+    "where the sign may part thousands or decimals. Write numbers with a point for decimals and nothing between "
+    "thousands, as in 1234.5; names of classes need kind='classification'"
+)
 _UNIT = re.compile(r"(?:[$€£¥]|USD|EUR)?\s*[+-]?\d[\d.,' \u00a0\u202f]*\s*(?:%|‰|[$€£¥]|USD|EUR)?")
 _PLAIN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 def is_local(word: str) -> bool:
     """Return True for a number that is not written as ``1234.5``: ``3,5``, ``1.234,5``, ``1 234``, ``50 %``, ``$5``."""
-    word = word.strip().translate(_ARABIC)
+    written, word = word.strip(), word.strip().translate(_ARABIC)
     if not word or _PLAIN.fullmatch(word):
-        return False
+        return written != word
     return bool(_COMMA.fullmatch(word) or _THOUSANDS.fullmatch(word) or _UNIT.fullmatch(word))
 
 
 def are_local(words: Sequence[str]) -> bool:
     """Return True if most words are numbers, and some of these are in local writing."""
-    local = sum(map(is_local, words))
-    return local > 0 and 2 * (local + sum(_PLAIN.fullmatch(word.strip()) is not None for word in words)) > len(words)
+    counts = Counter(words)
+    local = sum(count for word, count in counts.items() if is_local(word))
+    plain = sum(count for word, count in counts.items() if _PLAIN.fullmatch(word.strip()))
+    return local > 0 and 2 * (local + plain) > len(words)
 
 
 def in_points(table: Table, column: str) -> Table:
@@ -42,6 +50,8 @@ def in_points(table: Table, column: str) -> Table:
     if not local:
         return table
     decimal = any(_is_decimal(str(cells[row])) for row in local)
+    if decimal:
+        _refuse_points(table, column)
     changed: list[Any] = list(cells)
     for row in local:
         word = str(cells[row]).strip().translate(_ARABIC)
@@ -54,14 +64,20 @@ def in_points(table: Table, column: str) -> Table:
                  f"{changed[local[0]]}")  # fmt: skip
 
 
+def _refuse_points(table: Table, column: str) -> None:
+    """Raise DataError for ``1.234`` among decimal commas, whose point may part thousands."""
+    for row, cell in enumerate(table.columns[column]):
+        if isinstance(cell, str) and _POINT.fullmatch(cell.strip()):
+            raise DataError(
+                f"{table.place(row)}: {column!r} is {cell.strip()!r}, and other rows have decimal commas, {_UNCLEAR}"
+            )
+
+
 def explain(word: str) -> str:
     """Return what is wrong with a number in local writing, and what to write."""
     word = word.strip().translate(_ARABIC)
     if _COMMA.fullmatch(word) or _THOUSANDS.fullmatch(word):
-        return (
-            "where the sign may part thousands or decimals. Write numbers with a point for decimals and nothing "
-            "between thousands, as in 1234.5; names of classes need kind='classification'"
-        )
+        return _UNCLEAR
     return (
         "a number with a unit. Write the number alone, with a point for decimals, as in 1234.5; names of classes need "
         "kind='classification'"
@@ -75,6 +91,8 @@ def _is_decimal(word: str) -> bool:
 
 def _with_point(word: str, decimal: bool) -> str | None:
     """Return a number with a point for decimals; None if that is not clear."""
+    if _PLAIN.fullmatch(word):
+        return word
     if _COMMA.fullmatch(word) and (decimal or not _THOUSANDS.fullmatch(word)):
         return word.replace(",", ".")
     found = _THOUSANDS.fullmatch(word)

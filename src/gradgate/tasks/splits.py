@@ -61,7 +61,8 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
         strata = [(as_text(language), stratum) for language, stratum in zip(languages, strata, strict=True)]
     groups = _groups(spec, table)
     taken = _draw(groups, strata, {part: getattr(spec.split, part) for part in parts}, len(table))
-    _put_every_label_in_train(groups, labels or [frozenset({stratum}) for stratum in strata], taken)
+    alone = {stratum: frozenset({stratum}) for stratum in strata}
+    _put_every_label_in_train(groups, labels or [alone[stratum] for stratum in strata], taken)
     rows: dict[str, list[int]] = {split: [] for split in ("train", *parts)}
     for row in range(len(table)):
         rows[taken.get(row, "train")].append(row)
@@ -121,7 +122,8 @@ def _strata(spec: TaskSpec, table: Table) -> Sequence[object]:
     labels = [as_text(cell) for cell in table.column(spec.label_column, "label=")]
     if spec.kind == "classification":
         spelling = Spelling.of(labels)
-        return [spelling.name(label) for label in labels]
+        names = {label: spelling.name(label) for label in set(labels)}
+        return [names[label] for label in labels]
     order = sorted(range(len(labels)), key=lambda row: (_number(labels[row]), row))
     strata: list[object] = [None] * len(labels)
     for rank, row in enumerate(order):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.forms.base import LOOKED_AT
 from gradgate.tasks.language_column import by_language
 from gradgate.tasks.layout import laid_out
 from gradgate.tasks.readers.files import files_of, missing, read_table, type_by_ending
@@ -121,7 +122,7 @@ def _check_columns(spec: TaskSpec, path: Path, split: str) -> None:
     fmt = spec.format_of(split)
     if (fmt.type if fmt.type != "auto" else type_by_ending(path)) not in _WITH_COLUMNS:
         return
-    head = laid_out(spec, renamed(read_table(path, fmt, 1), fmt.rename))
+    head = laid_out(spec, renamed(read_table(path, fmt, LOOKED_AT), fmt.rename))
     if spec.kind == "generation" and not isinstance(head.columns.get(spec.text_columns[0], ("",))[0], str):
         return  # messages, of which the last is the response
     texts = zip(spec.text_columns, ("text=", "text_pair=", "text_pair="), strict=False)
@@ -137,7 +138,8 @@ def _check_different(spec: TaskSpec) -> None:
         return
     seen: dict[str, str] = {}
     for split in scored(spec.places):
-        path = f"{os.path.realpath(spec.folder / spec.places[split])} {spec.format_of(split).part or ''}"
+        fmt = spec.format_of(split)
+        path = f"{os.path.realpath(spec.folder / spec.places[split])} {fmt.part or ''} {fmt.rows or ''}"
         other = seen.setdefault(path, split)
         if other != split and (other in TRAIN_AND_DEV or split in TRAIN_AND_DEV):
             raise DataError(

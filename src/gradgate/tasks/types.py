@@ -52,6 +52,10 @@ FileName = Annotated[str, AfterValidator(_checked_path)]
 LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$", max_length=40)]
 
 
+SEPARATORS = ("|", ";", ",")
+"""What joins several labels to one text, most telling first: names of labels may have commas."""
+
+
 class KindOptions(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """The entries of a task file that only one kind of task has; most kinds have none."""
 
@@ -177,7 +181,14 @@ class Shares:
         return "/".join(f"{share:g}" for share in (self.train, self.dev, self.test))
 
 
-DEFAULT_SHARES = Shares(80, 10, 10)
+MOST_HELD_OUT = 5_000
+"""Rows of dev and of test that are taken from a large file unless its shares are named."""
+
+
+def default_shares(rows: int) -> Shares:
+    """Return 80/10/10, or the shares that make dev and test of 5,000 rows each in a file of more than 50,000."""
+    share = min(10.0, round(100 * MOST_HELD_OUT / max(rows, 1), 4))
+    return Shares(round(100 - 2 * share, 4), share, share)
 
 
 def read_shares(text: str) -> Shares:
@@ -245,6 +256,8 @@ class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
         rename: a column's name in the file -> the name that the task knows it by, if the file has that column.
         encoding: of text files; None is UTF-8, or cp1252 if the text shows that.
         part: the entry of a JSON object that has the rows.
+        rows: a column -> what it has in the rows that count, as ``{split: train}`` for a file with the rows of several
+            splits.
     """
 
     type: Literal[
@@ -259,6 +272,7 @@ class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
     rename: dict[str, str] = {}
     encoding: str | None = None
     part: str | None = None
+    rows: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _columns_where_no_header(self) -> FileFormat:

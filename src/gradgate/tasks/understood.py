@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from gradgate.tasks.data import absent_files, absent_notes, count_rows, kind_of, reading_notes
 from gradgate.tasks.folders import FOUND
 from gradgate.tasks.forms import FORMS
+from gradgate.tasks.forms.base import LOOKED_AT
 from gradgate.tasks.kinds.generation import turns_of
+from gradgate.tasks.readers.file_forms import FILE_FORMS
 from gradgate.tasks.readers.files import files_of, missing, read_table, type_of
 from gradgate.tasks.readers.rows import MISSING, Table
 from gradgate.tasks.spec import TaskSpec
@@ -81,7 +83,7 @@ def understand(spec: TaskSpec) -> Understood:
     examples = kind.read(spec, tables)
     rows = _rows(spec, tables)
     train = examples.splits[TRAIN]
-    division = division_note(spec, {split: sum(counts.values()) for split, counts in rows.items()})
+    division = division_note(spec, {split: len(table) for split, table in examples.splits.items()})
     said = [*([division] if division else []), *absent_notes(spec), *reading_notes(tables), *examples.notes]
     if not has_dev:
         said.append("there is no dev split: 'gradgate train' needs dev_file=, dev_size= or split=")
@@ -91,7 +93,7 @@ def understand(spec: TaskSpec) -> Understood:
         _form(spec),
         columns,
         rows,
-        kind.label_counts(spec, tables) or {},
+        _label_counts(train, examples.labels),
         _lengths(spec, train),
         [_example(row, examples.labels) for row in islice(train, _SHOWN_ROWS)],
         list(dict.fromkeys([*said, *notes])),
@@ -114,7 +116,7 @@ def _rows(spec: TaskSpec, tables: Mapping[str, Table]) -> dict[str, dict[str, in
 
 def _form(spec: TaskSpec) -> str:
     """Describe the files and the rows of a task."""
-    rows = f"{spec.form} ({FORMS[spec.form].recognised})" if spec.form else _PLAIN.get(spec.kind, "")
+    rows = spec.form or _PLAIN.get(spec.kind, "")
     if spec.kind in _PLAIN and len(spec.text_columns) > 1:
         rows = rows.replace("a text", "two texts").replace("its", "their")
     if spec.folder is None:
@@ -125,35 +127,22 @@ def _form(spec: TaskSpec) -> str:
         return rows
     kind = type_of(files[0], spec.format_of(split))
     where = spec.description if spec.description in FOUND else None
-    return ", ".join(part for part in (rows, _TYPES.get(kind, kind), where) if part)
-
-
-_TYPES = {
-    "jsonl": "JSON lines",
-    "json": "JSON",
-    "parquet": "Parquet",
-    "arrow": "Arrow",
-    "conll": "a token per line (CoNLL)",
-    "conllu": "CoNLL-U",
-    "squad": "SQuAD's JSON",
-    "fasttext": "fastText's lines",
-    "saved": "saved by datasets",
-    "folders": "a folder of texts per class",
-}
+    return ", ".join(part for part in (rows, FILE_FORMS[kind].shown, where) if part)
 
 
 def _columns(spec: TaskSpec, table: Table) -> dict[str, str]:
     """Return the part of each column; those that a form reads have one part together."""
     parts: dict[str, str] = {}
+    by_split = dict.fromkeys(spec.format_of(TRAIN).rows, "split")
     if spec.form is not None and spec.folder is not None:
-        raw = read_table(spec.folder / spec.places[TRAIN], spec.format_of(TRAIN), 1)
-        read = FORMS[spec.form].columns_of(raw)
-        return {name: spec.kind if name in read else "not used" for name in raw.columns}
+        raw = read_table(spec.folder / spec.places[TRAIN], spec.format_of(TRAIN), LOOKED_AT)
+        return dict.fromkeys(raw.columns, "not used") | FORMS[spec.form].parts_of(raw) | by_split
     for place, name in enumerate(spec.text_columns):
         parts[name] = "text" if len(spec.text_columns) == 1 else f"text {place + 1}"
     parts[spec.label_column] = "label"
     if spec.language_column is not None:
         parts[spec.language_column] = "language"
+    parts |= by_split
     options = spec.options.model_dump()
     for part in ("query", "question", "choices"):
         named = options.get(part) or ()
@@ -161,6 +150,15 @@ def _columns(spec: TaskSpec, table: Table) -> dict[str, str]:
     roots = {name.partition(".")[0] for name in parts if name not in table.columns or "." in name}
     used = {name: part for name, part in parts.items() if name in table.columns or part == "label"}
     return used | {name: "not used" for name in table.columns if name not in parts and name not in roots}
+
+
+def _label_counts(train: Dataset, labels: Sequence[str] | None) -> dict[str, int]:
+    """Return label -> rows of train, or tokens; empty if outputs are not classes."""
+    if labels is None:
+        return {}
+    cells = train["label"][:]
+    counts = Counter(number for cell in cells for number in cell) if isinstance(cells[0], list) else Counter(cells)
+    return {label: counts[number] for number, label in enumerate(labels)}
 
 
 def _lengths(spec: TaskSpec, train: Dataset) -> dict[str, tuple[float, float, float]]:

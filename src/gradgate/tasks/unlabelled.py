@@ -10,9 +10,11 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.data import tests_of
+from gradgate.tasks.forms import FORMS
 from gradgate.tasks.kinds import TaskData
 from gradgate.tasks.layout import laid_out
-from gradgate.tasks.readers.files import ENDINGS, missing, read_table
+from gradgate.tasks.readers.decoding import decode
+from gradgate.tasks.readers.files import ENDINGS, files_of, missing, read_table
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import FileFormat, KindName
@@ -32,18 +34,15 @@ def read_file(path: Path, spec: TaskSpec) -> Table:
         DataError: a file that is missing, empty or malformed.
     """
     places = {split: Path(place) for split, place in (spec.files or {}).items()}
-    if any(place.suffix == path.suffix for place in places.values()):
-        namesake = next((split for split, place in places.items() if place.name == path.name), SPLIT)
-        return read_table(path, spec.format_of(namesake))
-    if path.suffix in ENDINGS:
+    if any(place.suffix == path.suffix for place in places.values()) and not path.is_dir():
+        namesake = next((split for split, place in places.items() if place.name == path.name), None)
+        fmt = spec.format_of(namesake or SPLIT)
+        return read_table(path, fmt.model_copy(update={"rows": {}} if namesake else {"part": None, "rows": {}}))
+    if path.suffix.lower() in ENDINGS or (path.is_dir() and files_of(path)):
         return read_table(path, FileFormat())
     if not path.is_file():
         raise DataError(f"{missing(path)}. Put the file there, or name another one")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {error}. Expected text in UTF-8") from None
-    return read_text(text, spec, str(path))
+    return read_text(decode(path)[0], spec, str(path))
 
 
 def read_text(text: str, spec: TaskSpec, source: str = STANDARD_INPUT) -> Table:
@@ -96,7 +95,10 @@ def load_unlabelled(
     Raises:
         DataError: a missing column, or a cell that does not fit the task.
     """
-    table = laid_out(spec, table)
+    if spec.form is not None and not FORMS[spec.form].fits(table, labelled=False):
+        table = laid_out(spec.model_copy(update={"form": None}), table)  # as prompts for a model of conversations
+    else:
+        table = laid_out(spec, table)
     for name, parameter in zip(spec.text_columns, ("text=", "text_pair=", "text_pair="), strict=False):
         table.column(name, parameter)
     stand_in = _no_answers if may_lack_answers else _STAND_INS[spec.kind]

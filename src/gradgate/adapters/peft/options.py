@@ -63,6 +63,11 @@ def _read(kind: AskedKind) -> Any:
     kinds = {name: hint for name, hint in get_type_hints(made).items() if name not in (*OF_RUN, *kind.fixed)}
     values: dict[str, Any] = dict(kind.fixed)
     for option, text in kind.options:
+        if option == "modules_to_save":
+            raise AdapterError(
+                f"{kind.text!r}: a run trains the head of its task with the adapter, and no other module whole, so "
+                "that modules_to_save= would have no effect. Leave it out."
+            )
         if option not in kinds:
             near = nearest(option, kinds)
             if option == "rank" and "r" in kinds:  # the papers' name, which no spelling correction would find

@@ -60,9 +60,6 @@ def in_form(table: Table, form: str | None, kind: str, texts: tuple[str, ...], l
     elif not found.fits(table, labelled=False):
         if set(texts) <= set(table.columns):
             return table
-        other = _of_kind(table, kind)
-        if other is not None:
-            return in_form(table, other.name, kind, texts, label)
         there = ", ".join(map(repr, table.columns))
         raise DataError(
             f"{table.source} is not in the task's form {found.name!r}, which has the columns {found.recognised}; its "

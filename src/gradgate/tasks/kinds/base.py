@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gradgate.tasks.readers.rows import Table
@@ -93,8 +94,8 @@ class TaskData:
             return None
         counts: Counter[int] = Counter()
         for batch in self.train.select_columns(["label"]).iter(batch_size=10_000):
-            for cell in batch["label"]:
-                counts.update(cell if isinstance(cell, list) else (cell,))
+            cells = batch["label"]
+            counts.update(chain.from_iterable(cells) if isinstance(cells[0], list) else cells)
         return {label: counts[number] for number, label in enumerate(self.labels)}
 
 
@@ -149,7 +150,8 @@ class Kind(Protocol):
 
 
 def make_rows(columns: Mapping[str, Sequence[Any]], types: Mapping[str, CellType]) -> Dataset:
-    """Build a data set of these columns, each of its type."""
+    """Build a data set of these columns, each of its type; classes are given by their numbers."""
+    import pyarrow as pa
     from datasets import ClassLabel, Dataset, Features, List, Value
 
     def feature(kind: CellType) -> Any:
@@ -157,4 +159,8 @@ def make_rows(columns: Mapping[str, Sequence[Any]], types: Mapping[str, CellType
             return List(feature(kind[0]))
         return Value(kind) if isinstance(kind, str) else ClassLabel(names=list(kind))
 
-    return Dataset.from_dict(dict(columns), features=Features({name: feature(kind) for name, kind in types.items()}))
+    features = Features({name: feature(kind) for name, kind in types.items()})
+    if not types:
+        return Dataset.from_dict({}, features=features)
+    # Dataset.from_dict encodes classes one by one, which takes minutes for a million rows
+    return Dataset(pa.Table.from_pydict({name: columns[name] for name in types}, schema=features.arrow_schema))

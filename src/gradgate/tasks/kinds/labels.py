@@ -130,18 +130,28 @@ def named_labels(
     Raises:
         DataError: a cell that is not a label, or one that ``label_map`` does not have.
     """
-    words = {
-        split: [
-            label_word(cell, table.place(row)) for row, cell in enumerate(table.column(spec.label_column, "label="))
-        ]
-        for split, table in tables.items()
-    }
+    words: dict[str, list[str]] = {}
+    for split, table in tables.items():
+        cells = table.column(spec.label_column, "label=")
+        words[split] = _by_value(cells, table, label_word)
     names = LabelNames.of(spec, [*words.get(TRAIN, ()), *expected])
-    named = {
-        split: [names.name(word, tables[split].place(row)) for row, word in enumerate(own)]
-        for split, own in words.items()
-    }
+    named = {split: _by_value(own, tables[split], names.name) for split, own in words.items()}
     return named, spelling_notes(spec, names, (word for own in words.values() for word in own))
+
+
+def _by_value(cells: Sequence[Any], table: Table, read: Callable[[Any, str], str]) -> list[str]:
+    """Return what ``read`` makes of each cell and its place; of equal cells, only the first is read."""
+    found: dict[tuple[type, Any], str] = {}
+    made = []
+    for row, cell in enumerate(cells):
+        if not isinstance(cell, str | bool | int):
+            made.append(read(cell, table.place(row)))
+            continue
+        key = (cell.__class__, cell)
+        if key not in found:
+            found[key] = read(cell, table.place(row))
+        made.append(found[key])
+    return made
 
 
 def spelling_notes(spec: TaskSpec, names: LabelNames, words: Iterable[str]) -> list[str]:
@@ -188,6 +198,8 @@ def check_labels(spec: TaskSpec, tables: Mapping[str, Table], named: Mapping[str
             f"{spec.kind} needs two labels or more. Is label= right?"
         )
     for split, names in named.items():
+        if known.issuperset(names):
+            continue
         for row, name in enumerate(names):
             if name not in known and looks_like_ids(len(known), len(named.get(TRAIN, ()))):
                 source, numbers = tables[TRAIN].source, in_numbers(spec.label_column, len(known), len(named[TRAIN]))

@@ -131,7 +131,7 @@ def _is_western(text: str) -> bool:
         return False
     signs = (match[0] for match in _SYMBOL_IN_WORD.finditer(text))
     odd = _RUN.search(text) or _CASES.search(text) or any(sign not in _INSIDE_WORDS for sign in signs)
-    return bool(found) and not odd and 4 * letters <= max(plain, 4)
+    return bool(found) and not odd and 2 * letters <= max(plain, 4)
 
 
 def _holds_utf8(data: bytes) -> bool:

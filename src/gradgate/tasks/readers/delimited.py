@@ -11,13 +11,14 @@ from itertools import islice
 from pathlib import Path
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table, unnamed
+from gradgate.tasks.readers.rows import Table, noted, unnamed
 from gradgate.tasks.types import FileFormat
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST_FIELD = 2**31 - 1
 _SEP_LINE = re.compile(r"sep=(.)\r?(\n|$)", re.IGNORECASE)
 _SPACED_QUOTE = re.compile(r'(^|[,;\t|]) +"', re.MULTILINE)
+_SPACES = "spaces before quotes are left out"
 
 Records = list[tuple[int, list[str]]]
 
@@ -61,23 +62,26 @@ def read_delimited(path: Path, text: str, fmt: FileFormat, kind: str, most: int 
     layout = _Layout(chosen, quoting, most=None if most is None else most + fmt.header)
     try:
         table = _table(path, text, fmt, layout)
-    except DataError:
-        other = _other_quoting(text, fmt, layout)
-        if other is None:
-            raise
-        try:
-            table = _table(path, text, fmt, other)
-        except DataError:
-            _table(path, text, fmt, layout)  # raises the first error
-            raise
-        if not quoting and _swallows(table, other):
-            raise
-        notes.append("spaces before quotes are left out" if other.spaces else "quotes enclose fields, as in a csv file")
+    except DataError as error:
+        table = _read_otherwise(path, text, fmt, layout, error)
     else:
         if quoting and fmt.quoting is None and _has_spaced_quotes(table) and _SPACED_QUOTE.search(text):
-            table = _table(path, text, fmt, replace(layout, spaces=True))
-            notes.append("spaces before quotes are left out")
+            table = noted(_table(path, text, fmt, replace(layout, spaces=True)), _SPACES)
     return replace(table, notes=(*notes, *table.notes))
+
+
+def _read_otherwise(path: Path, text: str, fmt: FileFormat, layout: _Layout, error: DataError) -> Table:
+    """Return the rows with quotes read in another way; raise the error of the first way if that does not fit either."""
+    other = _other_quoting(text, fmt, layout)
+    if other is None:
+        raise error
+    try:
+        table = _table(path, text, fmt, other)
+    except DataError:
+        raise error from None
+    if not other.spaces and _swallows(table, other):
+        raise error
+    return noted(table, _SPACES if other.spaces else "quotes enclose fields, as in a csv file")
 
 
 def _beginning(path: Path, text: str, fmt: FileFormat) -> tuple[str, str | None, list[str]]:
@@ -102,7 +106,7 @@ def _beginning(path: Path, text: str, fmt: FileFormat) -> tuple[str, str | None,
     delimiter = _delimiter(header)
     if not comments or not all(line.startswith("#") for line in comments):
         return text, None, []
-    if comments[-1].count(delimiter) == header.count(delimiter) and header.count(delimiter):
+    if not comments[-1].startswith("# ") and 0 < comments[-1].count(delimiter) == header.count(delimiter):
         return text, None, []  # the header itself begins with #
     return "\n" * len(lines) + text[begin:], None, [f"{len(comments)} comment lines above the header are skipped"]
 
@@ -119,7 +123,7 @@ def _table(path: Path, text: str, fmt: FileFormat, layout: _Layout) -> Table:
         raise DataError(f"{path}: the column name {twice[0]!r} occurs twice; give each column its own name")
     rows, lines = [], []
     for line, row in records:
-        rows.append(_fitted(path, line, row, names, fmt, layout))
+        rows.append(row if len(row) == len(names) else _fitted(path, line, row, names, fmt, layout))
         lines.append(line)
     cells: Sequence[Sequence[str]] = list(zip(*rows, strict=True)) or [()] * len(names)
     return Table(str(path), dict(zip(names, cells, strict=True)), lines)
@@ -140,9 +144,9 @@ def _names(header: Sequence[str], records: Records) -> tuple[tuple[str, ...], Re
 
 
 def _fitted(path: Path, line: int, row: list[str], names: Sequence[str], fmt: FileFormat, layout: _Layout) -> list[str]:
-    """Return a row of as many cells as there are columns; raise DataError for any other."""
+    """Return a row as long as there are columns, if it differs in empty cells alone; raise DataError for others."""
     width = len(names)
-    if len(row) == width or (len(row) > width and (fmt.extra_columns or not any(map(str.strip, row[width:])))):
+    if len(row) > width and (fmt.extra_columns or not any(map(str.strip, row[width:]))):
         return row[:width]
     numbered = [name for place, name in enumerate(names, 1) if name == unnamed(place)]
     if len(row) < width and fmt.columns is None and width - len(row) <= len(numbered) and names[len(row)] in numbered:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gradgate.errors import DataError
 from gradgate.places import typed_path
+from gradgate.tasks.readers.decoding import decode
 from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table
@@ -86,11 +87,4 @@ def _cells(table: Table, column: str, asked: Asked) -> list[str]:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); convert it, for example with iconv") from None
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be read: {error.strerror}. Expected a file of texts; check its path and permissions"
-        ) from error
+    return decode(path)[0].splitlines()
