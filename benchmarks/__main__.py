@@ -31,6 +31,7 @@ BENCHMARKS = (
     "architectures",
     "budget",
     "power",
+    "coverage",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

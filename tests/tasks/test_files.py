@@ -163,3 +163,28 @@ def test_json_lines_and_quoted_csv_round_trip_any_text(tmp_path: Path, rows: lis
 def test_plain_tsv_round_trips_any_text_without_tabs_and_line_ends(tmp_path: Path, rows: list[tuple[str, str]]) -> None:
     content = "t\tl\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
     assert read(tmp_path, "a.tsv", content) == {"t": [row[0] for row in rows], "l": [row[1] for row in rows]}
+
+
+ROWS = [{"text": f"a text, number {n}", "label": "ab"[n % 2]} for n in range(6)]
+OBJECTS: dict[str, object] = {
+    "ids": {f"doc{n}": row for n, row in enumerate(ROWS)},
+    "an index of pandas": {str(n): row for n, row in enumerate(ROWS)},
+    "ids of which one row is short": {
+        f"doc{n}": row if n else {"text": "a text, number 0"} for n, row in enumerate(ROWS)
+    },
+    "columns": {name: [row[name] for row in ROWS] for name in ("text", "label")},
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_of_rows_are_rows(name: str, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(OBJECTS[name], indent=1))
+    table = read_table(tmp_path / "t.json", AUTO)
+    assert list(table.columns["text"]) == [row["text"] for row in ROWS]
+    assert list(table.columns["label"])[1:] == [row["label"] for row in ROWS][1:]
+
+
+def test_columns_of_different_lengths_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps({"text": ["a", "b"], "label": ["x"]}))
+    with pytest.raises(DataError, match=r"different numbers of cells: 'text' 2, 'label' 1"):
+        read_table(tmp_path / "t.json", AUTO)

@@ -18,7 +18,7 @@ from gradgate.tasks.tables import check_files
 from gradgate.tasks.understood import understand
 from gradgate.tasks.unlabelled import load_unlabelled, read_file
 from support.command_line import Command
-from support.data_forms import FORMS, lines, named_rows, queues, rows, table, texts, tickets
+from support.data_forms import FORMS, at, lines, named_rows, queues, rows, table, texts, tickets
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -157,6 +157,13 @@ def test_a_column_of_languages_makes_a_split_for_each(tmp_path: Path) -> None:
 def test_languages_that_are_not_clear_are_asked_for(codes: list[str], message: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(in_languages(codes))
     with pytest.raises(DataError, match=message):
+        find_task(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("odd", ["", "Klingon??", "n/a", "12"])
+def test_a_row_without_language_is_named(odd: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(in_languages(at(["en", "de"] * 45, 3, odd)))
+    with pytest.raises(DataError, match=r"t\.csv:5: 'lang' is .*, and other rows have the name or code"):
         find_task(tmp_path / "t.csv")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import sqlite3
 import zipfile
 from pathlib import Path
@@ -178,16 +179,42 @@ def test_local_numbers_that_are_unclear_are_refused(label: str, message: str, tm
     assert load_task(find_task(tmp_path / "t.tsv", kind="classification")).spec.kind == "classification"
 
 
+@pytest.mark.parametrize("odd", ["1.234", "12.500", "-3.125"])
+def test_points_among_decimal_commas_are_refused(odd: str, tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text(labelled(["0,5", "1,25", "2,5", odd] * 8, "\t"))
+    with pytest.raises(DataError, match=rf"t\.tsv:5: 'label' is '{odd}', and other rows have decimal commas"):
+        find_task(tmp_path / "t.tsv")
+
+
 @pytest.mark.parametrize("word", ["ham", "3", "-1.5", "1e5", "a,b", "B-2", "2024-01-02", "v1.2.3", ""])
 def test_other_words_are_no_local_numbers(word: str) -> None:
     assert not is_local(word)
 
 
-@pytest.mark.parametrize("word", ["NaN", "nan", "#N/A", "<NA>"])
+@pytest.mark.parametrize("word", ["NaN", "nan", "#N/A", "<NA>", "-", "--", "—"])
 def test_missing_cells_among_words_are_refused(word: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(labelled(["ham", "spam", "ham", word] * 6))
     with pytest.raises(DataError, match=rf"t\.csv:5: 'label' is '{word}', which stands for a missing cell"):
         load_task(find_task(tmp_path / "t.csv"))
+
+
+def test_signs_are_labels_beside_each_other(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(labelled(["+", "-"] * 12))
+    assert load_task(find_task(tmp_path / "t.csv")).labels == ("+", "-")
+
+
+@pytest.mark.parametrize(
+    ("labels", "note"),
+    [
+        (["ham", "spam", "Ham"] * 8, r"labels 'Ham' \(\d rows\), 'ham' \(\d rows\) differ in upper and lower case"),
+        (["very good", "very_good", "bad"] * 8, r"'very good' .*'very_good' .* differ in upper"),
+        (["ham", "spam"] * 12 + ["hamm"], r"one row of train alone has the label 'hamm': misspelt\?"),
+        (["0", "1"] * 12 + ["maybe"], r"one row of train alone has the label 'maybe'"),
+    ],
+)
+def test_labels_that_may_be_misspelt_are_named(labels: list[str], note: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(labelled(labels))
+    assert re.search(note, " ".join(load_task(find_task(tmp_path / "t.csv")).notes))
 
 
 def test_the_header_is_named_only_where_files_have_one(tmp_path: Path) -> None:

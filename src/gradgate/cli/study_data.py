@@ -13,6 +13,7 @@ from gradgate.errors import UsageError
 
 if TYPE_CHECKING:
     from gradgate.study.replay.curves import Curves
+    from gradgate.study.replay.replay import Replay
 
 Studies = Annotated[list[Path], typer.Argument(help="Folders that 'gradgate compare' made.")]
 
@@ -91,16 +92,8 @@ def replay(
     of a decisive grid the best arm alone. A false winner is named if the grid is not decisive, or if it is another arm
     than its best.
     """
-    from rich.progress import Progress
-
-    from gradgate.study.replay.replay import count_orders
-    from gradgate.study.replay.replay import replay as play_again
-
     curves = _curves(study)
-    shares = budget or [0.1]
-    with Progress(console=errors, disable=as_json, transient=True) as bar:
-        task = bar.add_task("Replaying", total=count_orders(len(curves.grid.seeds), repeats) * len(shares))
-        found = [play_again(curves, share, repeats, seed, lambda: bar.advance(task)) for share in shares]
+    found = _play_again(curves, budget or [0.1], repeats, seed, quiet=as_json)
     for note in curves.notes:
         errors.print(f"{note[0].upper()}{note[1:]}.", soft_wrap=True)
     if as_json:
@@ -112,6 +105,17 @@ def replay(
     console.print(replay_table(found))
     for line in legend():
         errors.print(line, style="dim", soft_wrap=True)
+
+
+def _play_again(curves: Curves, shares: list[float], repeats: int, seed: int, *, quiet: bool) -> list[Replay]:
+    """Replay a grid with each budget, and show how far it is."""
+    from rich.progress import Progress
+
+    from gradgate.study.replay.replay import count_orders, replay
+
+    with Progress(console=errors, disable=quiet, transient=True) as bar:
+        task = bar.add_task("Replaying", total=count_orders(len(curves.grid.seeds), repeats) * len(shares))
+        return [replay(curves, share, repeats, seed, lambda: bar.advance(task)) for share in shares]
 
 
 AnyStudy = Annotated[Path, typer.Argument(help="A study that was trained or imported.")]
@@ -138,11 +142,13 @@ def verdicts(
 
     Better and worse are paired t-tests over seeds at p < 0.05, corrected (Holm) over the arms of one task and model.
     Non-inferior: worse by less than the margin, one-sided at 95 %. Equivalent: within the margin by two one-sided
-    tests. An inconclusive verdict says how many seeds would decide it at the observed spread.
+    tests. An inconclusive verdict says how many seeds would decide it at the observed spread. If the runs store what
+    they predicted, test rows are resampled with the seeds, and the interval stands beside.
     """
-    from gradgate.study.verdicts import counted, study_verdicts
+    from gradgate.study.row_noise import row_verdicts
+    from gradgate.study.verdicts import counted
 
-    found = study_verdicts(study, margin)
+    found = row_verdicts(study, margin)
     if as_json:
         print_json([each.record() for each in found])
         return

@@ -5,6 +5,7 @@ All functions are pure and take plain sequences and mappings; scipy does the mat
 
 from gradgate.statistics.collapse import CollapseRate, collapse_rate, collapsed
 from gradgate.statistics.family import Evidence, holm, weigh
+from gradgate.statistics.multibootstrap import RowNoise, multi_bootstrap
 from gradgate.statistics.paired import (
     Comparison,
     compare_over,
@@ -39,6 +40,7 @@ __all__ = [
     "Comparison",
     "Evidence",
     "MeanAgainstBest",
+    "RowNoise",
     "Summary",
     "Verdict",
     "Word",
@@ -57,6 +59,7 @@ __all__ = [
     "judge",
     "least_p",
     "mean_against_best",
+    "multi_bootstrap",
     "paired_power",
     "pairs_for_equivalence",
     "pairs_needed",

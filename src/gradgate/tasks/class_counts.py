@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -41,7 +42,27 @@ def count_notes(spec: TaskSpec, counts: Mapping[str, int]) -> list[str]:
             f"{column!r} has {values:,} values in {rows:,} rows, and all are dates: each becomes a class of its own; "
             "label= names another column"
         ]
-    return unequal_notes(spec, counts)
+    return [*_spelling_notes(counts), *unequal_notes(spec, counts)]
+
+
+def _spelling_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return notes on labels that may be another one, misspelt."""
+    alike: dict[str, list[str]] = {}
+    for label in counts:
+        alike.setdefault(" ".join(re.split(r"[\s_-]+", label.casefold())), []).append(label)
+    shown = [
+        ", ".join(f"{name!r} ({counts[name]:,} rows)" for name in sorted(own)) for own in alike.values() if own[1:]
+    ]
+    notes = [
+        f"the labels {labels} differ in upper and lower case or in spaces only, and are classes of their own: correct "
+        "them if they are one"
+        for labels in shown
+    ]
+    once = sorted(label for label, count in counts.items() if count == 1)
+    if once and sum(counts.values()) >= _LEAST_ROWS and 2 * len(once) <= len(counts) and not notes:
+        which = "the label" if len(once) == 1 else "each of the labels"
+        notes.append(f"one row of train alone has {which} {', '.join(map(repr, once[:_SHOWN]))}: misspelt?")
+    return notes
 
 
 def unequal_notes(spec: TaskSpec, counts: Mapping[str, int]) -> list[str]:

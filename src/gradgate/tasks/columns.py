@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.joined_labels import has_label_lists, refuse_joined
 from gradgate.tasks.local_numbers import are_local, in_points
 from gradgate.tasks.readers.rows import MISSING, Table, as_text, unnamed
 from gradgate.tasks.spelling import Spelling
@@ -17,6 +18,8 @@ PAIRS = (
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
     ("question", "sentence"),
+    ("question", "passage"),
+    ("question", "context"),
     ("question1", "question2"),
     ("text_a", "text_b"),
     ("text1", "text2"),
@@ -27,6 +30,7 @@ LABELS = ("label", "gold_label", "class", "category", "target", "sentiment", "sc
 MOST_CLASSES = 100
 """More whole-number labels than this may be classes or scores, so the user must choose."""
 _LOOKED_AT = 2000  # rows
+_NEARLY_ALL = 0.9  # of them
 _LEAST_WORDS = 3.0  # of a text, on average
 _LONGEST_LABEL = 40  # characters
 _SHOWN = 40
@@ -69,6 +73,10 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
     taken = (text,) if isinstance(text, str) else text
     named = named or [there[name] for name in ("labels",) if name in there]
     found = named or [column for column in _named(table) if column not in taken and _is_label(_sample(table, column))]
+    if not found:
+        found = [
+            column for column in _named(table) if column not in taken and _is_mostly_scores(_sample(table, column))
+        ]
     if len(found) != 1:
         raise DataError(_ambiguous(table, "label", found, "label="))
     if _may_lack_header(table) and found[0] in map(as_text, table.columns[found[0]]):
@@ -86,14 +94,15 @@ def find_kind(table: Table, label: str) -> KindName:
     Lists of labels, and several columns, are ``multi-label``.
 
     Raises:
-        DataError: numbers that may be either, or scores of which some are not numbers, with the line of the first.
+        DataError: numbers that may be either, scores of which some are not numbers, with the line of the first, or
+            several labels joined to one text.
     """
-    found = table.columns.get(label, ())
     if label not in table.columns and {part.strip() for part in label.split(",")} <= set(table.columns):
         return "multi-label"
-    if any(isinstance(cell, list) and not any(isinstance(c, list | dict) for c in cell) for cell in found):
+    if has_label_lists(table, label):
         return "multi-label"
     words = [as_text(cell) for cell in table.column(label, "label=")]
+    refuse_joined(table, label, words)
     if are_local(words):
         words = [as_text(cell) for cell in in_points(table, label).columns[label]]
     spelling = Spelling.of(words)
@@ -122,8 +131,8 @@ def _refuse_broken_scores(table: Table, label: str, cells: Sequence[str], number
     scores = sum(word in numbers for word in cells)
     decimal = any(not _is_whole(word) for word in numbers)
     broken = [row for row, word in enumerate(cells) if word not in numbers]
-    never = [row for row in broken if _is_not_finite(cells[row])]
-    if numbers and ((decimal and scores > len(broken)) or len(never) == len(broken)):
+    never = all(map(_is_not_finite, {cells[row] for row in broken}))
+    if numbers and ((decimal and scores > len(broken)) or never):
         row = broken[0]
         raise DataError(
             f"{table.place(row)}: {label!r} is {cells[row]!r}, and {scores} of {len(cells)} rows have numbers there. "
@@ -158,6 +167,12 @@ def _is_label(cells: Sequence[Any]) -> bool:
     return short and repeated and not all(is_date(word) for word in values if word)
 
 
+def _is_mostly_scores(cells: Sequence[Any]) -> bool:
+    """Return True if nearly all cells are numbers, some with decimals."""
+    numbers = [word for word in map(as_text, cells) if _is_number(word)]
+    return len(numbers) >= _NEARLY_ALL * len(cells) > 0 and not all(map(_is_whole, numbers))
+
+
 def _named(table: Table) -> list[str]:
     """Return the columns that the file names, and not those that have a number because it does not."""
     return [name for place, name in enumerate(table.columns, 1) if name != unnamed(place)]
@@ -182,10 +197,18 @@ def _ambiguous(table: Table, what: str, found: list[str], parameter: str) -> str
         header = (
             "; if the file has no header, describe it in a task.yaml with `format: {header: false, columns: [...]}`"
         )
+    marks = [column for column in found if what == "label" and _is_marks(_sample(table, column))]
+    if len(marks) > 1:
+        header = f", all of them for kind='multi-label', as label={','.join(marks)}{header}"
     return (
         f"{table.source} has the columns {columns}: {which}. Name it with {parameter}{header}. "
         f"The first row is {examples}"
     )
+
+
+def _is_marks(cells: Sequence[Any]) -> bool:
+    """Return True for 0 and 1, which mark the rows that have a label."""
+    return bool(cells) and set(map(as_text, cells)) <= {"0", "1", "0.0", "1.0", "true", "false", "True", "False"}
 
 
 def _shown(value: object) -> str:

@@ -17,6 +17,7 @@ from gradgate.tasks.types import DEV, TRAIN, base_of
 NAMES = ("language", "lang", "locale", "language_code", "lang_code", "lang_id")
 """Common names of the column, in lower case."""
 _LOOKED_AT = 5000  # rows
+_NEARLY_ALL = 0.9  # of the rows
 _OTHERS = (
     "am ar eu fi et hu id ja ka kk ko mi ml ms my ha ig rw lg sn sw ta te th tl tr uz vi wo xh yo zh zu jv su he qu"
 )
@@ -29,10 +30,21 @@ _CODE = re.compile(r"([a-z]{2,3})([-_][A-Za-z]{2,4})?")
 
 
 def find_language_column(table: Table) -> str | None:
-    """Return the column with a language in each row, if there are several; None without one."""
+    """Return the column with a language in each row, if there are several; None without one.
+
+    Raises:
+        DataError: a row without a language, or with something else, if nearly all rows name one.
+    """
     for name, cells in table.columns.items():
-        if name.lower() in NAMES and _are_languages(cells[:_LOOKED_AT]):
-            return name
+        if name.lower() not in NAMES or not _are_languages(cells[:_LOOKED_AT]):
+            continue
+        for row, cell in enumerate(cells):
+            if not isinstance(cell, str) or not (_is_language(cell.strip()) or _CODE.fullmatch(cell.strip())):
+                raise DataError(
+                    f"{table.place(row)}: {name!r} is {as_text(cell)!r:.60}, and other rows have the name or code of a "
+                    "language, such as 'de'. Correct it, remove the row, or rename the column if it should not count"
+                )
+        return name
     return None
 
 
@@ -118,8 +130,9 @@ def _rows_by_language(table: Table, column: str) -> dict[str, list[int]]:
 
 
 def _are_languages(cells: Sequence[Any]) -> bool:
-    words = {cell.strip() for cell in cells if isinstance(cell, str)}
-    return len(words) > 1 and all(isinstance(cell, str) for cell in cells) and all(map(_is_language, words))
+    """Return True if there are several languages, and nearly all cells name one."""
+    words = [cell.strip() for cell in cells if isinstance(cell, str) and _is_language(cell.strip())]
+    return len(set(words)) > 1 and len(words) >= _NEARLY_ALL * len(cells)
 
 
 def _is_language(word: str) -> bool:

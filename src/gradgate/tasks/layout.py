@@ -13,6 +13,8 @@ from gradgate.tasks.spec import TaskSpec
 
 MISSING_WORDS = frozenset({"nan", "<na>", "#n/a", "#na", "#null!", "#ref!", "#value!", "#div/0!", "#name?"})
 """What pandas and spreadsheets write for a cell that has nothing, in lower case."""
+_DASHES = frozenset({"-", "--", "–", "—"})
+"""What SNLI and MultiNLI have where annotators disagreed, and tables in empty cells; beside ``+`` they are labels."""
 _SINGLE = {"S": "B", "U": "B", "E": "I", "L": "I"}
 
 
@@ -40,10 +42,12 @@ def laid_out(spec: TaskSpec, table: Table) -> Table:
 def _refuse_missing_words(table: Table, column: str) -> None:
     """Raise DataError for words among labels that stand for no label."""
     cells = table.columns.get(column, ())
+    known = {cell.strip().lower() for cell in {cell if isinstance(cell, str) else "" for cell in cells}}
+    absent = MISSING_WORDS if "+" in known else MISSING_WORDS | _DASHES
+    if not known & absent or known <= absent:  # unlabelled: the kind says what to do
+        return
     for row, cell in enumerate(cells):
-        if isinstance(cell, str) and cell.strip().lower() in MISSING_WORDS:
-            if all(isinstance(c, str) and c.strip().lower() in MISSING_WORDS for c in cells):
-                return  # unlabelled: the kind says what to do
+        if isinstance(cell, str) and cell.strip().lower() in absent:
             raise DataError(
                 f"{table.place(row)}: {column!r} is {cell.strip()!r}, which stands for a missing cell, among words. "
                 "Add the label or remove the row; if it is the name of a class, say so with `label_map` in a task.yaml"

@@ -14,6 +14,11 @@ from gradgate.tasks.readers.rows import Table, noted
 _COMMA = re.compile(r"[+-]?\d+,\d+")
 _ARABIC = str.maketrans("٫٬", ".,")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f])\d{3}(\1\d{3})*(?:([,.])\d+)?")
+_POINT = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
+_UNCLEAR = (
+    "where the sign may part thousands or decimals. Write numbers with a point for decimals and nothing between "
+    "thousands, as in 1234.5; names of classes need kind='classification'"
+)
 _UNIT = re.compile(r"(?:[$€£¥]|USD|EUR)?\s*[+-]?\d[\d.,' \u00a0\u202f]*\s*(?:%|‰|[$€£¥]|USD|EUR)?")
 _PLAIN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
@@ -45,6 +50,8 @@ def in_points(table: Table, column: str) -> Table:
     if not local:
         return table
     decimal = any(_is_decimal(str(cells[row])) for row in local)
+    if decimal:
+        _refuse_points(table, column)
     changed: list[Any] = list(cells)
     for row in local:
         word = str(cells[row]).strip().translate(_ARABIC)
@@ -57,14 +64,20 @@ def in_points(table: Table, column: str) -> Table:
                  f"{changed[local[0]]}")  # fmt: skip
 
 
+def _refuse_points(table: Table, column: str) -> None:
+    """Raise DataError for ``1.234`` among decimal commas, whose point may part thousands."""
+    for row, cell in enumerate(table.columns[column]):
+        if isinstance(cell, str) and _POINT.fullmatch(cell.strip()):
+            raise DataError(
+                f"{table.place(row)}: {column!r} is {cell.strip()!r}, and other rows have decimal commas, {_UNCLEAR}"
+            )
+
+
 def explain(word: str) -> str:
     """Return what is wrong with a number in local writing, and what to write."""
     word = word.strip().translate(_ARABIC)
     if _COMMA.fullmatch(word) or _THOUSANDS.fullmatch(word):
-        return (
-            "where the sign may part thousands or decimals. Write numbers with a point for decimals and nothing "
-            "between thousands, as in 1234.5; names of classes need kind='classification'"
-        )
+        return _UNCLEAR
     return (
         "a number with a unit. Write the number alone, with a point for decimals, as in 1234.5; names of classes need "
         "kind='classification'"

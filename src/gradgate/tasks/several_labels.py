@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,10 +9,9 @@ from typing import Any
 from gradgate.errors import DataError
 from gradgate.tasks.readers.rows import MISSING, Table, as_text
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import TRAIN, MultiLabelOptions
+from gradgate.tasks.types import SEPARATORS, TRAIN, MultiLabelOptions
+from gradgate.tasks.written import parsed
 
-SEPARATORS = ("|", ";", ",")
-"""What joins labels to one text, most telling first: names of labels may have commas."""
 _MARKS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 _UNKNOWN = ("", "-1", "-1.0")
 
@@ -86,8 +83,8 @@ def _with_lists(spec: TaskSpec, table: Table, separator: str | None) -> Table:
 def _of_cell(cell: Any, place: str, separator: str | None) -> list[Any]:
     """Return the labels in a cell: a list, a text that is one or joins some, an object with 0 or 1 per label."""
     if isinstance(cell, str):
-        whole = _parsed(cell) if _is_list(cell) else None
-        if whole is not None:
+        whole = parsed(cell) if _is_list(cell) else None
+        if isinstance(whole, list) and all(isinstance(item, (str, int, float)) for item in whole):
             return whole
         parts = cell.split(separator) if separator is not None else [cell]
         return [part for each in parts if (part := each.strip())]
@@ -118,15 +115,3 @@ def _is_marked(cell: Any, name: str, place: str) -> bool:
 
 def _is_list(cell: str) -> bool:
     return cell.startswith("[") and cell.endswith("]")
-
-
-def _parsed(cell: str) -> list[Any] | None:
-    """Return a list that was written as text, by JSON or, as pandas does in csv files, by Python; None if it is not."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            found = read(cell)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(found, list) and all(isinstance(item, (str, int, float)) for item in found):
-            return found
-    return None

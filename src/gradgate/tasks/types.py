@@ -52,6 +52,10 @@ FileName = Annotated[str, AfterValidator(_checked_path)]
 LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*$", max_length=40)]
 
 
+SEPARATORS = ("|", ";", ",")
+"""What joins several labels to one text, most telling first: names of labels may have commas."""
+
+
 class KindOptions(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """The entries of a task file that only one kind of task has; most kinds have none."""
 
@@ -252,6 +256,8 @@ class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
         rename: a column's name in the file -> the name that the task knows it by, if the file has that column.
         encoding: of text files; None is UTF-8, or cp1252 if the text shows that.
         part: the entry of a JSON object that has the rows.
+        rows: a column -> what it has in the rows that count, as ``{split: train}`` for a file with the rows of several
+            splits.
     """
 
     type: Literal[
@@ -266,6 +272,7 @@ class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
     rename: dict[str, str] = {}
     encoding: str | None = None
     part: str | None = None
+    rows: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _columns_where_no_header(self) -> FileFormat:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradgate.tasks.readers.rows import MISSING, Table
 from gradgate.tasks.types import KindName
+from gradgate.tasks.written import parsed
 
 LOOKED_AT = 50
 """Number of first rows whose cells tell forms apart."""
@@ -27,6 +26,7 @@ class Form:
         inputs: columns that must be there; ``a|b`` is one of two names. Upper and lower case are alike.
         outputs: further columns that must be there in rows to train on.
         optional: further columns that are read.
+        further: returns those that are read and have no fixed names.
         meaning: how rows are read, or what to do if they are not, for people.
         example: a row.
         read: returns the table with the columns of its kind.
@@ -45,6 +45,7 @@ class Form:
     when: Callable[[Table], bool] = field(default=lambda table: True)
     options: Callable[[Table], dict[str, Any]] = field(default=lambda table: {})
     optional: tuple[str, ...] = ()
+    further: Callable[[Table], list[str]] = field(default=lambda table: [])
     weak: bool = False
 
     def fits(self, table: Table, *, labelled: bool = True) -> bool:
@@ -55,7 +56,8 @@ class Form:
     def parts_of(self, table: Table) -> dict[str, str]:
         """Return the columns of a table that the form reads -> ``input`` or ``output``."""
         parts = [*((name, "input") for name in (*self.inputs, *self.optional)), *((n, "output") for n in self.outputs)]
-        return {found: part for name, part in parts if (found := found_name(table, name)) is not None}
+        named = {found: part for name, part in parts if (found := found_name(table, name)) is not None}
+        return {**dict.fromkeys(self.further(table), "input"), **named}
 
     @property
     def recognised(self) -> str:
@@ -66,7 +68,7 @@ class Form:
 def found_name(table: Table, name: str) -> str | None:
     """Return the table's column of one of the names in ``a|b``, whatever the case of its letters; None without."""
     there = {column.lower(): column for column in table.columns}
-    return next((there[part] for part in name.split("|") if part in there), None)
+    return next((there[part] for part in name.lower().split("|") if part in there), None)
 
 
 def cells_of(table: Table, name: str) -> Cells:
@@ -91,18 +93,6 @@ def first_cells(table: Table, name: str) -> list[Any]:
 def is_there(cell: Any) -> bool:
     """Return True unless a cell is absent, null or an empty text."""
     return cell is not MISSING and cell is not None and cell != ""
-
-
-def parsed(cell: Any) -> Any:
-    """Return the list or object that a text holds as JSON or, as pandas writes it to csv, as Python; else the cell."""
-    if not isinstance(cell, str) or not cell.lstrip().startswith(("[", "{")):
-        return cell
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(cell)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-    return cell
 
 
 def are_lists(cells: Cells, of: type | tuple[type, ...] = object) -> bool:

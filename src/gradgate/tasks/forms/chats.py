@@ -14,11 +14,12 @@ from gradgate.tasks.forms.base import (
     found_name,
     is_there,
     mostly_different,
-    parsed,
     with_columns,
 )
+from gradgate.tasks.forms.choices import has_choices
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.readers.turns import ASSISTANT, SYSTEM, USER, check_row_fields
+from gradgate.tasks.written import parsed
 
 MESSAGES = "messages|conversations|conversation|dialog|dialogue|turns"
 _INPUT, _OUTPUT = "input|context", "output|response|completion|answer"
@@ -139,9 +140,8 @@ def _two_texts(name: str, question: str, answer: str, meaning: str, example: dic
 
 
 def _has_answer_texts(table: Table) -> bool:
-    return found_name(table, "context|passage|choices|options|endings") is None and _long_texts(_ASKED, _ANSWERED)(
-        table
-    )
+    passage = found_name(table, "context|passage")
+    return passage is None and not has_choices(table) and _long_texts(_ASKED, _ANSWERED)(table)
 
 
 _ASKED, _ANSWERED = "question|query|problem", "answer|solution|response|completion"

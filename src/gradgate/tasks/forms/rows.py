@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.forms.answers import ANSWERS
 from gradgate.tasks.forms.base import (
     Form,
     are_lists,
@@ -13,15 +14,15 @@ from gradgate.tasks.forms.base import (
     first_cells,
     found_name,
     is_there,
-    parsed,
     with_columns,
 )
-from gradgate.tasks.readers.rows import MISSING, Table, as_text
+from gradgate.tasks.forms.choices import CHOICES
+from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.written import parsed
 
 TOKENS = "tokens|words"
 TAGS = ("ner_tags", "tags", "pos_tags", "labels", "ner", "pos", "upos", "tag", "chunk_tags")
 _ID, _WORD, _TAG = "sentence #|sentence_id|sent_id|sentence|sentence_number", "word|token", "tag|ner|ner_tag|label|iob"
-_ENDINGS = "endings|choices|options"
 
 
 def tag_columns(table: Table) -> list[str]:
@@ -85,86 +86,11 @@ def _read_token_rows(table: Table) -> Table:
     )
 
 
-def _has_answers(table: Table) -> bool:
-    answers = first_cells(table, "answers")
-    return are_texts(first_cells(table, "context")) and all(isinstance(cell, dict | list) for cell in answers)
-
-
-def _read_answers(table: Table) -> Table:
-    if found_name(table, "answers") is None:
-        return table
-    return with_columns(table, {"answers": [parsed(cell) for cell in cells_of(table, "answers")]})
-
-
 def _read_grades(table: Table) -> Table:
     columns = {"query": cells_of(table, "query"), "document": cells_of(table, "document|passage")}
     if found_name(table, "grade|relevance"):
         columns["grade"] = cells_of(table, "grade|relevance")
     return with_columns(table, columns)
-
-
-def _texts_of(cell: Any) -> Any:
-    """Return the choices of a row, of which some data sets name each."""
-    cell = parsed(cell)
-    return cell.get("text") if isinstance(cell, dict) else cell
-
-
-def _has_choices(table: Table) -> bool:
-    return are_lists([_texts_of(cell) for cell in first_cells(table, _ENDINGS)], str)
-
-
-def _width(table: Table) -> int:
-    return len(_texts_of(first_cells(table, _ENDINGS)[0]))
-
-
-def choice_options(table: Table) -> dict[str, Any]:
-    """Return the entries of a task of multiple choice whose choices were a list."""
-    return {"choices": [f"choice {place}" for place in range(1, _width(table) + 1)], "question": None}
-
-
-def _read_choices(table: Table) -> Table:
-    """Make a column of each choice, and a number from 0 of each answer, which may be a number, a letter or the text."""
-    width = _width(table)
-    rows = [_texts_of(cell) for cell in cells_of(table, _ENDINGS)]
-    for row, choices in enumerate(rows):
-        if not isinstance(choices, list) or len(choices) != width:
-            found = f"{len(choices)} choices" if isinstance(choices, list) else f"{choices!r:.60} as choices"
-            raise DataError(
-                f"{table.place(row)} has {found}, and the first row has {width}; every row needs as many. Remove the "
-                "rows that differ, or train on them as another task"
-            )
-    columns: dict[str, Any] = {f"choice {place + 1}": [choices[place] for choices in rows] for place in range(width)}
-    columns["premise"] = cells_of(table, "question|ctx|context|prompt|stem")
-    if found_name(table, _ANSWER):
-        named = [parsed(cell) for cell in cells_of(table, _ENDINGS)]
-        answers = cells_of(table, _ANSWER)
-        columns["label"] = [
-            _number(answer, rows[row], named[row], table.place(row)) for row, answer in enumerate(answers)
-        ]
-    return with_columns(table, columns, [_ENDINGS, _ANSWER])
-
-
-_ANSWER = "answer|answerkey|label|gold|correct"
-
-
-def _number(answer: Any, texts: list[str], named: Any, place: str) -> Any:
-    """Return the number of the right choice from 0; the cell itself if a row has no answer."""
-    word = as_text(answer)
-    if word in ("", "-1"):
-        return answer
-    names = [str(name) for name in named.get("label", [])] if isinstance(named, dict) else []
-    if word in names:
-        return names.index(word)
-    if word.isdecimal():
-        return int(word)
-    if word in texts:
-        return texts.index(word)
-    if len(word) == 1 and word.isalpha() and ord(word.upper()) - ord("A") < len(texts):
-        return ord(word.upper()) - ord("A")
-    raise DataError(
-        f"{place}: the answer {word!r:.60} is not one of the {len(texts)} choices; expected a number from 0, a letter "
-        "from A, or the text of a choice. Correct it"
-    )
 
 
 def _are_spans(table: Table) -> bool:
@@ -203,22 +129,13 @@ ROWS = (
         "one token per row, with the number of its sentence",
         {"sentence_id": 1, "word": "Anna", "tag": "B-PER"}, _read_token_rows, _has_token_rows,
     ),
-    Form(
-        "answers", "question-answering", ("question", "context"), ("answers",),
-        "a question, a context, and answers with the characters at which they begin",
-        {"question": "Who sings?", "context": "Anna sings.", "answers": {"text": ["Anna"], "answer_start": [0]}},
-        _read_answers, _has_answers,
-    ),
+    *ANSWERS,
     Form(
         "grades", "ranking", ("query", "document|passage"), ("grade|relevance",),
         "a query, a document, and how relevant it is, as a whole number from 0",
         {"query": "printer broken", "document": "How to repair printers", "grade": 2}, _read_grades,
     ),
-    Form(
-        "choices", "multiple-choice", ("question|ctx|context|prompt|stem", _ENDINGS), (_ANSWER,),
-        "a question, a list of choices, and the right one by number from 0, letter or text",
-        {"question": "2+2?", "choices": ["3", "4"], "answer": 1}, _read_choices, _has_choices, choice_options,
-    ),
+    *CHOICES,
     Form(
         "spans", None, ("text|content|data",), (),
         "spans of characters are not read. Give tokens and tags (B-PER, I-PER, O) for kind='token-classification', or "

@@ -16,6 +16,7 @@ SPLIT_KEYS = {
     "test": "test", "testing": "test",
 }  # fmt: skip
 """Keys of an object of splits -> our splits."""
+_KEY = "id"  # the column of the names of rows in an object of id -> row
 
 
 def read_json(path: Path, text: str, part: str | None = None, most: int | None = None) -> Table:
@@ -86,7 +87,11 @@ def _is_array(first: str, text: str) -> bool:
 
 def _holds_rows(whole: Mapping[str, Any], alone: bool) -> bool:
     """Return True if an object has the rows of a file; ``alone`` if the file ends as one of a single value."""
-    if _is_columns(whole) or any(_is_rows(value) and len(value) > (not alone) for value in whole.values()):
+    if (
+        _is_columns(whole)
+        or _is_keyed(whole)
+        or any(_is_rows(value) and len(value) > (not alone) for value in whole.values())
+    ):
         return True
     return alone and ({"columns", "data"} <= set(whole) or _is_lists(whole)) and not {"tokens", "words"} & set(whole)
 
@@ -95,7 +100,14 @@ def _is_lists(whole: Mapping[str, Any]) -> bool:
     """Return True for an object of columns, each a list of cells."""
     lists = [cells for cells in whole.values() if isinstance(cells, list)]
     objects = any(isinstance(cell, Mapping) for cells in lists for cell in cells)
-    return len(lists) == len(whole) > 0 and not objects and len({len(cells) for cells in lists}) == 1
+    return len(lists) == len(whole) > 0 and not objects
+
+
+def _is_keyed(whole: Mapping[str, Any]) -> bool:
+    """Return True for an object of id -> row, as pandas writes with orient="index": rows have a name in common."""
+    rows = list(whole.values())
+    named = len(rows) > 1 and all(isinstance(row, Mapping) and row for row in rows)
+    return named and bool(set.intersection(*(set(row) for row in rows)))
 
 
 def _is_rows(value: Any) -> bool:
@@ -123,9 +135,15 @@ def _rows_in(path: Path, whole: Mapping[str, Any]) -> list[Any]:
             return [dict(zip(map(str, whole["columns"]), row, strict=False)) for row in rows]
     elif _is_lists(whole):
         columns = dict(whole)
+    elif _is_keyed(whole):
+        return [{_KEY: key, **row} if _KEY not in row else dict(row) for key, row in whole.items()]
     else:
         columns = {}
-    if columns and len({len(cells) for cells in columns.values()}) == 1:
+    widths = {name: len(cells) for name, cells in columns.items()}
+    if len(set(widths.values())) > 1:
+        counts = ", ".join(f"{name!r} {width:,}" for name, width in list(widths.items())[:12])
+        raise DataError(f"{path}: the columns have different numbers of cells: {counts}. Each row needs one of each")
+    if columns:
         return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     found = {name: rows for name, rows in whole.items() if _is_rows(rows)}
     if len(found) == 1:
