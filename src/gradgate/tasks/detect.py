@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks.catalog import Entry, at_folder, entries, plain
 from gradgate.tasks.columns import find_kind, find_label, find_text
-from gradgate.tasks.folders import Splits, splits_of_file, splits_of_folder
+from gradgate.tasks.folders import BY_COLUMN, Splits, splits_of_file, splits_of_folder
 from gradgate.tasks.forms import recognise
 from gradgate.tasks.forms.base import found_name
 from gradgate.tasks.forms.rows import TOKENS, tag_columns
@@ -19,6 +20,7 @@ from gradgate.tasks.language_column import choose_source, find_language_column, 
 from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.readers.rows import Table, as_text, paths_in, renamed, with_paths
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
+from gradgate.tasks.split_column import find_split_column
 from gradgate.tasks.types import KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares, default_shares
 
 _ENGLISH = "en"
@@ -147,6 +149,12 @@ def _describe(
     files = {**found.files, **given.files()}
     formats = {split: change for split, change in found.formats.items() if split not in given.files()}
     train = read_table(folder / files["train"], FileFormat.model_validate(formats.get("train", {})))
+    column = None if set(files) != {"train"} or given.split else find_split_column(train)
+    if column is not None:
+        found = _by_column(found, files["train"], *column)
+        files, formats = found.files, found.formats
+        train = read_table(folder / files["train"], FileFormat.model_validate(formats["train"]))
+        train = replace(train, columns={name: cells for name, cells in train.columns.items() if name != column[0]})
     values: dict[str, Any] = {"name": plain_name(name), "files": files, "folder": folder, "formats": formats}
     values |= {"languages": found.languages, "source": found.source}
     values |= {"description": found.found} if found.found else {}
@@ -161,6 +169,13 @@ def _describe(
         codes_in_order = (own, *sorted(code for code in codes if code != own))
         values |= {"language_column": language, "languages": codes_in_order, "source": own}
     return build_spec(values, str(folder))
+
+
+def _by_column(found: Splits, file: str, column: str, values: Mapping[str, str]) -> Splits:
+    """Return a split for each value of a column of one file."""
+    own = found.formats.get("train", {})
+    formats = {split: {**own, "rows": {column: value}} for split, value in values.items()}
+    return replace(found, files=dict.fromkeys(values, file), formats=formats, found=BY_COLUMN)
 
 
 def _columns(train: Table, given: Given) -> dict[str, Any]:

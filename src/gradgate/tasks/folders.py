@@ -32,7 +32,8 @@ PER_SPLIT = "a folder per split"
 PER_CLASS = "a folder of texts per class"
 ONLY_FILE = "the only data file of its folder"
 OF_SPLITS = "a JSON object of splits"
-FOUND = (SAVED_SPLITS, SAVED, CLONE, SHARDS, PER_SPLIT, PER_CLASS, ONLY_FILE, OF_SPLITS)
+BY_COLUMN = "a column with the split of each row"
+FOUND = (SAVED_SPLITS, SAVED, CLONE, SHARDS, PER_SPLIT, PER_CLASS, ONLY_FILE, OF_SPLITS, BY_COLUMN)
 """What a folder or file with splits may be, for people."""
 
 

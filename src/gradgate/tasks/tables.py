@@ -138,7 +138,8 @@ def _check_different(spec: TaskSpec) -> None:
         return
     seen: dict[str, str] = {}
     for split in scored(spec.places):
-        path = f"{os.path.realpath(spec.folder / spec.places[split])} {spec.format_of(split).part or ''}"
+        fmt = spec.format_of(split)
+        path = f"{os.path.realpath(spec.folder / spec.places[split])} {fmt.part or ''} {fmt.rows or ''}"
         other = seen.setdefault(path, split)
         if other != split and (other in TRAIN_AND_DEV or split in TRAIN_AND_DEV):
             raise DataError(

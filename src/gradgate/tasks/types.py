@@ -256,6 +256,8 @@ class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
         rename: a column's name in the file -> the name that the task knows it by, if the file has that column.
         encoding: of text files; None is UTF-8, or cp1252 if the text shows that.
         part: the entry of a JSON object that has the rows.
+        rows: a column -> what it has in the rows that count, as ``{split: train}`` for a file with the rows of several
+            splits.
     """
 
     type: Literal[
@@ -270,6 +272,7 @@ class FileFormat(BaseModel, extra="forbid", frozen=True, defer_build=True):
     rename: dict[str, str] = {}
     encoding: str | None = None
     part: str | None = None
+    rows: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _columns_where_no_header(self) -> FileFormat:

@@ -133,14 +133,16 @@ def _form(spec: TaskSpec) -> str:
 def _columns(spec: TaskSpec, table: Table) -> dict[str, str]:
     """Return the part of each column; those that a form reads have one part together."""
     parts: dict[str, str] = {}
+    by_split = dict.fromkeys(spec.format_of(TRAIN).rows, "split")
     if spec.form is not None and spec.folder is not None:
         raw = read_table(spec.folder / spec.places[TRAIN], spec.format_of(TRAIN), LOOKED_AT)
-        return dict.fromkeys(raw.columns, "not used") | FORMS[spec.form].parts_of(raw)
+        return dict.fromkeys(raw.columns, "not used") | FORMS[spec.form].parts_of(raw) | by_split
     for place, name in enumerate(spec.text_columns):
         parts[name] = "text" if len(spec.text_columns) == 1 else f"text {place + 1}"
     parts[spec.label_column] = "label"
     if spec.language_column is not None:
         parts[spec.language_column] = "language"
+    parts |= by_split
     options = spec.options.model_dump()
     for part in ("query", "question", "choices"):
         named = options.get(part) or ()

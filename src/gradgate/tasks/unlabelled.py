@@ -37,7 +37,7 @@ def read_file(path: Path, spec: TaskSpec) -> Table:
     if any(place.suffix == path.suffix for place in places.values()) and not path.is_dir():
         namesake = next((split for split, place in places.items() if place.name == path.name), None)
         fmt = spec.format_of(namesake or SPLIT)
-        return read_table(path, fmt if namesake else fmt.model_copy(update={"part": None}))
+        return read_table(path, fmt.model_copy(update={"rows": {}} if namesake else {"part": None, "rows": {}}))
     if path.suffix.lower() in ENDINGS or (path.is_dir() and files_of(path)):
         return read_table(path, FileFormat())
     if not path.is_file():

@@ -11,7 +11,7 @@ from gradgate.tasks.readers.decoding import decode
 from gradgate.tasks.readers.delimited import read_delimited
 from gradgate.tasks.readers.fasttext import looks_like_fasttext, read_fasttext
 from gradgate.tasks.readers.json_rows import read_json, split_keys
-from gradgate.tasks.readers.rows import Table, joined, noted
+from gradgate.tasks.readers.rows import Table, as_text, joined, noted, select_rows
 from gradgate.tasks.readers.sentences import looks_like_columns, read_columns, read_conllu
 from gradgate.tasks.readers.squad import looks_like_squad, read_squad
 from gradgate.tasks.readers.text_folders import class_folders, read_folders
@@ -58,8 +58,13 @@ def read_table(path: Path, fmt: FileFormat, most: int | None = None) -> Table:
     files = files_of(path)
     if not files:
         raise DataError(f"{missing(path)}. Put the file there, or name another one")
-    tables = [_read_one(file, fmt, most) for file in files]
+    tables = [_read_one(file, fmt, None if fmt.rows else most) for file in files]
     table = tables[0] if len(tables) == 1 else joined(str(path), tables)
+    for column, value in fmt.rows.items():
+        cells = table.column(column, "`rows` of the format")
+        table = select_rows(table, [row for row, cell in enumerate(cells) if as_text(cell) == value][:most])
+        if not len(table):
+            raise DataError(f"{path} has no rows with {value!r} in {column!r}, as `rows` of the format asks")
     if not len(table):
         raise DataError(f"{path} is empty: it has no rows; expected one row per example")
     return table
