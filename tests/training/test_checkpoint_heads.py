@@ -27,6 +27,7 @@ from gradgate.errors import UsageError
 from gradgate.evaluation.evaluate import evaluate
 from gradgate.settings.identity import fingerprint_of
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.training.checkpoint_head import CheckpointHead
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.run import train
@@ -223,3 +224,17 @@ def test_the_default_identifies_runs_as_before() -> None:
     assert default.fingerprint() != kept.fingerprint()
     record = {name: value for name, value in default.record().items() if name != "head"}
     assert fingerprint_of(record) == default.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "places"),
+    [
+        (("2", "0", "1"), ("0.0", "1.0", "2.0"), [1, 2, 0]),
+        (("3.0", "5.0"), ("5", "3"), [1, 0]),
+        (("True", "False"), ("0", "1"), [1, 0]),
+        (("10", "9"), ("9.00", "10."), [1, 0]),
+        (("01", "1"), ("1.0", "01"), [1, 0]),
+    ],
+)
+def test_a_number_is_one_label(theirs: tuple[str, ...], ours: tuple[str, ...], places: list[int]) -> None:
+    assert CheckpointHead(theirs, None).places(ours) == places

@@ -131,8 +131,8 @@ def _refuse_broken_scores(table: Table, label: str, cells: Sequence[str], number
     scores = sum(word in numbers for word in cells)
     decimal = any(not _is_whole(word) for word in numbers)
     broken = [row for row, word in enumerate(cells) if word not in numbers]
-    never = [row for row in broken if _is_not_finite(cells[row])]
-    if numbers and ((decimal and scores > len(broken)) or len(never) == len(broken)):
+    never = all(map(_is_not_finite, {cells[row] for row in broken}))
+    if numbers and ((decimal and scores > len(broken)) or never):
         row = broken[0]
         raise DataError(
             f"{table.place(row)}: {label!r} is {cells[row]!r}, and {scores} of {len(cells)} rows have numbers there. "

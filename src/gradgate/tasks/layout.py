@@ -42,13 +42,12 @@ def laid_out(spec: TaskSpec, table: Table) -> Table:
 def _refuse_missing_words(table: Table, column: str) -> None:
     """Raise DataError for words among labels that stand for no label."""
     cells = table.columns.get(column, ())
-    absent = MISSING_WORDS
-    if not any(isinstance(cell, str) and cell.strip() == "+" for cell in cells):
-        absent = MISSING_WORDS | _DASHES
+    known = {cell.strip().lower() for cell in {cell if isinstance(cell, str) else "" for cell in cells}}
+    absent = MISSING_WORDS if "+" in known else MISSING_WORDS | _DASHES
+    if not known & absent or known <= absent:  # unlabelled: the kind says what to do
+        return
     for row, cell in enumerate(cells):
         if isinstance(cell, str) and cell.strip().lower() in absent:
-            if all(isinstance(c, str) and c.strip().lower() in absent for c in cells):
-                return  # unlabelled: the kind says what to do
             raise DataError(
                 f"{table.place(row)}: {column!r} is {cell.strip()!r}, which stands for a missing cell, among words. "
                 "Add the label or remove the row; if it is the name of a class, say so with `label_map` in a task.yaml"

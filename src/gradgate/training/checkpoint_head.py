@@ -56,7 +56,8 @@ class CheckpointHead:
 
 
 def _plain(name: str) -> str:
-    return Spelling.of(["0", "1"]).name(name.strip()).casefold()
+    word = name.strip()
+    return Spelling.of(["0", "1", word]).name(word).casefold()  # beside whole numbers, 2.0 is 2
 
 
 @dataclass(frozen=True)
