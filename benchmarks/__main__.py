@@ -27,8 +27,11 @@ BENCHMARKS = (
     "shared_prefix",
     "deltas",
     "large_models",
+    "others_memory",
     "architectures",
     "budget",
+    "power",
+    "coverage",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

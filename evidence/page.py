@@ -20,13 +20,14 @@ _INTRODUCTION = """\
 What the claims of four papers are worth outside of the papers. Each claim is a test
 (`gradgate papers` lists them); a test has one of three answers:
 
-- **holds** or **fails**: the 95% t interval over seeds, of what the claim compares, lies on one side of its threshold
-  (A8: the interval over the rates that were searched, of the deviation over seeds on dev);
-- **cannot tell**: it does not, or the studies here do not have what the claim compares. A claim on the mean over a
-  paper's tasks, which single tasks of its own contradict, takes three tasks.
+- **holds** or **fails**: the 95% t interval over seeds, of what the claim compares, lies on one side of its threshold;
+  that two methods are level takes a 90% interval within half a point on both sides (two one-sided tests);
+- **cannot tell**: it does not, or the studies here do not have what the claim compares.
 
-A claim of several parts fails if one of them does; the intervals are those of each part alone (but for E6, of whose
-parts one must hold), so that a claim of many parts fails by chance more often than 1 time in 20.
+The tests of all parts of a claim are one family, with Holm's correction; the intervals are corrected alike. What is
+claimed of the mean over a paper's tasks, of each of them or of most takes three. A claim about GLUE, XNLI, special
+domains or one task is decided by these data alone: a task of another name decides it only if its kind is claimed (named
+entities, parts of speech), and generated texts never do. A8 has one F test per learning rate.
 
 *Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder of 22.7 M parameters
 (all-MiniLM-L6-v2) on public data sets in English. *Synthetic* is the encoder that gradgate embeds, on its generated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 _LONG_WORD = re.compile(r"\S{1000,}?(?=[.,;:)]*(?:\s|$))")
@@ -100,3 +100,9 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"``, or an empty string if no choice is near."""
     near = get_close_matches(word, list(dict.fromkeys(choices)), n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return names in one line, as ``a, b and 3 more`` if there are more than ``most``."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -20,6 +20,7 @@ except ImportError:
     ) from None
 
 from gradgate.layers import LayerMap, map_layers
+from gradgate.measure import Batches
 from gradgate.measure.batches import batches_of
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
@@ -47,6 +48,8 @@ class GateCallback(Callback):  # type: ignore[misc]
         seed: of the method's random draws; None takes the one of ``seed_everything``, or 0.
         audit: see :class:`gradgate.Tuner`.
         layers: see :class:`gradgate.Tuner`; paths begin at the LightningModule.
+        fisher_data: see :class:`gradgate.Tuner`; by default the training's batches, in an order of their own. Methods
+            that measure need it if the data are a stream, or if the model does not take the batches.
         frozen_dropout: see :class:`gradgate.Tuner`.
         lr_scale: see :class:`gradgate.Tuner`.
         master: see :class:`gradgate.Tuner`.
@@ -55,8 +58,8 @@ class GateCallback(Callback):  # type: ignore[misc]
         tuner: the tuner of the current or latest training; None before the first.
 
     Raises:
-        AttachError: when training starts, as :class:`gradgate.Tuner` does; later, if the module calls
-            ``toggle_optimizer``, which sets ``requires_grad`` too.
+        AttachError: when training starts, as :class:`gradgate.Tuner` does, or if another callback freezes layers;
+            later, if the module calls ``toggle_optimizer``, which sets ``requires_grad`` too.
         RunError: if a checkpoint is of another method, seed or optimizer.
     """
 
@@ -67,6 +70,7 @@ class GateCallback(Callback):  # type: ignore[misc]
         seed: int | None = None,
         audit: bool | None = None,
         layers: LayerMap | str | None = None,
+        fisher_data: Batches | None = None,
         frozen_dropout: bool = False,
         lr_scale: Mapping[str, float] | None = None,
         master: MasterPrecision | None = None,
@@ -75,6 +79,7 @@ class GateCallback(Callback):  # type: ignore[misc]
         self.seed = seed
         self.audit = audit
         self.layers = layers
+        self.fisher_data = fisher_data
         self.frozen_dropout = frozen_dropout
         self.lr_scale = lr_scale
         self.master = master
@@ -85,6 +90,7 @@ class GateCallback(Callback):  # type: ignore[misc]
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Attach; if training resumes, continue from the checkpoint's state."""
+        _refuse_finetuning(trainer)
         self._detach(audit=False)  # from an interrupted training
         done: int = trainer.global_step
         state, self._state = self._state, {}
@@ -107,8 +113,8 @@ class GateCallback(Callback):  # type: ignore[misc]
                 steps_per_epoch=per_epoch,
                 seed=seed,
                 audit=self.audit,
-                layers=_layer_map(pl_module, self.layers),
-                fisher_data=batches_of(trainer.train_dataloader, seed),
+                layers=self.layers if isinstance(self.layers, LayerMap) else map_layers(pl_module, self.layers),
+                fisher_data=self.fisher_data or batches_of(trainer.train_dataloader, seed),
                 state=saved,
                 frozen_dropout=self.frozen_dropout,
                 lr_scale=self.lr_scale,
@@ -168,21 +174,6 @@ def _check_resumable(method: Method, checkpoint: Any) -> None:
     rank_zero_warn(check_resumable(method, lacking, remedy))
 
 
-def _layer_map(module: LightningModule, layers: LayerMap | str | None) -> LayerMap:
-    """Map the layers of a module; one without its own ``forward`` runs as its largest child does."""
-    if isinstance(layers, LayerMap):
-        return layers
-    has_forward = "forward" in vars(module) or type(module).forward is not LightningModule.forward
-    largest = max(module.children(), key=lambda part: sum(p.numel() for p in part.parameters()), default=None)
-    if has_forward or largest is None:
-        return map_layers(module, layers)
-    vars(module)["forward"] = wraps(largest.forward)(lambda *args, **kwargs: largest(*args, **kwargs))
-    try:
-        return map_layers(module, layers)
-    finally:
-        del vars(module)["forward"]
-
-
 def _steps(trainer: Trainer, module: LightningModule) -> tuple[int | None, int | None]:
     """Return the optimizer steps of the training and of an epoch; None if they cannot be known."""
     limit = trainer.max_steps // max(len(trainer.optimizers), 1) if trainer.max_steps > 0 else None
@@ -213,6 +204,17 @@ def _call_for_each_step(module: LightningModule) -> Callable[[], None]:
             unshadow()
 
     return _shadow(module, "training_step", call)
+
+
+def _refuse_finetuning(trainer: Trainer) -> None:
+    """Refuse callbacks that freeze and unfreeze too, such as BackboneFinetuning and FinetuningScheduler."""
+    others = [c for c in trainer.callbacks if any(kind.__name__ == "BaseFinetuning" for kind in type(c).__mro__)]
+    if others:
+        names = " and ".join(dict.fromkeys(type(callback).__name__ for callback in others))
+        raise AttachError(
+            f"{names} freezes and unfreezes layers too, and what it froze before the training would never be opened. "
+            f"Only one callback may do so; remove {names}, or GateCallback."
+        )
 
 
 def _refuse_toggling(*_: Any, **__: Any) -> None:

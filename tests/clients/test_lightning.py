@@ -294,3 +294,39 @@ def test_without_lightning_it_says_what_to_install(tmp_path: Path) -> None:
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.startswith(f"{UsageError.__name__} gg.lightning needs Lightning")
     assert "pip install 'gradgate[lightning]'" in said
+
+
+# Several networks, and other callbacks that freeze
+
+
+class Distilled(Module):
+    """Calls its networks in ``training_step`` alone; the teacher is the larger one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.teacher = build("deberta-v2", dropout=True).requires_grad_(False)
+
+    def training_step(self, batch: dict[str, Tensor], batch_idx: int) -> Tensor:
+        wanted = self.teacher(input_ids=batch["input_ids"]).logits
+        return nn.functional.mse_loss(self.scale(self.bert(**batch).logits), wanted)
+
+
+def test_a_student_learns_beside_its_teacher() -> None:
+    module, gate = Distilled(), gated("gradual:every=2")
+    opened = fit(module, gate)
+    assert {group.stack for group in gate.tuner.layers.layers} == {"bert.bert.encoder.layer"}
+    assert not any(name.startswith("teacher.") for group in gate.tuner.layers for name in group.parameter_names)
+    assert opened[0] == {"layers.2", "head"}
+
+
+class Schedule(lightning.callbacks.BaseFinetuning):
+    def freeze_before_training(self, module: Any) -> None:
+        self.freeze(module.bert.bert)
+
+    def finetune_function(self, module: Any, epoch: int, optimizer: Any) -> None:
+        pass
+
+
+def test_another_freezing_callback_is_refused() -> None:
+    with pytest.raises(AttachError, match=r"^Schedule freezes and unfreezes layers too, .*; remove Schedule, or Gate"):
+        fit(Module(), gated("full"), Schedule())

@@ -69,3 +69,20 @@ def test_methods_that_measure_say_that_they_cannot(tiny_model: Path, tmp_path: P
     trainer = trainer_of(tiny_model, [GateCallback("fun:every=2,batches=1")], settings)
     with pytest.raises(AttachError, match=r"calling SentenceTransformer .* failed for its entries anchor_input_ids, "):
         trainer.train()
+
+
+def router(folder: Path) -> Any:
+    from sentence_transformers.sentence_transformer import modules
+
+    each = [[modules.Transformer(str(folder)), modules.Pooling(32, "mean")] for _ in range(2)]
+    routes = modules.Router.for_query_document(query_modules=each[0], document_modules=each[1])
+    return library.SentenceTransformer(modules=[routes], device="cpu")
+
+
+def test_routes_of_a_router_are_towers(tiny_model: Path) -> None:
+    model = router(tiny_model)
+    assert {tower: len(groups) for tower, groups in map_layers(model).towers.items()} == {"document": 2, "query": 2}
+    model[0].sub_modules["document"].requires_grad_(False)
+    layers = map_layers(model)
+    assert layers.names == ("embeddings", "layers.0", "layers.1", "head")
+    assert list(layers.towers) == ["query"]

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from transformers import LlamaForSequenceClassification
 
-from support.clients import FIRST, SECOND, llama, table, tokenizer, train_and_resume
+from gradgate import GateCallback
+from gradgate.errors import AttachError
+from support.clients import FIRST, SECOND, SETTINGS, llama, table, tokenizer, train_and_resume
 from support.loop import moved, weights
 
 trl = pytest.importorskip("trl")
@@ -99,3 +101,16 @@ def test_only_what_is_open_moves_and_a_checkpoint_resumes(case: str, tmp_path: P
         assert not moved(weights(llama()), trainer.ref_model)
     if case == "dpo-reference-adapter":
         assert any(".ref." in name for name in weights(trainer.model))
+
+
+def test_grpo_measures_on_passed_batches(tmp_path: Path) -> None:
+    """Its batches are prompts, which no model takes as keyword arguments."""
+    settings = {**SETTINGS, "output_dir": str(tmp_path), "save_strategy": "no"}
+    with pytest.raises(AttachError, match=r"fisher_data=lambda step: batches, to Tuner or GateCallback"):
+        grpo([GateCallback("fun:every=2,batches=1")], settings).train()
+    texts = tokenizer()(FIRST[:2], return_tensors="pt", padding=True)
+    batch = {"input_ids": texts["input_ids"], "labels": texts["input_ids"]}
+    gate = GateCallback("fun:every=2,batches=1", fisher_data=lambda step: [batch])
+    grpo([gate], settings).train()
+    assert gate.tuner is not None
+    assert gate.tuner.clock.step == 4

@@ -153,7 +153,7 @@ def test_a_model_without_a_forward_that_can_be_run_says_what_to_do():
     message = str(caught.value)
     assert "no forward could be run" in message
     assert "'encoder.block' (ModuleList of 3, 840 parameters)" in message
-    assert 'map_layers(model, layers="encoder.block")' in message
+    assert 'map_layers(model, layers="encoder.block,decoder.block")' in message
 
 
 def test_a_model_without_a_list_of_layers_says_what_was_found():

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from gradgate import MethodInfo, adapters, estimate_memory, map_layers
 from gradgate.adapters.languages import LanguageAdapters
+from gradgate.errors import RunError
 from gradgate.memory.estimate import Estimator, Setup
 from gradgate.memory.workload import Workload
+from gradgate.methods.catalog import method as read_method
 from gradgate.settings.adapter import read_adapter
 from gradgate.training.adapted import put_adapter
 from support.catalog_table import MODELS, ROWS, build, layers_of, method_of
@@ -192,3 +194,26 @@ def test_the_model_is_left_as_it_was() -> None:
     assert all(p is before[name][0] and p.requires_grad == before[name][1] for name, p in model.named_parameters())
     assert model.config.to_dict() == settings
     assert not any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+
+
+IMAGES: dict[str, dict[str, Any]] = {
+    "ViT": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 2},
+    "Swinv2": {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 2], "window_size": 4},
+    "ConvNext": {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1]},
+}
+
+
+@pytest.mark.parametrize("method", ["full", "freeze:layers=1"])
+@pytest.mark.parametrize("family", IMAGES)
+def test_classifiers_of_images_take_what_was_estimated(family: str, method: str) -> None:
+    make = tiny(f"{family}Config", f"{family}ForImageClassification", image_size=32, patch_size=4, **IMAGES[family])
+    model, work = make(), Workload(3, 8)
+    estimate = Estimator(model, Setup(work, adamw, total_steps=2)).of(read_method(method))
+    assert estimate.peak_bytes == pytest.approx(counted_peak(model, method, adamw, work, steps=2), rel=0.02)
+
+
+def test_images_of_unknown_size_are_refused() -> None:
+    model = tiny("ViTConfig", "ViTForImageClassification", image_size=32, patch_size=4, **IMAGES["ViT"])()
+    model.config = PreTrainedConfig()
+    with pytest.raises(RunError, match="image_size=None"):
+        Workload(1, 8).inputs(model)

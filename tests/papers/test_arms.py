@@ -104,7 +104,7 @@ def test_a_claim_without_the_ambiguous_label_is_still_checked(tmp_path: Path) ->
     scores = {"full": [0.7, 0.71, 0.72], "graddrop:p=0.2": [0.7, 0.71, 0.72], "graddrop:p=0.9": [0.5, 0.51, 0.53]}
     scores |= {"graddrop-epoch": [0.8, 0.82, 0.83]}
     write_study(tmp_path, tuple(scores), scores=scores)
-    assert verdict_on(tmp_path, "graddrop", "G5").outcome.state == "holds"
+    assert "GradDrop-Epoch - SFT = 10.67" in verdict_on(tmp_path, "graddrop", "G5").outcome.findings[0].text
 
 
 def test_the_first_of_two_arms_is_not_replaced_by_the_last(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_two_reproductions_are_checked_together(tmp_path: Path) -> None:
     folders = [tmp_path / preset for preset in halves]
     assert {verdict_on(folder, "fun", "F1").checked for folder in folders} == {False}
     verdict = check_studies(folders, "fun")[-1]
-    assert (verdict.claim.id, verdict.outcome.state) == ("F1", "holds")
+    assert (verdict.claim.id, verdict.checked) == ("F1", True)
     assert verdict.source == f"{folders[0]} and {folders[1]}"
     assert verdict.arms == {"Ada+GU": ["pfeiffer + gradual:every=5"], "Full-FT": ["full"]}
 

@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from gradgate.papers.check import check_study
 from gradgate.papers.comparison import write_tables
@@ -49,10 +50,11 @@ def test_what_a_search_found_says_how_much_seeds_matter_at_each_rate(tmp_path: P
             for seed, score in enumerate(scores):
                 searched(tmp_path, own, rate, seed, score)
     verdict = next(v for v in check_study(tmp_path, "adaptereff") if v.claim.id == "A8")
-    assert len(verdict.outcome.findings) == 1
-    wanted = fmean(stdev(dev[None][rate]) - stdev(dev[ADAPTER][rate]) for rate in (1e-5, 1e-4))
-    assert f"= {100 * wanted:.2f} [" in verdict.outcome.findings[0].text
-    assert "2 rates" in verdict.outcome.findings[0].text
+    first, second = (finding.text for finding in verdict.outcome.findings)
+    assert "rate 1: deviation over seeds, Fine-tune / Adapter-64 = 7.07 / 0.00" in first
+    ratio = stdev(dev[None][1e-4]) / stdev(dev[ADAPTER][1e-4])
+    low, high = (ratio / stats.f.isf(share, 1, 1) ** 0.5 for share in (0.0125, 0.9875))
+    assert f"= {ratio:.2f} [{low:.2f} to {high:.2f}], 2 seeds" in second
 
 
 def figure4(folder: Path, runs: list[dict[str, Any]]) -> Path:
@@ -73,9 +75,8 @@ def test_the_search_of_a_reproduction_says_so_too(tmp_path: Path) -> None:
         for label, adapter in (("Fine-tune", None), ("Adapter-64", ADAPTER))
     ]
     verdict = next(v for v in check_study(figure4(tmp_path, runs), "adaptereff") if v.claim.id == "A8")
-    (finding,) = verdict.outcome.findings
-    what = "cola, BERT-base, 1000 examples: deviation over seeds at a rate, Fine-tune - Adapter-64"
-    assert finding.text.startswith(f"{what} = {5 * 2**0.5:.2f}")
+    what = "cola, BERT-base, 1000 examples, rate 1: deviation over seeds, Fine-tune / Adapter-64"
+    assert verdict.outcome.findings[0].text.startswith(f"{what} = {5 * 2**0.5:.2f} / 0.00")
 
 
 def test_a_figure_without_printed_numbers_has_a_table_of_what_was_measured(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_rates_that_seeds_agree_on_do_not_vary(tmp_path: Path) -> None:
     for rate, score in ((1e-5, 0.5), (1e-4, 0.9)):
         for seed in (0, 1):
             searched(tmp_path, None, rate, seed, score)
-    assert seed_spreads(read_study(tmp_path)) == {"full": {0: 0.0, 1: 0.0}}
+    assert seed_spreads(read_study(tmp_path)) == {"full": {0: (0.0, 2), 1: (0.0, 2)}}
 
 
 def test_other_settings_of_a_search_are_no_seeds(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_other_settings_of_a_search_are_no_seeds(tmp_path: Path) -> None:
         searched(tmp_path, None, 1e-5, 0, low, batch_size=batch_size)
         searched(tmp_path, None, 1e-5, 1, 0.9, batch_size=batch_size)
     spread = 100 * fmean((stdev((0.5, 0.9)), stdev((0.7, 0.9))))
-    assert seed_spreads(read_study(tmp_path)) == {"full": {0: pytest.approx(spread)}}
+    assert seed_spreads(read_study(tmp_path)) == {"full": {0: (pytest.approx(spread), 2)}}
 
 
 def test_a_search_with_one_seed_says_nothing_of_seeds(tmp_path: Path) -> None:

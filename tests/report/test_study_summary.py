@@ -89,7 +89,7 @@ def test_one_method_has_nothing_to_be_compared_to(tmp_path):
 
 def test_level_methods_are_all_named(tmp_path):
     found = findings(tmp_path, scores={"full": FULL, "gradual:every=40": FULL[::-1]})
-    assert verdict(found) == "full and gradual:every=40 are level on test: 70.0 ± 2.0 macro-F1 (3 seeds)."
+    assert verdict(found) == "full and gradual:every=40 have the same mean on test: 70.0 ± 2.0 macro-F1 (3 seeds)."
 
 
 def test_a_constant_difference_cannot_be_judged(tmp_path):

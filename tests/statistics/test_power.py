@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gradgate.errors import UsageError
-from gradgate.statistics import hedges_g, paired_power, pairs_needed
+from gradgate.statistics import (
+    detectable,
+    deviation_interval,
+    equivalence_power,
+    hedges_g,
+    paired_power,
+    pairs_for_equivalence,
+    pairs_needed,
+)
 
 
 @pytest.mark.parametrize(("d", "pairs"), [(0.2, 199), (0.5, 34), (0.8, 15), (-0.5, 34)])
@@ -67,3 +75,36 @@ def test_hedges_correction_is_unbiased():
     d = draws.mean(axis=1) / draws.std(axis=1, ddof=1)
     g = d * hedges_g(1.0, 5)
     assert g.mean() == pytest.approx(1.0, abs=4 * g.std() / len(g) ** 0.5)
+
+
+@pytest.mark.parametrize(("n", "level"), [(2, 0.05), (5, 0.05), (5, 0.05 / 7), (40, 0.05)])
+def test_the_detectable_effect_has_the_power(n, level):
+    assert paired_power(detectable(n, 0.8, level), n, level) == pytest.approx(0.8, abs=1e-6)
+
+
+@pytest.mark.parametrize(("d", "margin", "n"), [(0.0, 1.0, 3), (0.2, 1.0, 12), (-0.5, 0.8, 25), (1.2, 1.0, 8)])
+def test_equivalence_power_is_what_simulation_finds(d, margin, n):
+    draws = np.random.default_rng(2).normal(d, 1.0, (40_000, n))
+    mean, half = draws.mean(axis=1), stats.t.isf(0.05, n - 1) * draws.std(axis=1, ddof=1) / n**0.5
+    shown = float(((mean - half > -margin) & (mean + half < margin)).mean())
+    expected = equivalence_power(d, margin, n)
+    assert shown == pytest.approx(expected, abs=4 * (expected * (1 - expected) / 40_000) ** 0.5)
+
+
+@pytest.mark.parametrize(("margin", "d"), [(3.0, 0.0), (1.0, 0.0), (0.3, 0.1), (0.01, 0.0)])
+def test_the_fewest_pairs_show_equivalence(margin, d):
+    n = pairs_for_equivalence(margin, d)
+    assert equivalence_power(d, margin, n) >= 0.8
+    assert n == 2 or equivalence_power(d, margin, n - 1) < 0.8
+
+
+def test_equivalence_that_cannot_be_shown():
+    assert (pairs_for_equivalence(0.5, 0.5), pairs_for_equivalence(1e-9)) == (None, None)
+    with pytest.raises(UsageError, match="a margin above 0"):
+        equivalence_power(0.0, 0.0, 5)
+
+
+def test_deviation_interval_is_of_chi_square():
+    draws = np.random.default_rng(4).normal(0.0, 1.0, (40_000, 5)).std(axis=1, ddof=1)
+    low, high = deviation_interval(5)
+    assert float(((low * draws < 1) & (high * draws > 1)).mean()) == pytest.approx(0.95, abs=0.005)

@@ -28,9 +28,9 @@ FOUR = LayerMap(
 def a_method(draw: st.DrawFn, entry: MethodInfo) -> Method:
     """Any method of whole layers that its own checks let through; what must be given is as in the example."""
     hints = option_types(entry.cls)
-    # A map of bare groups has no other units than layers, and any text is no selector.
+    # A map of bare groups has no other units than layers, and any text is no selector or tower.
     free = {name: hints[name] for name, default in entry.defaults.items() if default is not ...}
-    free = {name: kind for name, kind in free.items() if name not in ("unit", "only", "open", "closed")}
+    free = {name: kind for name, kind in free.items() if name not in ("unit", "only", "open", "closed", "tower")}
     unit = {"unit": "layer"} if issubclass(entry.cls, HasUnitOption) else {}
     options = {name: draw(OPTIONS[kind] if kind in OPTIONS else st.from_type(kind)) for name, kind in free.items()}
     try:

@@ -46,16 +46,6 @@ def test_a_layer_opened_behind_the_tuners_back_is_named_before_it_moves() -> Non
         assert torch.equal(model.get_parameter(CLOSED), before)
 
 
-def test_without_the_audit_such_a_layer_does_not_move_either() -> None:
-    model = build("bert")
-    optimizer = adamw(model)
-    before = model.get_parameter(CLOSED).clone()
-    with Tuner(model, optimizer, "freeze:layers=1", audit=False):
-        model.get_parameter(CLOSED).requires_grad_(True)
-        step(model, optimizer, 0)
-    assert torch.equal(model.get_parameter(CLOSED), before)
-
-
 def test_a_layer_closed_behind_the_tuners_back_is_named() -> None:
     model = build("bert")
     optimizer = adamw(model)

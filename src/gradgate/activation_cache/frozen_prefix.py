@@ -16,9 +16,23 @@ from gradgate.model_copies import noted
 
 
 def closed_prefix(plan: Plan, layers: LayerMap) -> tuple[str, ...]:
-    """Return the closed groups from the bottom, up to the first that is not closed: embeddings, layers, head."""
+    """Return the closed groups from the bottom, up to the first that is not closed: embeddings, layers, head.
+
+    Networks side by side each have a bottom; the embeddings and the head are common to all of them. An open prompt
+    feeds the lowest layer, so that nothing is below what is open.
+    """
+    if layers.prompts and not plan[HEAD].closed:
+        return ()
     opened = {group.layer for group in layers if not plan[group.name].closed}
-    return tuple(takewhile(lambda name: name not in opened, layers.at("layer").names))
+    whole = layers.at("layer")
+    if len(whole.axes) < 2:
+        return tuple(takewhile(lambda name: name not in opened, whole.names))
+    if EMBEDDINGS in opened:
+        return ()
+    closed = [EMBEDDINGS] if EMBEDDINGS in whole else []
+    for axis in whole.axes:
+        closed += takewhile(lambda name: name not in opened, (group.name for group in axis))
+    return tuple(closed)
 
 
 def closed_layers(closed: Collection[str]) -> int:
@@ -75,7 +89,7 @@ def parameter_ids(model: nn.Module, layers: LayerMap) -> dict[str, frozenset[int
 def layer_modules(model: nn.Module, layers: LayerMap) -> list[nn.Module]:
     """Return the modules of the layers from the bottom; empty unless they are one plain stack, each run once."""
     groups = layers.layers
-    if len({group.stack for group in groups}) != 1 or layers.shared_layers:
+    if len({group.stack for group in groups}) != 1 or any(group.uses > 1 for group in groups) or layers.prompts:
         return []
     ids = parameter_ids(model, layers)
     modules = []

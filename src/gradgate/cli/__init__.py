@@ -66,7 +66,7 @@ for command in (
     doctor.doctor,
 ):
     app.command(command.__name__.replace("_", "-"), cls=GroupedCommand)(command)
-for of_study in (study_data.export, study_data.replay, study_data.verdicts):
+for of_study in (study_data.export, study_data.replay, study_data.verdicts, study_data.power):
     studies.study_app.command(cls=GroupedCommand)(of_study)
 studies.study_app.command("import", cls=GroupedCommand)(imports.import_)
 app.add_typer(studies.study_app, name="study")

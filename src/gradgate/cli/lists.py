@@ -16,7 +16,7 @@ from rich.text import Text
 from gradgate.cli.completion import tasks_named
 from gradgate.cli.options import AsJson, Config
 from gradgate.cli.render import console, print_json
-from gradgate.errors import UsageError
+from gradgate.errors import UsageError, some_of
 from gradgate.methods import MethodInfo
 from gradgate.methods import methods as catalog_of_methods
 from gradgate.places import typed_place
@@ -81,15 +81,10 @@ def tasks(
 
     It shows form, columns, labels, lengths, the first rows as a model gets them, and doubts.
     """
-    from gradgate.tasks.find import find_task, task_names
-
     if task is None:
-        specs = [find_task(name) for name in task_names()]
-        if as_json:
-            print_json([spec.model_dump(mode="json", exclude_none=True) for spec in specs])
-        else:
-            console.print(tasks_table(specs))
+        _list_tasks(as_json)
         return
+    from gradgate.tasks.find import find_task
     from gradgate.tasks.multitask import find_multitask, is_multitask
     from gradgate.tasks.understood import understand  # with the kinds of tasks, which the list does without
 
@@ -107,6 +102,17 @@ def tasks(
         print_json({**rows, "understood": {"name": spec.name, "kind": spec.kind, "metric": spec.metric, **known}})
     else:
         console.print(task_shown(spec, found))
+
+
+def _list_tasks(as_json: bool) -> None:
+    """Print every named task."""
+    from gradgate.tasks.find import find_task, task_names
+
+    specs = [find_task(name) for name in task_names()]
+    if as_json:
+        print_json([spec.model_dump(mode="json", exclude_none=True) for spec in specs])
+    else:
+        console.print(tasks_table(specs))
 
 
 def tasks_table(specs: list[TaskSpec]) -> Table:
@@ -149,16 +155,11 @@ def _columns(columns: dict[str, str]) -> str:
     """Format columns by their part: ``message (text), queue (label); not used: id``."""
     used = [name if part == name else f"{name} ({part})" for name, part in columns.items() if part != "not used"]
     unused = [name for name, part in columns.items() if part == "not used"]
-    return ", ".join(used) + (f"; not used: {_some(unused)}" if unused else "")
+    return ", ".join(used) + (f"; not used: {some_of(unused, _SHOWN)}" if unused else "")
 
 
 def _labels(counts: dict[str, int]) -> str:
-    return _some([f"{label} {count:,}" if count else label for label, count in counts.items()])
-
-
-def _some(words: list[str]) -> str:
-    """Join words, the first of many."""
-    return ", ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")
+    return some_of([f"{label} {count:,}" if count else label for label, count in counts.items()], _SHOWN)
 
 
 def _number(value: float) -> str:

@@ -13,6 +13,7 @@ from gradgate.errors import UsageError
 
 if TYPE_CHECKING:
     from gradgate.study.replay.curves import Curves
+    from gradgate.study.replay.replay import Replay
 
 Studies = Annotated[list[Path], typer.Argument(help="Folders that 'gradgate compare' made.")]
 
@@ -84,44 +85,54 @@ def replay(
 ) -> None:
     """Measure how often a budget's answer agrees with a whole grid.
 
-    Each repeat draws an order of the grid's seeds, the same for all arms, and spends the budget on the recorded runs in
-    this order. The full grid is decisive if its best arm is significantly better than every other by two-sided paired
-    t-tests of its whole runs (p < 0.05 after Holm's correction). A repeat agrees if it puts an arm first that is not
-    significantly worse than the best by these tests: of a decisive grid the best arm alone. A false winner is named if
-    the grid is not decisive, or if it is another arm than its best.
+    Each repeat takes an order of the grid's seeds, the same for all arms, and spends the budget on the recorded runs in
+    this order; if there are no more orders than repeats, each is taken once. The full grid is decisive if its best arm
+    is significantly better than every other by two-sided paired t-tests of its whole runs (p < 0.05 after Holm's
+    correction). A repeat agrees if it puts an arm first that is not significantly worse than the best by these tests:
+    of a decisive grid the best arm alone. A false winner is named if the grid is not decisive, or if it is another arm
+    than its best.
     """
-    from rich.progress import Progress
-
-    from gradgate.study.replay.replay import replay as play_again
-
     curves = _curves(study)
-    with Progress(console=errors, disable=as_json, transient=True) as bar:
-        task = bar.add_task("Replaying", total=repeats * len(budget or [0.1]))
-        found = [play_again(curves, share, repeats, seed, lambda: bar.advance(task)) for share in budget or [0.1]]
+    found = _play_again(curves, budget or [0.1], repeats, seed, quiet=as_json)
+    for note in curves.notes:
+        errors.print(f"{note[0].upper()}{note[1:]}.", soft_wrap=True)
     if as_json:
-        print_json({"notes": list(curves.notes), "replays": [each.record() for each in found]})
+        print_json([each.record() for each in found])
         return
     from gradgate.study.replay.table import legend, replay_table, truth_line
 
-    for note in curves.notes:
-        errors.print(f"{note[0].upper()}{note[1:]}.", soft_wrap=True)
     print_line(truth_line(curves, found[0].truth))
     console.print(replay_table(found))
     for line in legend():
         errors.print(line, style="dim", soft_wrap=True)
 
 
+def _play_again(curves: Curves, shares: list[float], repeats: int, seed: int, *, quiet: bool) -> list[Replay]:
+    """Replay a grid with each budget, and show how far it is."""
+    from rich.progress import Progress
+
+    from gradgate.study.replay.replay import count_orders, replay
+
+    with Progress(console=errors, disable=quiet, transient=True) as bar:
+        task = bar.add_task("Replaying", total=count_orders(len(curves.grid.seeds), repeats) * len(shares))
+        return [replay(curves, share, repeats, seed, lambda: bar.advance(task)) for share in shares]
+
+
+AnyStudy = Annotated[Path, typer.Argument(help="A study that was trained or imported.")]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="<float>",
+        help="Difference that does not matter, in the unit of the page: points for accuracy and the like; default "
+        "1 point, and none for losses.",
+    ),
+]
+
+
 def verdicts(
-    study: Annotated[Path, typer.Argument(help="A study that was trained or imported.")],
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="<float>",
-            help="Difference that does not matter, in the unit of the page: points for accuracy and the like; default "
-            "1 point, and none for losses.",
-        ),
-    ] = None,
+    study: AnyStudy,
+    margin: Margin = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
@@ -131,11 +142,13 @@ def verdicts(
 
     Better and worse are paired t-tests over seeds at p < 0.05, corrected (Holm) over the arms of one task and model.
     Non-inferior: worse by less than the margin, one-sided at 95 %. Equivalent: within the margin by two one-sided
-    tests. An inconclusive verdict says how many seeds would decide it at the observed spread.
+    tests. An inconclusive verdict says how many seeds would decide it at the observed spread. If the runs store what
+    they predicted, test rows are resampled with the seeds, and the interval stands beside.
     """
-    from gradgate.study.verdicts import counted, study_verdicts
+    from gradgate.study.row_noise import row_verdicts
+    from gradgate.study.verdicts import counted
 
-    found = study_verdicts(study, margin)
+    found = row_verdicts(study, margin)
     if as_json:
         print_json([each.record() for each in found])
         return
@@ -145,6 +158,33 @@ def verdicts(
     table = verdict_table(found)
     console.print(to_terminal(table, terminal_columns(table), console.width))
     print_line(", ".join(f"{number} {word}" for word, number in counted(found).items()) or "Nothing is compared yet.")
+
+
+def power(
+    study: AnyStudy,
+    margin: Margin = None,
+    as_json: AsJson = False,
+    config_file: Config = None,
+) -> None:
+    """Say how many seeds each comparison needs.
+
+    Each number gives a test 80 % power at the spread of the comparison's own differences: to find the observed
+    difference or one as large as the margin, at 0.05 over the arms of one task and model (Holm's first and strictest
+    step); and, if an arm is as good as the reference, to show that it is non-inferior or equivalent, at 0.05.
+    """
+    from gradgate.study.power import study_power
+
+    found = study_power(study, margin)
+    if as_json:
+        print_json([each.record() for each in found])
+        return
+    from gradgate.report.export import to_terminal
+    from gradgate.report.power_table import notes_of, power_table, terminal_columns
+
+    table = power_table(found)
+    console.print(to_terminal(table, terminal_columns(table), console.width))
+    for line in notes_of(found):
+        print_line(line)
 
 
 def _curves(studies: list[Path]) -> Curves:

@@ -84,13 +84,17 @@ def export(
     whole = [module for module in changed if module not in sparse]
     config = _config(trained, rank, sparse, whole)
     tensors = dict(_shira(trained, sparse, rank)) | dict(_whole(trained, model, layout, whole))
+    _write(out, tensors, config)
+    trained.close()
+    return Exported(out, tuple(sparse), tuple(whole), rank)
+
+
+def _write(out: Path, tensors: dict[str, Tensor], config: dict[str, Any]) -> None:
     try:
         weights = save({name: tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
         write_files(out, {"adapter_model.safetensors": weights, "adapter_config.json": json.dumps(config, indent=2)})
     except RunError as error:
         raise DeltaError(str(error)) from error
-    trained.close()
-    return Exported(out, tuple(sparse), tuple(whole), rank)
 
 
 def _structure(trained: Patched) -> nn.Module:

@@ -190,7 +190,8 @@ class Replicas:
             raise AttachError(
                 f"{closed[0]} is closed in step {step + 1}, but DistributedDataParallel with {setting} waits for its "
                 f"gradient. Wrap the model with find_unused_parameters=True and without static_graph (Trainer: "
-                f"ddp_find_unused_parameters=True; Lightning: strategy='ddp_find_unused_parameters_true')."
+                f"ddp_find_unused_parameters=True; Lightning: strategy='ddp_find_unused_parameters_true'; accelerate: "
+                f"Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)]))."
             )
 
     def _adopt(self, wrapper: DistributedDataParallel) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gradgate.deltas.shared_prefix import SharedPrefix
 from gradgate.errors import RunError, UsageError
 from gradgate.evaluation.evaluate import FinishedRun, begin, load_finished
-from gradgate.files import parse_json, read_bytes, remedy
+from gradgate.files import parse_json, remedy
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import Predictions
 from gradgate.runs.progress import RunProgress
@@ -31,6 +31,7 @@ from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.trainer import scoring_arguments
 
 _GOLD = "gold"
+_LONGEST_LINE = 64 << 20  # bytes of one prediction
 _LABELS = ("labels", "start_positions", "end_positions")
 
 
@@ -234,9 +235,10 @@ class _Together(nn.Module):
 
 def _may_lack_answers(folder: RunFolder) -> bool:
     """Return True if the run's own predictions score "no answer", as after training on such questions."""
-    for file in sorted(folder.predictions.glob("*.jsonl")):
+    for file in sorted(filter(Path.is_file, folder.predictions.glob("*.jsonl"))):
         try:
-            return "no_answer_score" in parse_json(next(iter(read_bytes(file).splitlines()), b"{}"), finite=False)
+            with file.open("rb") as lines:
+                return "no_answer_score" in parse_json(lines.readline(_LONGEST_LINE) or b"{}", finite=False)
         except OSError as error:
             raise RunError(f"Cannot read {file}: {error.strerror or error}. {remedy(file)}") from None
         except ValueError as error:

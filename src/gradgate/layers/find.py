@@ -1,31 +1,22 @@
-"""Assign each parameter of a model to a group, by the order of execution."""
+"""Find the layers of a model and group its parameters by them."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
-from itertools import takewhile
-from typing import NamedTuple
+from collections.abc import Container, Mapping
 
 from torch import Tensor, nn
 
 from gradgate.errors import LayerMapError
-from gradgate.layers.flow import kinds_of
+from gradgate.layers.frozen import frozen_beside, left_out
+from gradgate.layers.learning import learning_ids
 from gradgate.layers.map import LayerMap
-from gradgate.layers.names import canonical_name, named_parameters, reshard, tied_names, unwrap
-from gradgate.layers.parts import parts_of
-from gradgate.layers.probe import Span, Trace, observe
-from gradgate.layers.stacks import (
-    Stack,
-    describe_lists,
-    find_stacks,
-    in_running_order,
-    named_stacks,
-    unmistakable_stacks,
-)
-from gradgate.layers.towers import Section, find_sections, with_projectors
-from gradgate.layers.units import EMBEDDINGS, HEAD, AnyTower, Group, Unit, Weight
-
-NAMED = 6  # parameter names listed in a note
+from gradgate.layers.names import named_parameters, reshard, unwrap
+from gradgate.layers.networks import alone, idle_beside, in_one_architecture, run_apart, with_networks
+from gradgate.layers.placement import Observed, Placement
+from gradgate.layers.probe import Trace, observe
+from gradgate.layers.stacks import Stack, block_lists, describe_lists, find_stacks, named_stacks, unmistakable_stacks
+from gradgate.layers.towers import find_sections, with_projectors
+from gradgate.layers.units import Unit
 
 
 def map_layers(
@@ -44,7 +35,9 @@ def map_layers(
     one, but the decoder's own embeddings in ``embeddings``. Unused parameters are placed by their position in the
     model, with a note; so are all parameters if no forward can be run and one list of layers is unmistakable. What runs
     before the layers of a vision or audio tower is in its lowest layer; what runs between it and the next tower is a
-    ``projector``. Empty groups are left out: a model that ends with its last layer has no ``head``.
+    ``projector``. Empty groups are left out. Networks side by side, such as query and passage encoders, are towers
+    named by their paths, with an axis of depth each (:attr:`LayerMap.axes`); one that the forward does not run is run
+    by itself. A network in which nothing can learn, such as a teacher, is in no group if others can.
 
     Args:
         model: from transformers or any other module; also inside DDP, ``torch.compile`` or PEFT.
@@ -56,268 +49,69 @@ def map_layers(
         example: keyword arguments of ``model.forward`` for that forward; needed if they cannot be guessed.
 
     Raises:
-        LayerMapError: if the layers cannot be found, or ``layers`` or ``example`` does not fit the model.
+        LayerMapError: if the layers cannot be found, with the paths to choose from, or ``layers`` or ``example`` does
+            not fit the model.
     """
     model = unwrap(model)
     reshard(model)
-    parameters = named_parameters(model)
-    if not parameters:
+    learning = learning_ids(model)
+    stacks, observed = _stacks(model, layers, _observed(model, example, learning), learning)
+    return _placed(model, stacks, observed, learning, chosen=layers is not None).layer_map().at(unit)
+
+
+def _observed(model: nn.Module, example: Mapping[str, Tensor] | None, learning: Container[int]) -> Observed:
+    """Run a forward of the model and, apart from it, of each network that it does not run."""
+    if next(model.parameters(), None) is None:
         raise LayerMapError(f"{type(model).__name__} has no parameters to group. Expected a model with weights.")
     trace, failure = observe(model, example)
+    trace = run_apart(model, trace, learning)
     reshard(model)
-    stacks = named_stacks(model, layers, trace) if layers is not None else find_stacks(model, trace) if trace else []
+    return Observed(trace, failure)
+
+
+def _stacks(
+    model: nn.Module, layers: str | None, observed: Observed, learning: Container[int]
+) -> tuple[list[Stack], Observed]:
+    """Return the stacks of layers, and what of the forward counts for them: nothing if none of them ran in it."""
+    trace, failure = observed
+    if layers is not None:
+        return named_stacks(model, layers, trace), observed
+    stacks = find_stacks(model, trace, learning) if trace else []
+    if trace and stacks:
+        return [*stacks, *idle_beside(model, stacks, learning, trace)], observed
+    stacks = unmistakable_stacks(model, learning)
     if not stacks:
-        stacks = unmistakable_stacks(model)
-        if not stacks:
-            raise _not_found(model, trace, failure)
-        failure, trace = "no list of layers ran in it" if trace else failure, None
-    sections = with_projectors(model, find_sections(model, stacks, trace), parameters, trace)
-    return _Placement(model, parameters, sections, trace, failure).layer_map().at(unit)
+        raise _not_found(model, trace, failure, learning)
+    return stacks, Observed(None, "no list of layers ran in it" if trace else failure)
 
 
-def _not_found(model: nn.Module, trace: Trace | None, failure: str) -> LayerMapError:
+def _placed(
+    model: nn.Module, stacks: list[Stack], observed: Observed, learning: Container[int], *, chosen: bool
+) -> Placement:
+    """Place all that is not in a network without anything that can learn.
+
+    One architecture stays whole, as do stacks that were chosen by hand and a model in which nothing can learn.
+    """
+    sections = with_networks(model, find_sections(model, stacks, observed.trace))
+    sections = with_projectors(model, sections, named_parameters(model), observed.trace)
+    whole = chosen or (in_one_architecture(model, sections) and not any(section.network for section in sections))
+    learn = [section for section in sections if whole or section.stack.can_learn(learning)]
+    frozen: list[Stack] = []
+    if any(section.kind != "projector" for section in learn):
+        frozen = [section.stack for section in sections if section not in learn]
+        frozen += frozen_beside(model, [section.stack for section in learn], learning, observed.trace)
+    mapped = alone(learn, frozen) if frozen else sections
+    return Placement(model, mapped, observed, left_out(model, frozen, learning), frozen)
+
+
+def _not_found(model: nn.Module, trace: Trace | None, failure: str, learning: Container[int]) -> LayerMapError:
+    name = type(model).__name__
+    found = f"{describe_lists(model, trace)} "
+    paths = ",".join(s.path for s in block_lists(model, learning)) or "encoder.block"
+    by_hand = f'name the layers by hand, such as map_layers(model, layers="{paths}")'
     if trace is None:
         return LayerMapError(
-            f"The layers of {type(model).__name__} cannot be found, as no forward could be run ({failure}). "
-            f"{describe_lists(model, trace)} Give the input as map_layers(model, example={{...}}), "
-            f'or name the layers by hand, such as map_layers(model, layers="encoder.block").'
+            f"The layers of {name} cannot be found, as no forward could be run ({failure}). {found}"
+            f"Give the input as map_layers(model, example={{...}}), or {by_hand}."
         )
-    return LayerMapError(
-        f"No list of layers ran in the forward of {type(model).__name__}. {describe_lists(model, trace)} "
-        f'Name the layers by hand, such as map_layers(model, layers="encoder.block").'
-    )
-
-
-class _Layer(NamedTuple):
-    module: nn.Module
-    stack: Stack
-    spans: tuple[Span, ...]
-
-
-class _Placement:
-    """One pass over the parameters that assigns each a depth: 0 embeddings, 1 to L layers, L+1 head."""
-
-    def __init__(
-        self,
-        model: nn.Module,
-        parameters: dict[str, nn.Parameter],
-        sections: list[Section],
-        trace: Trace | None,
-        failure: str,
-    ) -> None:
-        self.model, self.parameters, self.stacks = model, parameters, [section.stack for section in sections]
-        self.sections = {section.stack: section for section in sections}
-        self.trace, self.failure = trace, failure
-        self.layers = _layers(self.stacks)
-        self.runs = sorted((*span, depth) for depth, layer in enumerate(self.layers, 1) for span in layer.spans)
-        self.inside: dict[int, int] = {}  # id of a parameter -> depth of the lowest layer that contains it
-        for depth, layer in enumerate(self.layers, 1):
-            for parameter in layer.module.parameters():
-                self.inside.setdefault(id(parameter), depth)
-        in_layers = {inner for layer in self.layers for inner in layer.module.modules()}
-        self.outside = {id(p) for m in model.modules() if m not in in_layers for p in m.parameters(recurse=False)}
-        self.order = {name: index for index, name in enumerate(parameters)}
-        # A tensor that a layer shares with the rest of the model marks no position.
-        self.landmarks = [
-            (self.order[name], self.inside[id(p)])
-            for name, p in parameters.items()
-            if id(p) in self.inside and id(p) not in self.outside
-        ]
-        self.modules = {canonical_name(raw): module for raw, module in model.named_modules()}
-        self.unused: set[str] = set()
-        self.tower_inputs: list[str] = []
-
-    def layer_map(self) -> LayerMap:
-        depths = {name: self._depth(name, parameter) for name, parameter in self.parameters.items()}
-        top = len(self.layers) + 1
-        groups = []
-        for depth in range(top + 1):
-            names = tuple(name for name, at in depths.items() if at == depth)
-            layer = self.layers[depth - 1] if 0 < depth < top else None
-            group = Group(
-                name=f"layers.{depth - 1}" if layer else HEAD if depth else EMBEDDINGS,
-                depth=depth,
-                parameter_names=names,
-                parameter_count=sum(self.parameters[name].numel() for name in names),
-                stack=layer.stack.path if layer else "",
-                uses=max(len(layer.spans), 1) if layer else 1,
-                tower=self.sections[layer.stack].tower if layer else "" if depth else self._tower_of(names),
-            )
-            if names:
-                groups.append(group)
-        return LayerMap(
-            type(self.model).__name__,
-            tuple(groups),
-            tied_names(self.model),
-            tuple(self._notes(groups)),
-            self._weights({name for group in groups if group.stack for name in group.parameter_names}),
-        )
-
-    def _weights(self, in_layers: Container[str]) -> dict[str, Weight]:
-        parts = parts_of(self.model, [layer.module for layer in self.layers], self.trace)
-        tables = _tables(self.model)
-        return {
-            name: Weight(
-                tuple(parameter.shape),
-                parts.get(id(parameter), "other" if name in in_layers else ""),
-                id(parameter) in tables,
-            )
-            for name, parameter in self.parameters.items()
-        }
-
-    def _depth(self, name: str, parameter: nn.Parameter) -> int:
-        """Return where a parameter runs. Inputs of a tower that reads no tokens belong to the tower's lowest layer."""
-        depth = self._depth_by_use(name, parameter)
-        section = self._section_of(name)
-        if depth == 0 and section and section.has_own_input:
-            return next(at for at, layer in enumerate(self.layers, 1) if layer.stack is section.stack)
-        return depth
-
-    def _section_of(self, name: str) -> Section | None:
-        return next((section for section in self.sections.values() if section.holds(name)), None)
-
-    def _tower_of(self, names: tuple[str, ...]) -> AnyTower:
-        """Return the one tower of all these parameters, or "". Outside every tower, those that read tokens count."""
-        readers = {section.tower for section in self.sections.values() if section.tower and not section.has_own_input}
-        towers: set[AnyTower] = set()
-        for name in names:
-            section = self._section_of(name)
-            towers |= {section.tower} if section else readers
-        return towers.pop() if len(towers) == 1 else ""
-
-    def _depth_by_use(self, name: str, parameter: nn.Parameter) -> int:
-        used = self.trace.first_use.get(id(parameter)) if self.trace else None
-        if self.trace and used is None:
-            self.unused.add(name)
-            return self.inside.get(id(parameter)) or self._depth_of_unused(name)
-        # A tensor that a layer shares with the rest of the model goes by its first use, not by that layer.
-        if id(parameter) in self.inside and (used is None or id(parameter) not in self.outside):
-            return self.inside[id(parameter)]
-        return self._depth_at(name, used) if used is not None else self._depth_by_registration(name)
-
-    def _depth_at(self, name: str, time: int) -> int:
-        """Return the layer that ran then; between two, the lower one unless the parameter feeds the next tower."""
-        started = [run for run in self.runs if run[0] <= time]
-        coming = self.runs[len(started) :]
-        if not started:
-            return 0
-        _, left, depth = started[-1]
-        if time <= left:
-            return depth
-        return self._between(name, depth, coming[0][2]) if coming else len(self.layers) + 1
-
-    def _depth_of_unused(self, name: str) -> int:
-        """Place it by the run of the innermost module around it, if no layer ran in that; else by registration."""
-        path = name
-        while path:
-            path = path.rpartition(".")[0]
-            for entered, left in self.trace.spans(self.modules[path]) if self.trace and path in self.modules else ():
-                if not any(entered < start < left for start, _, _ in self.runs):
-                    return self._depth_at(name, entered)
-        return self._depth_by_registration(name)
-
-    def _depth_by_registration(self, name: str) -> int:
-        below = [depth for index, depth in self.landmarks if index < self.order[name]]
-        above = [depth for index, depth in self.landmarks if index > self.order[name]]
-        if not below:
-            return 0
-        return self._between(name, below[-1], above[0]) if above else len(self.layers) + 1
-
-    def _between(self, name: str, lower: int, upper: int) -> int:
-        below, above = self.layers[lower - 1].stack, self.layers[upper - 1].stack
-        if below is above:
-            return lower
-        # Patch embeddings belong to the vision tower above; a decoder's own embeddings are embeddings.
-        coming = self.sections[above]
-        if coming.has_own_input and not self.sections[below].holds(name):
-            return upper
-        if _shared_parts(name, above.path) > _shared_parts(name, below.path) or self._reads_tokens(name, below):
-            self.tower_inputs.append(name)
-            return 0
-        return lower
-
-    def _reads_tokens(self, name: str, below: Stack) -> bool:
-        """Return True if only tokens reach a parameter that runs after a tower with another input."""
-        fed = self.trace.fed.get(id(self.parameters[name]), ()) if self.trace else ()
-        kinds = kinds_of(fed)
-        return self.sections[below].has_own_input and bool(kinds) and kinds <= {"text", "decoder"}
-
-    def _notes(self, groups: list[Group]) -> Iterator[str]:
-        if len(self.stacks) > 1:
-            where = "; ".join(f"{path} is {names}" for path, names in _towers(groups).items())
-            yield f"{len(self.stacks)} stacks, in the order in which they run: {where}."
-        if self.tower_inputs:
-            yield f"Inputs of a later stack, counted as embeddings: {_listed(self.tower_inputs)}."
-        for group in groups:
-            if group.uses > 1:
-                yield (
-                    f"{group.name} is one set of weights that runs {group.uses} times in a forward, "
-                    f"so its {group.uses} depths open and close as one."
-                )
-        if self.trace is None:
-            yield f"No forward could be run ({self.failure}), so all is placed by position."
-        elif not self.trace.first_use:
-            yield "The parameters are sharded, so all is placed by the runs of the modules that hold them."
-        else:
-            yield from self._notes_on_unused(groups)
-
-    def _notes_on_unused(self, groups: list[Group]) -> Iterator[str]:
-        idle = [group.name for group in groups if group.stack and not self.layers[group.depth - 1].spans]
-        if idle:
-            yield f"Did not run in the forward that was watched, so placed by position: {_listed(idle)}."
-        for group in groups:
-            names = [name for name in group.parameter_names if name in self.unused]
-            if names and group.name not in idle:
-                yield f"Not used in the forward that was watched, so in {group.name} by position: {_listed(names)}."
-        if idle or len([name for name in self.unused if id(self.parameters[name]) in self.outside]) > NAMED:
-            yield "An input that runs all of the model places it by use: map_layers(model, example={...})."
-
-
-def _tables(model: nn.Module) -> set[int]:
-    """Return the ``id`` of each parameter with one row per token: input and output tables, and their biases."""
-    found = set()
-    for ask in ("get_input_embeddings", "get_output_embeddings"):
-        try:
-            table = getattr(model, ask)()
-        except (AttributeError, NotImplementedError):
-            continue
-        weight = getattr(table, "weight", None)
-        if isinstance(weight, nn.Parameter):
-            found |= {id(p) for p in table.parameters(recurse=False) if p.shape[:1] == weight.shape[:1]}
-    return found
-
-
-def _layers(stacks: list[Stack]) -> list[_Layer]:
-    """Return the layers of all stacks from the bottom, without those whose parameters all belong to lower ones."""
-    every = [
-        _Layer(module, stack, spans)
-        for stack in stacks
-        for module, spans in zip(stack.layers, stack.spans, strict=True)
-    ]
-    every = in_running_order(every, [layer.spans for layer in every])
-    seen: set[int] = set()
-    distinct = []
-    for layer in every:
-        parameters = {id(p) for p in layer.module.parameters()}
-        if parameters - seen:
-            distinct.append(layer)
-        seen |= parameters
-    return distinct
-
-
-def _towers(groups: list[Group]) -> dict[str, str]:
-    stacks: dict[str, list[str]] = {}
-    for group in groups:
-        if group.stack:
-            stacks.setdefault(group.stack, []).append(group.name)
-    return {path: " to ".join(dict.fromkeys((names[0], names[-1]))) for path, names in stacks.items()}
-
-
-def _shared_parts(name: str, path: str) -> int:
-    pairs = zip(name.split("."), path.split("."), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return LayerMapError(f"No list of layers ran in the forward of {name}. {found}{by_hand.capitalize()}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from torch import Tensor, nn
@@ -18,6 +19,8 @@ _MODALITIES = {
 _MARK = "_gradgate_sources"
 _IN_PLACE = {"__setitem__"}  # changes its first argument and returns None
 _BESIDE = ("mask", "position", "grid", "sizes", "shape", "token_type", "cache", "labels", "lengths")
+_PASSED = "\0"  # begins the name of a list that data passed; no argument is named so
+_numbers = count()
 
 
 def marked(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,8 +51,26 @@ def pass_on(func: Any, given: tuple[Any, ...], result: object) -> None:
         return
     args = given[0]
     changed = args[:1] if getattr(func, "__name__", "") in _IN_PLACE else ()
+    inputs = None
     for tensor in _tensors((result, changed)):
-        _mark(tensor, sources | getattr(tensor, _MARK, NOTHING))
+        if tensor.is_floating_point():
+            _mark(tensor, sources | getattr(tensor, _MARK, NOTHING))
+            continue
+        # Whole numbers carry no gradient: the tokens that a generator draws begin a network of their own.
+        inputs = frozenset(s for s in sources if not s.startswith(_PASSED)) if inputs is None else inputs
+        _mark(tensor, inputs | getattr(tensor, _MARK, NOTHING))
+
+
+def new_list_mark() -> str:
+    """Return a source that stands for what the items of one list of modules return; none is returned twice."""
+    return f"{_PASSED}{next(_numbers)}"
+
+
+def mark_passed(output: object, marks: Sources) -> None:
+    """Mark the floating point tensors that an item of lists returned with the marks of these lists."""
+    for tensor in _tensors(output):
+        if tensor.is_floating_point():
+            _mark(tensor, marks | getattr(tensor, _MARK, NOTHING))
 
 
 def modality(source: str) -> str:

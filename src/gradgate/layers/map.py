@@ -10,17 +10,20 @@ from typing import get_args
 
 from gradgate.errors import LayerMapError, nearest
 from gradgate.layers.names import canonical_name
-from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Tower, Unit, Weight, split
+from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Unit, Weight, split
 
 
 @dataclass(frozen=True)
 class LayerMap:
     """The groups of one model in depth order. Each parameter is in exactly one group; empty groups are left out.
 
+    Networks in which nothing can learn, such as a frozen teacher, are in no group if others can; a note names them.
+
     Iterating yields the groups, ``map["layers.3"]`` is one of them, and printing the map shows a tree. ``ties`` lists
     the names that share one tensor: the first of them is in a group. ``notes`` are sentences on what is unusual.
     ``weights`` describes each parameter, and ``unit`` is the size of the groups inside the layers. ``frozen`` lists the
-    names of parameters that never learn, such as a backbone under adapters; a tuner sets them.
+    names of parameters that never learn, such as a backbone under adapters; a tuner sets them. ``prompts`` lists those
+    in the head that come before the layers: PEFT's prompts, which learn as a head does.
     """
 
     model: str
@@ -30,6 +33,7 @@ class LayerMap:
     weights: Mapping[str, Weight] = field(default_factory=dict, repr=False, compare=False)
     unit: Unit = "layer"
     frozen: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    prompts: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     _group_names: dict[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -77,13 +81,24 @@ class LayerMap:
         return not self.frozen.issuperset(self[group].parameter_names)
 
     @property
-    def towers(self) -> dict[Tower, tuple[Group, ...]]:
+    def towers(self) -> dict[str, tuple[Group, ...]]:
         """Layers from the bottom by tower, in the order in which the towers run; empty for a model of one stack."""
-        towers: dict[Tower, tuple[Group, ...]] = {}
+        towers: dict[str, tuple[Group, ...]] = {}
         for group in self.layers:
             if group.tower:
                 towers[group.tower] = (*towers.get(group.tower, ()), group)
         return towers
+
+    @cached_property
+    def axes(self) -> tuple[tuple[Group, ...], ...]:
+        """Layers from the bottom by network: one tuple unless the model has several networks side by side.
+
+        The towers of one network, such as encoder and decoder, follow each other on its axis.
+        """
+        axes: dict[str, list[Group]] = {}
+        for group in self.layers:
+            axes.setdefault(group.network, []).append(group)
+        return tuple(map(tuple, axes.values()))
 
     @property
     def layer_count(self) -> int:
@@ -138,7 +153,7 @@ class LayerMap:
     @property
     def shared_layers(self) -> bool:
         """True if one set of weights runs at several depths, as in ALBERT."""
-        return any(group.uses > 1 for group in self.groups)
+        return any(group.uses > group.passes for group in self.groups)
 
     def group_of(self, parameter_name: str) -> Group:
         """Return the group of a parameter, by any of its names, with or without the prefixes that wrappers add.
@@ -150,7 +165,7 @@ class LayerMap:
         if name not in self._group_names:
             raise LayerMapError(
                 f"{self.model} has no parameter {name!r}.{nearest(name, self._group_names)} "
-                f"Expected a name from its named_parameters(); correct it."
+                f"Expected a name from its named_parameters() that no note leaves out; correct it."
             )
         return self[self._group_names[name]]
 

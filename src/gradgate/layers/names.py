@@ -51,10 +51,16 @@ def tied_names(model: nn.Module) -> tuple[tuple[str, ...], ...]:
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """Return the model inside DDP, DataParallel and ``torch.compile``. FSDP stays: its forward gathers the shards."""
+    """Return the model inside DDP, DataParallel and ``torch.compile``. FSDP stays: its forward gathers the shards.
+
+    Raises:
+        LayerMapError: for anything that is not a module, naming the modules in its attributes.
+    """
     from torch import nn  # deferred: reading names must not import torch
     from torch.nn.parallel import DataParallel, DistributedDataParallel
 
+    if not isinstance(model, nn.Module):
+        raise LayerMapError(_not_a_module(model))
     while True:
         if isinstance(model, DataParallel | DistributedDataParallel):
             model = model.module
@@ -62,6 +68,19 @@ def unwrap(model: nn.Module) -> nn.Module:
             model = inner
         else:
             return model
+
+
+def _not_a_module(given: object) -> str:
+    """Return the message for what is not a module: a pipeline, a trainer, SetFit's model, a path."""
+    from torch import nn
+
+    name = type(given).__name__
+    shown = f"the text {given!r}" if isinstance(given, str) else name
+    attributes = vars(given) if hasattr(given, "__dict__") else {}
+    modules = [attribute for attribute, value in attributes.items() if isinstance(value, nn.Module)]
+    inside = f" It has one in {' and in '.join(modules)}: pass its {modules[0]} instead." if modules else ""
+    hint = " Load it first, as with AutoModel.from_pretrained(...)." if isinstance(given, str) else inside
+    return f"{shown} is not a model whose layers can be mapped. Expected a torch.nn.Module.{hint}"
 
 
 def reshard(model: nn.Module) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from torch import nn
 
+from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Trace
 
 Part = Literal["attention", "mlp", "norm", "experts", "router", "adapter", "other"]
@@ -42,6 +43,16 @@ def parts_of(model: nn.Module, layers: Iterable[nn.Module], trace: Trace | None)
             found.update({id(parameter): "norm" for parameter in module.parameters(recurse=False)})
         found.update({id(parameter): "adapter" for parameter in _added(module)})
     return found
+
+
+def prompts_of(model: nn.Module) -> set[str]:
+    """Return the canonical names of the parameters that make the prompts of PEFT's prompt, prefix and p-tuning."""
+    return {
+        canonical_name(f"{path}.prompt_encoder.{name}" if path else f"prompt_encoder.{name}")
+        for path, module in model.named_modules()
+        if type(module).__module__.startswith("peft.") and "prompt_encoder" in module._modules
+        for name, _ in module.get_submodule("prompt_encoder").named_parameters()
+    }
 
 
 def _blocks(module: nn.Module, trace: Trace) -> Iterator[tuple[nn.Module, Part]]:

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from gradgate.errors import LayerMapError
-from gradgate.layers.flow import Sources, marked, pass_on, sources_of
+from gradgate.layers.flow import Sources, mark_passed, marked, new_list_mark, pass_on, sources_of
 from gradgate.layers.inputs import guesses
 from gradgate.torch_state import preserved_state
 
@@ -51,6 +51,8 @@ class Trace:
             ``normalizes`` and ``routes`` (a choice of experts).
         reads: the names of the model's inputs that reach each module.
         fed: ``id`` of a parameter to the inputs that reach the first operation on it.
+        list_marks: list of modules to the sources that stand for what its items returned; see ``reads`` and ``fed``.
+        entries: item of a list to the sources that reached each of its runs.
     """
 
     calls: dict[nn.Module, list[Span]] = field(default_factory=dict)
@@ -58,6 +60,8 @@ class Trace:
     marks: dict[str, list[int]] = field(default_factory=dict)
     reads: dict[nn.Module, Sources] = field(default_factory=dict)
     fed: dict[int, Sources] = field(default_factory=dict)
+    list_marks: dict[nn.Module, Sources] = field(default_factory=dict)
+    entries: dict[nn.Module, list[Sources]] = field(default_factory=dict)
 
     def spans(self, module: nn.Module) -> tuple[Span, ...]:
         """Return the runs of a module. If it ran without being called, derive one from its parameters' uses."""
@@ -70,6 +74,23 @@ class Trace:
         """Return True if an operation of this kind ran within the module."""
         times = self.marks.get(kind, [])
         return any(bisect_left(times, entered) < bisect_left(times, left) for entered, left in self.spans(module))
+
+    def append(self, later: Trace) -> None:
+        """Add the record of another forward, as if it ran after this one."""
+        end = 1 + max((left for spans in self.calls.values() for _, left in spans), default=-1)
+        for module, spans in later.calls.items():
+            self.calls.setdefault(module, []).extend((entered + end, left + end) for entered, left in spans)
+        for tensor_id, at in later.first_use.items():
+            self.first_use.setdefault(tensor_id, at + end)
+        for kind, times in later.marks.items():
+            self.marks.setdefault(kind, []).extend(at + end for at in times)
+        for module, sources in later.reads.items():
+            self.reads[module] = self.reads.get(module, frozenset()) | sources
+        self.fed = later.fed | self.fed
+        for container, marks in later.list_marks.items():
+            self.list_marks[container] = self.list_marks.get(container, frozenset()) | marks
+        for item, entries in later.entries.items():
+            self.entries.setdefault(item, []).extend(entries)
 
 
 def observe(model: nn.Module, example: Mapping[str, Tensor] | None = None) -> tuple[Trace | None, str]:
@@ -108,13 +129,24 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
     trace = Trace()
     clock = _Clock()
     entered: dict[nn.Module, list[int]] = {}
+    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
+    trace.list_marks = {container: frozenset({new_list_mark()}) for container in lists}
+    passed: dict[nn.Module, Sources] = {}
+    for container, marks in trace.list_marks.items():
+        for item in items_of(container):
+            passed[item] = passed.get(item, frozenset()) | marks
 
     def enter(module: nn.Module, args: object, kwargs: object) -> None:
-        trace.reads[module] = trace.reads.get(module, frozenset()) | sources_of((args, kwargs))
+        sources = sources_of((args, kwargs))
+        trace.reads[module] = trace.reads.get(module, frozenset()) | sources
+        if module in passed:
+            trace.entries.setdefault(module, []).append(sources)
         entered.setdefault(module, []).append(clock.tick())
 
     def leave(module: nn.Module, args: object, output: object) -> None:
         trace.calls.setdefault(module, []).append((entered[module].pop(), clock.tick()))
+        if module in passed:
+            mark_passed(output, passed[module])
 
     with preserved_state(model, training=False), ExitStack() as hooks:
         if "torch._dynamo" in sys.modules:  # else nothing can have been compiled, and its import is slow
@@ -126,6 +158,15 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
         hooks.enter_context(_simple_settings(model))
         model(**marked(inputs))
     return trace
+
+
+def items_of(container: nn.Module) -> list[nn.Module]:
+    """Return the children; a ModuleList has no forward of its own, so its children replace it."""
+    return [
+        inner
+        for child in container.children()
+        for inner in (items_of(child) if isinstance(child, nn.ModuleList) else (child,))
+    ]
 
 
 @contextmanager

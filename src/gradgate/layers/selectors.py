@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gradgate.errors import SelectorError, nearest
 from gradgate.layers.map import LayerMap
 from gradgate.layers.patterns import NamePattern
-from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Weight
+from gradgate.layers.units import EMBEDDINGS, HEAD, MARKS, PARTS, Group, Weight
 from gradgate.specs import shown
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 Rows = tuple[tuple[int, int], ...]
 _TABLE = re.compile(r"(embeddings|head)(?:\[(-?[0-9]{,15}):(-?[0-9]{,15})\])?")
 _LAYERS = re.compile(r"layers(?:\.(\*|N|N-N|topN|bottomN))?(?:\.([a-z]+)(?:\.(.+))?)?".replace("N", "[0-9]{1,9}"))
-_PARTS = ("attention", "mlp", "norm", "experts", "router", "adapter", "other")
 _TOWERS = ("vision", "audio", "text", "encoder", "decoder", "projector")
-_MARKS = (*(f"@{name}" for name in (*_PARTS[:-1], "lora", "bias", EMBEDDINGS, HEAD, *_TOWERS)),)
+_MARKS = (*(f"@{name}" for name in (*PARTS[:-1], "lora", "bias", EMBEDDINGS, HEAD, *_TOWERS)),)
 _EXPECTED = (
     "Expected terms with / between them: layers.3, layers.3-6, layers.top4, layers.bottom4, layers.*, each also with a "
     "part (layers.*.attention) and a module (layers.3.attention.q_proj); embeddings, head, also with rows "
@@ -87,8 +86,10 @@ def select(model: nn.Module | LayerMap, text: str) -> Selection:
 
     - ``layers.3``, ``layers.3-6``, ``layers.top4``, ``layers.bottom4``, ``layers.*``, ``embeddings`` and ``head`` are
       groups of the layer map; ``layers.*.attention`` is a part and ``layers.3.attention.q_proj`` a module of them.
+      If several networks run side by side, ``top`` and ``bottom`` are those of each.
     - ``@attention @mlp @norm @experts @router @adapter`` are parts anywhere, ``@bias`` every bias, ``@lora`` what
-      LoRA has added, ``@vision @audio @text @encoder @decoder @projector`` towers.
+      LoRA has added, ``@vision @audio @text @encoder @decoder @projector`` towers; so is each other name in
+      :attr:`LayerMap.towers`, such as ``@query_encoder``.
     - ``re:REGEX`` is a full match on canonical parameter names.
     - ``embeddings[32000:]`` and ``head[32000:]`` are rows of the table with one row per token, counted as in slices.
 
@@ -134,6 +135,8 @@ class _Reader:
     def __init__(self, layers: LayerMap, text: str) -> None:
         self.layers, self.text = layers, text
         self.weights = _weights(layers)
+        towers = (f"@{name}" for name in layers.towers if name not in MARKS)
+        self.marks = tuple(dict.fromkeys((*_MARKS, *towers)))
 
     def rows_of(self, term: str) -> dict[str, Rows]:
         """Return the rows that a term selects, by parameter."""
@@ -156,7 +159,7 @@ class _Reader:
     def _whole(self, term: str, names: Iterable[str]) -> dict[str, Rows]:
         found = {name: _all(self.weights[name].shape) for name in names}
         if not found:
-            there = [mark for mark in _MARKS if self._has(mark)]
+            there = [mark for mark in self.marks if self._has(mark)]
             raise self._error(
                 f"{shown(term)} matches nothing.{nearest(term, [*there, *self.weights])} "
                 f"Its groups are {', '.join(self.layers.names)}; it has {' '.join(there)}"
@@ -167,12 +170,14 @@ class _Reader:
         return next(iter(self._marked(mark)), None) is not None
 
     def _marked(self, mark: str) -> Iterator[str]:
-        if mark not in _MARKS:
-            raise self._error(f"there is no mark {shown(mark)}.{nearest(mark, _MARKS)} Known: {' '.join(_MARKS)}")
         word = mark[1:]
+        if mark not in self.marks:
+            raise self._error(
+                f"there is no mark {shown(mark)}.{nearest(mark, self.marks)} Known: {' '.join(self.marks)}"
+            )
         if word in (EMBEDDINGS, HEAD):
             return iter(self._of_group(word))
-        if word in _TOWERS:
+        if word not in MARKS:  # a tower
             return (name for group in self.layers if group.tower == word for name in group.parameter_names)
         fits: Callable[[str], bool] = lambda name: self.weights[name].part == word  # noqa: E731
         if word == "bias":
@@ -212,9 +217,9 @@ class _Reader:
         chosen = self._layers(term, which or "*")
         if part is None:
             return (name for group in chosen for name in group.parameter_names)
-        if part not in _PARTS:
+        if part not in PARTS:
             raise self._error(
-                f"{shown(term)}: there is no part {part!r}.{nearest(part, _PARTS)} Parts: {', '.join(_PARTS)}"
+                f"{shown(term)}: there is no part {part!r}.{nearest(part, PARTS)} Parts: {', '.join(PARTS)}"
             )
         unit = self.layers.at("part" if module is None else "module")
         numbers = {group.name for group in chosen}
@@ -233,9 +238,11 @@ class _Reader:
             return every
         if which.startswith(("top", "bottom")):
             wanted = int(which.removeprefix("top").removeprefix("bottom"))
-            if not 1 <= wanted <= count:
-                raise self._error(f"{shown(term)}: expected 1 to {count} layers, got {wanted}")
-            return every[-wanted:] if which.startswith("top") else every[:wanted]
+            shortest = min(map(len, self.layers.axes))  # networks side by side each have a top and a bottom
+            if not 1 <= wanted <= shortest:
+                raise self._error(f"{shown(term)}: expected 1 to {shortest} layers, got {wanted}")
+            ends = slice(-wanted, None) if which.startswith("top") else slice(wanted)
+            return tuple(group for axis in self.layers.axes for group in axis[ends])
         first, _, last = which.partition("-")
         low, high = int(first), int(last or first)
         if low > high or high >= count:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TypeVar
 
 from torch import nn
 
 from gradgate.errors import LayerMapError, nearest
-from gradgate.layers.flow import declared_kinds
+from gradgate.layers.architectures import architectures, is_architecture
+from gradgate.layers.flow import NOTHING, Sources, declared_kinds
 from gradgate.layers.names import canonical_name
-from gradgate.layers.probe import Span, Trace
+from gradgate.layers.probe import Span, Trace, items_of
 
 T = TypeVar("T")
 ROOT = "."
@@ -25,13 +26,18 @@ CLEAR = 4  # a list with this many times the parameters of any other is unmistak
 class Stack:
     """A ModuleList or Sequential with its layers that have parameters, in the order of their first run.
 
-    ``spans`` lists the runs of each layer; a layer that never ran has none.
+    ``spans`` lists the runs of each layer; a layer that never ran has none. ``reads`` has the sources that reach any
+    module in the layers, ``marks`` those that stand for what the layers return, and ``entries`` the sources that reach
+    each run of each layer.
     """
 
     path: str
     container: nn.Module
     layers: tuple[nn.Module, ...]
     spans: tuple[tuple[Span, ...], ...]
+    reads: Sources = NOTHING
+    marks: Sources = NOTHING
+    entries: tuple[tuple[Sources, ...], ...] = ()
 
     @property
     def runs(self) -> int:
@@ -59,6 +65,30 @@ class Stack:
         """True if each layer has at least two matrices, as transformer layers do and convolutions do not."""
         return all(sum(p.ndim == 2 for p in layer.parameters()) >= 2 for layer in self.layers)
 
+    @property
+    def passes(self) -> int:
+        """Number of times that data enter the stack from outside: 2 if one set of layers encodes two inputs."""
+        fresh = sum(not self.marks & sources for sources in self.entries[0]) if self.entries else 0
+        return max(1, fresh)
+
+    @property
+    def is_side_by_side(self) -> bool:
+        """True if several of its modules ran and none read what another returned, as heads, experts and networks do."""
+        ran = [sources for sources in self.entries if sources]
+        return len(ran) > 1 and bool(self.reads) and not any(self.marks & each for runs in ran for each in runs)
+
+    def can_learn(self, learning: Container[int]) -> bool:
+        """Return True if any parameter of the layers is among those that can learn, passed by ``id``."""
+        return any(id(p) in learning for layer in self.layers for p in layer.parameters())
+
+    def is_apart_from(self, other: Stack) -> bool:
+        """Return True if neither stack read what the other returned, as far as was seen."""
+        return bool(self.reads and other.reads) and not (self.reads & other.marks or other.reads & self.marks)
+
+    def is_like(self, other: Stack) -> bool:
+        """Return True if the two have layers of one class."""
+        return not {type(x) for x in self.layers}.isdisjoint({type(x) for x in other.layers})
+
     def is_within(self, other: Stack) -> bool:
         return any(self.container is inner for layer in other.layers for inner in layer.modules())
 
@@ -69,20 +99,38 @@ class Stack:
             and not self.is_within(other)
             and not other.is_within(self)
             and not set(self.layers) & set(other.layers)
+            and not self.is_apart_from(other)
         )
 
     def overlaps(self, other: Stack) -> bool:
         return self.start < other.end and other.start < self.end
 
 
-def find_stacks(model: nn.Module, trace: Trace) -> list[Stack]:
+def find_stacks(model: nn.Module, trace: Trace, learning: Container[int]) -> list[Stack]:
     """Return the stacks of the model's layers in the order in which they run; empty if there are none.
 
     The largest one leads. Lists within its layers (experts, sublayers) are parts of these layers. Another list counts
     too if it runs before or after and its layers are of the same kind: the second tower of an encoder-decoder. An inner
-    model for images or sound that received no input has its own stack too, before those that ran.
+    model for images or sound that received no input has its own stack too, before those that ran. If nothing in the
+    leading stack can learn, such as that of a teacher, the largest one that can and that reads nothing of it leads
+    beside it. Lists whose modules run side by side, such as heads and experts, are not layers, nor are lists of models.
+
+    Args:
+        model: the model that ran.
+        trace: what ran.
+        learning: the ``id`` of each parameter that can learn.
     """
-    lists = [stack for stack in _lists(model, trace) if stack.runs]
+    networks = set() if is_architecture(model) else set(architectures(model))
+    lists = [stack for stack in _lists(model, trace) if stack.runs and not stack.is_side_by_side]
+    lists = [s for s in lists if networks.isdisjoint(part for layer in s.layers for part in layer.modules())]
+    chosen = _chosen(lists)
+    if chosen and not any(stack.can_learn(learning) for stack in chosen):
+        chosen += _chosen([s for s in lists if s.can_learn(learning) and all(s.is_apart_from(o) for o in chosen)])
+    return [*_idle_towers(model, trace), *sorted(chosen, key=lambda s: s.start)] if chosen else []
+
+
+def _chosen(lists: list[Stack]) -> list[Stack]:
+    """Return the leading stack of these lists, and those of the same kind."""
     candidates = [stack for stack in lists if _has_blocks(stack)]
     outer = _outermost([stack for stack in candidates if stack.repeats] or candidates)
     if not outer:
@@ -91,19 +139,20 @@ def find_stacks(model: nn.Module, trace: Trace) -> list[Stack]:
     lead = max(outer, key=lambda s: (s.mixes_features, s.size))
     lead = _joined([s for s in lists if s is lead or s.runs_in_turns_with(lead)])
     chosen = [lead]
-    classes = {type(layer) for layer in lead.layers}
     for stack in sorted(_outermost(candidates), key=lambda s: -s.size):
-        alike = (lead.mixes_features and stack.mixes_features) or classes & {type(x) for x in stack.layers}
-        if alike and not any(stack.overlaps(other) for other in chosen):
+        if len(stack.layers) > 1 and sum(map(bool, stack.spans)) == 1:  # one of several heads ran
+            continue
+        alike = (lead.mixes_features and stack.mixes_features) or stack.is_like(lead)
+        if alike and not any(stack.overlaps(o) and not stack.is_apart_from(o) for o in chosen) and stack is not lead:
             chosen.append(stack)
-    return [*_idle_towers(model, trace), *sorted(chosen, key=lambda s: s.start)]
+    return chosen
 
 
 def _idle_towers(model: nn.Module, trace: Trace) -> list[Stack]:
     """Return the largest list of layers of each inner model that declares to read no text and did not run."""
     found: list[Stack] = []
     for module in model.modules():
-        if module is model or trace.spans(module) or not _reads_no_text(module):
+        if module is model or trace.spans(module) or not reads_no_text(module):
             continue
         inside = set(module.modules())
         lists = [s for s in _lists(model, trace) if s.container in inside and len(s.layers) > 1 and _has_blocks(s)]
@@ -113,20 +162,35 @@ def _idle_towers(model: nn.Module, trace: Trace) -> list[Stack]:
     return found
 
 
-def unmistakable_stacks(model: nn.Module) -> list[Stack]:
+def unmistakable_stacks(model: nn.Module, learning: Container[int]) -> list[Stack]:
     """Return the layers of a model that cannot be run: those of inner models without text, and the only other list.
 
-    Return an empty list if a further list has more than a quarter of that list's parameters.
+    Lists in which nothing can learn do not count, unless nothing can learn in any. Return an empty list if a further
+    list has more than a quarter of that list's parameters, or layers of the same class: another tower.
     """
     unseen = Trace()
     idle = _idle_towers(model, unseen)
-    lists = [s for s in _lists(model, unseen) if len(s.layers) > 1 and _has_blocks(s) and s.mixes_features]
-    others = sorted(
-        (s for s in _outermost(lists) if not any(_around(model, tower, s) for tower in idle)), key=lambda s: -s.size
-    )
-    if not others or (len(others) > 1 and others[1].size * CLEAR > others[0].size):
+    lists = [s for s in _untraced(model) if not any(_around(model, tower, s) for tower in idle)]
+    lists = [s for s in lists if s.can_learn(learning)] or lists
+    others = sorted(lists, key=lambda s: -s.size)
+    if not others or any(s.size * CLEAR > others[0].size or s.is_like(others[0]) for s in others[1:]):
         return []
     return [*idle, others[0]]
+
+
+def listed_blocks(model: nn.Module, trace: Trace) -> list[Stack]:
+    """Return the lists of at least two modules that consist of modules, and are in no other such list."""
+    return _outermost([s for s in _lists(model, trace) if len(s.layers) > 1 and _has_blocks(s)])
+
+
+def _untraced(model: nn.Module) -> list[Stack]:
+    """Return the lists of at least two transformer layers that are in no other, as registered."""
+    return _outermost([s for s in _lists(model, Trace()) if len(s.layers) > 1 and _has_blocks(s) and s.mixes_features])
+
+
+def block_lists(model: nn.Module, learning: Container[int]) -> list[Stack]:
+    """Return the lists of transformer layers that can learn and are in no other, as registered: candidates to name."""
+    return [stack for stack in _untraced(model) if stack.can_learn(learning)]
 
 
 def _around(model: nn.Module, tower: Stack, stack: Stack) -> bool:
@@ -143,7 +207,8 @@ def _around(model: nn.Module, tower: Stack, stack: Stack) -> bool:
     return False
 
 
-def _reads_no_text(module: nn.Module) -> bool:
+def reads_no_text(module: nn.Module) -> bool:
+    """Return True for a model with a configuration that declares to read images or sound alone."""
     return hasattr(module, "config") and "text" not in declared_kinds(module)
 
 
@@ -215,7 +280,13 @@ def _joined(stacks: list[Stack]) -> Stack:
         tuple((runs[0][0], max(left for _, left in runs)) for runs in zip(*each, strict=True))
         for each in zip(*(s.spans for s in stacks), strict=True)
     ]
-    return Stack(stacks[0].path, stacks[0].container, tuple(layers), tuple(spans))
+    return replace(
+        stacks[0],
+        layers=tuple(layers),
+        spans=tuple(spans),
+        reads=NOTHING.union(*(s.reads for s in stacks)),
+        marks=NOTHING.union(*(s.marks for s in stacks)),
+    )
 
 
 def _outermost(stacks: list[Stack]) -> list[Stack]:
@@ -223,7 +294,7 @@ def _outermost(stacks: list[Stack]) -> list[Stack]:
 
 
 def _stack(path: str, container: nn.Module, trace: Trace, *, by_class: bool) -> Stack:
-    layers = [m for m in _flat(container) if next(m.parameters(), None) is not None]
+    layers = [m for m in items_of(container) if next(m.parameters(), None) is not None]
     if by_class and layers:
         # A Sequential may contain embeddings, layers and a head: the layers are the class that is repeated.
         kinds = Counter(type(m) for m in layers)
@@ -231,17 +302,16 @@ def _stack(path: str, container: nn.Module, trace: Trace, *, by_class: bool) -> 
         layers = [m for m in layers if type(m) is main]
     spans = {m: trace.spans(m) for m in layers}
     order = in_running_order(layers, [spans[m] for m in layers])
-    return Stack(path, container, tuple(order), tuple(spans[m] for m in order))
+    return Stack(
+        path,
+        container,
+        tuple(order),
+        tuple(spans[m] for m in order),
+        NOTHING.union(*(trace.reads.get(part, NOTHING) for layer in order for part in layer.modules())),
+        trace.list_marks.get(container, NOTHING),
+        tuple(tuple(trace.entries.get(m, ())) for m in order),
+    )
 
 
 def _size(modules: Iterable[nn.Module]) -> int:
     return sum({id(p): p.numel() for m in modules for p in m.parameters()}.values())
-
-
-def _flat(container: nn.Module) -> list[nn.Module]:
-    """Return the children; a ModuleList has no forward of its own, so its children replace it."""
-    return [
-        inner
-        for child in container.children()
-        for inner in (_flat(child) if isinstance(child, nn.ModuleList) else (child,))
-    ]

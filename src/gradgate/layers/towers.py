@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import Literal
 
 from torch import nn
 
@@ -12,10 +13,10 @@ from gradgate.layers.flow import Sources, declared_kinds, kinds_of
 from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Trace
 from gradgate.layers.stacks import ROOT, Stack
-from gradgate.layers.units import AnyTower, Tower
+from gradgate.layers.units import Kind
 
 # If a stack's inputs are unknown, the names of the modules around it and of their configurations decide.
-_WORDS: dict[Tower, tuple[str, ...]] = {
+_WORDS: dict[Kind, tuple[str, ...]] = {
     "projector": ("qformer", "project", "connector", "resampler", "perceiver", "aligner"),
     "vision": ("vision", "visual", "image"),
     "audio": ("audio", "speech"),
@@ -33,14 +34,20 @@ class Section:
         path: the largest module that contains this stack and no other.
         branch: the child, of the module that contains all stacks, that contains this one.
         reads: kinds of the inputs that reach its layers: ``vision``, ``audio``, ``text``, ``decoder``.
-        tower: its name; empty if all stacks are one tower.
+        kind: what its inputs or its names show it to be: ``vision``, ``decoder``; empty if all stacks are alike.
+        tower: its name: the kind, or the path of a network among several; empty if all stacks are one tower.
+        network: the network that it belongs to; empty if all stacks belong to one.
+        is_alone: True if no other stack is mapped, so that its inputs are the model's.
     """
 
     stack: Stack
     path: str
     branch: str
     reads: Sources
-    tower: AnyTower = ""
+    kind: Kind | Literal[""] = ""
+    tower: str = ""
+    network: str = ""
+    is_alone: bool = False
 
     def holds(self, name: str) -> bool:
         """Return True if a parameter or module is inside the section."""
@@ -49,9 +56,13 @@ class Section:
     @property
     def has_own_input(self) -> bool:
         """True if it reads something other than tokens, so that what runs before its layers belongs to it."""
-        return bool(self.tower) and (
-            self.tower in ("vision", "audio", "projector")
-            or (bool(self.reads) and not self.reads & {"text", "decoder"})
+        return (
+            bool(self.kind)
+            and not self.is_alone
+            and (
+                self.kind in ("vision", "audio", "projector")
+                or (bool(self.reads) and not self.reads & {"text", "decoder"})
+            )
         )
 
 
@@ -78,15 +89,19 @@ def find_sections(model: nn.Module, stacks: Sequence[Stack], trace: Trace | None
         path = ".".join(parts[:depth])
         reads = _reads(stack, trace) or _declared(model, parts)
         sections.append(Section(stack, path, ".".join(parts[: common + 1]), reads))
+    kinds = by_reading(model, sections)
+    return [replace(section, kind=kind, tower=kind) for section, kind in zip(sections, kinds, strict=True)]
+
+
+def by_reading(model: nn.Module, sections: Sequence[Section]) -> list[Kind | Literal[""]]:
+    """Return the kind of each of these sections, as if there were no others; see :func:`find_sections`."""
     if len(sections) < 2:
-        return sections
+        return [""] * len(sections)
     names = _by_reading(sections)
-    if len(set(names)) == 1:
-        words = [_by_words(model, section.path) for section in sections]
-        names = words if {"encoder", "decoder"} <= set(words) and all(words) else [""] * len(words)
-    else:
-        names = [name or _by_words(model, section.path) for name, section in zip(names, sections, strict=True)]
-    return [replace(section, tower=name) for section, name in zip(sections, names, strict=True)]
+    if len(set(names)) > 1:
+        return [name or _by_words(model, section.path) for name, section in zip(names, sections, strict=True)]
+    words = [_by_words(model, section.path) for section in sections]
+    return words if {"encoder", "decoder"} <= set(words) and all(words) else [""] * len(words)
 
 
 def with_projectors(
@@ -104,9 +119,9 @@ def with_projectors(
         extended.append(section)
         later = sections[place + 1 :]
         feeds = not section.stack.runs or any(section.reads & other.reads for other in later)
-        if section.tower not in ("vision", "audio") or not later or not feeds:
+        if section.kind not in ("vision", "audio") or not later or not feeds or later[0].network != section.network:
             continue
-        if later[0].tower in (section.tower, "projector") or (section.stack.runs and not later[0].stack.runs):
+        if later[0].kind in (section.kind, "projector") or (section.stack.runs and not later[0].stack.runs):
             continue
         if section.stack.runs:
             between = _used_between(section.stack, later[0].stack, parameters, trace)
@@ -115,7 +130,7 @@ def with_projectors(
         outside = {name: at for name, at in between.items() if not any(s.holds(name) for s in sections)}
         chosen = outside or _with_matrices(section, between, parameters)
         if chosen:
-            extended.append(_projector(model, section, chosen))
+            extended.append(replace(_projector(model, section, chosen), network=section.network))
     return extended
 
 
@@ -142,13 +157,13 @@ def _registered_between(
     return {name: order[id(p)] for name, p in parameters.items() if end < order[id(p)] < start and id(p) not in tables}
 
 
-def _by_reading(sections: Sequence[Section]) -> list[AnyTower]:
+def _by_reading(sections: Sequence[Section]) -> list[Kind | Literal[""]]:
     reads = [section.reads for section in sections]
     decoder = next((i for i, kinds in enumerate(reads) if "decoder" in kinds), None)
     last_of_text = max((i for i, kinds in enumerate(reads) if "text" in kinds and "decoder" not in kinds), default=-1)
-    names: list[AnyTower] = []
+    names: list[Kind | Literal[""]] = []
     for i, (section, kinds) in enumerate(zip(sections, reads, strict=True)):
-        name: AnyTower = ""
+        name: Kind | Literal[""] = ""
         if "decoder" in kinds:
             name = "decoder"
         elif decoder is not None and i == decoder - 1:  # the stack that runs just before the decoder feeds it
@@ -167,7 +182,7 @@ def _by_reading(sections: Sequence[Section]) -> list[AnyTower]:
     return names
 
 
-def _by_words(model: nn.Module, path: str) -> AnyTower:
+def _by_words(model: nn.Module, path: str) -> Kind | Literal[""]:
     named = path.lower()
     config = getattr(_submodule(model, path), "config", None)
     for text in (named, type(config).__name__.lower()):
@@ -221,7 +236,7 @@ def _projector(model: nn.Module, section: Section, times: Mapping[str, int]) -> 
     path = next(iter(tops), next(iter(names)))
     spans = ((min(times.values()), max(times.values())),) if section.stack.runs else ()
     stack = Stack(path, layer, (layer,), (spans,))
-    return Section(stack, path, path, section.reads, "projector")
+    return Section(stack, path, path, section.reads, "projector", "projector")
 
 
 def _submodule(model: nn.Module, path: str) -> nn.Module | None:

@@ -9,8 +9,9 @@ from typing import Literal
 
 EMBEDDINGS, HEAD = "embeddings", "head"
 Unit = Literal["layer", "part", "module"]
-Tower = Literal["encoder", "decoder", "vision", "audio", "text", "projector"]
-AnyTower = Literal[Tower, ""]
+Kind = Literal["encoder", "decoder", "vision", "audio", "text", "projector"]
+PARTS = ("attention", "mlp", "norm", "experts", "router", "adapter", "other")
+MARKS = frozenset({*PARTS, "lora", "bias", EMBEDDINGS, HEAD})  # names that selectors use for other things than towers
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,11 @@ class Group:
     """Parameters that open and close together.
 
     ``depth`` is 0 for the embeddings, 1 to L for the layers from the bottom, L+1 for the head. For a layer, ``stack``
-    is the path of the list that contains it, and ``uses`` counts its runs per forward: more than 1 if depths share it.
-    ``tower`` is the tower that the group belongs to; empty in a model of one stack, and for a group that several towers
-    use. In a map by parts or modules, ``layer`` is the name of the group's layer; otherwise the group's own name.
+    is the path of the list that contains it, and ``uses`` counts its runs per forward: more than ``passes``, the runs
+    of the whole stack, if depths share it. ``tower`` is the tower that the group belongs to: a kind such as ``vision``,
+    or the path of one network among several, such as ``query_encoder``; empty in a model of one stack, and for a group
+    that several towers use. ``network`` names the network of a layer if several run side by side. In a map by parts or
+    modules, ``layer`` is the name of the group's layer; otherwise the group's own name.
     """
 
     name: str
@@ -51,7 +54,9 @@ class Group:
     stack: str = ""
     uses: int = 1
     layer: str = ""
-    tower: AnyTower = ""
+    tower: str = ""
+    network: str = ""
+    passes: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layer", self.layer or self.name)

@@ -99,8 +99,8 @@ def _run(model: nn.Module, batch: Batch, padding: list[Tensor | None]) -> None:
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
         raise AttachError(
             f"Outliers are measured by calling {type(model).__name__} with a training batch as keyword arguments, "
-            f"which failed for its entries {', '.join(given)}: {error}. Use draw=uniform, or Tuner(..., "
-            f"fisher_data=...) with batches that the model takes."
+            f"which failed for its entries {', '.join(given)}: {error}. Use draw=uniform, or pass "
+            f"batches that the model takes as fisher_data=lambda step: batches, to Tuner or GateCallback."
         ) from error
 
 

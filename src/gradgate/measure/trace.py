@@ -97,8 +97,8 @@ def _not_called(model: nn.Module, batch: object, error: Exception) -> str:
     entries = f"its entries {', '.join(batch)}" if isinstance(batch, Mapping) else f"a {type(batch).__name__}"
     return (
         f"The Fisher information is measured by calling {type(model).__name__} with a training batch as keyword "
-        f"arguments, which failed for {entries}: {error}. Use a method that measures nothing, or "
-        f"Tuner(..., fisher_data=...) with batches that the model takes."
+        f"arguments, which failed for {entries}: {error}. Use a method that measures nothing, or pass "
+        f"batches that the model takes as fisher_data=lambda step: batches, to Tuner or GateCallback."
     )
 
 

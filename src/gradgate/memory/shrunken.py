@@ -37,7 +37,8 @@ class LayerStack:
 def layer_stacks(model: nn.Module, layers: LayerMap) -> list[LayerStack]:
     """Return the stacks of a model that can be shrunk, without those that share layers or span two lists."""
     modules = {canonical_name(raw): module for raw, module in model.named_modules()}
-    owner = {id(parameter): layers.group_of(name).name for name, parameter in named_parameters(model).items()}
+    group_of = {name: group.name for group in layers for name in group.parameter_names}
+    owner = {id(p): group_of[name] for name, p in named_parameters(model).items() if name in group_of}
     stacks = []
     for path in dict.fromkeys(group.stack for group in layers.layers if group.stack):
         groups = [group.name for group in layers.layers if group.stack == path]
@@ -45,7 +46,7 @@ def layer_stacks(model: nn.Module, layers: LayerMap) -> list[LayerStack]:
         keys: dict[str, str] = {}
         plain = container is not None and all(layers[name].uses == 1 for name in groups)
         for key, child in container._modules.items() if plain and container is not None else ():
-            owners = {owner[id(p)] for p in child.parameters()} if child is not None else set()
+            owners = {owner[id(p)] for p in child.parameters() if id(p) in owner} if child is not None else set()
             if owners & set(groups):
                 # A child that is one layer, and a layer that is one child: otherwise dropping it would change others.
                 plain = plain and len(owners) == 1 and not owners & keys.keys()

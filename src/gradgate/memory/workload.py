@@ -25,7 +25,7 @@ class Workload:
 
     Attributes:
         batch_size: examples in one forward pass.
-        max_length: tokens of each; for an encoder-decoder, of its input and of its output.
+        max_length: tokens of each; for an encoder-decoder, of its input and of its output; not used for images.
         precision: ``bf16`` and ``fp16`` compute under autocast, as ``gradgate train`` does.
         weights: the dtype that a model is built in; gradients have it too.
         checkpointing: recompute activations in the backward pass, layer by layer.
@@ -67,19 +67,38 @@ class Workload:
             )
 
     def inputs(self, model: nn.Module) -> dict[str, Any]:
-        """Return keyword arguments of a model: full rows with labels, without padding or a key-value cache."""
+        """Return keyword arguments of a model: full rows with labels, without padding or a key-value cache.
+
+        A classifier of images gets images of its configured size.
+
+        Raises:
+            RunError: if the model takes neither texts nor images with labels.
+        """
         base = getattr(model, "get_base_model", lambda: model)()
         takes = inspect.signature(base.forward).parameters
+        if "pixel_values" in takes and "ImageClassification" in type(base).__name__:
+            return {"pixel_values": self._images(base), "labels": torch.zeros(self.batch_size, dtype=torch.long)}
         if "input_ids" not in takes or "labels" not in takes:
             raise RunError(
                 f"{type(base).__name__} takes no input_ids with labels, so its training step is unknown. Expected a "
-                f"language model or classifier of text."
+                f"language model, or a classifier of text or images."
             )
         ids = torch.zeros(self.batch_size, self.max_length, dtype=torch.long)
         inputs: dict[str, Any] = {"input_ids": ids, "labels": _labels(base, ids)}
         if "use_cache" in takes:
             inputs["use_cache"] = False
         return inputs
+
+    def _images(self, model: Any) -> Tensor:
+        """Return images, of shape (examples, channels, height, width), as a model's configuration names them."""
+        size = getattr(model.config, "image_size", None)
+        height, width = size if isinstance(size, list | tuple) else (size, size)
+        if not isinstance(height, int) or not isinstance(width, int):
+            raise RunError(
+                f"The configuration of {type(model).__name__} has image_size={size!r}, so its training step is "
+                f"unknown. Expected a whole number of pixels, such as 224, or a height and a width."
+            )
+        return torch.zeros(self.batch_size, getattr(model.config, "num_channels", 3), height, width, dtype=self.dtype)
 
     def input_bytes(self, model: nn.Module) -> int:
         """Return the bytes of the batch."""

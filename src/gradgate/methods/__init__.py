@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         LayerGradDrop,
     )
     from gradgate.methods.grades import GradES
+    from gradgate.methods.gradfreeze import GradFreeze
     from gradgate.methods.hft import HFT
     from gradgate.methods.layerwise_lr import LayerwiseRates, RateModifier
     from gradgate.methods.lisa import LISA
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from gradgate.methods.mofo import MoFO
     from gradgate.methods.sparse import ChildTuning, Sparse
     from gradgate.methods.spectrum import Spectrum
-    from gradgate.methods.unfreezing import LPFT, GivenOrder, GradFreeze, Gradual, RandomOrder
+    from gradgate.methods.unfreezing import LPFT, GivenOrder, Gradual, RandomOrder
 
 __all__ = [
     "CLOSED",

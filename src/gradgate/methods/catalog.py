@@ -34,7 +34,7 @@ OWN_METHODS = {
     "BitFit": "gradgate.methods.fixed",
     "NamedGroups": "gradgate.methods.fixed",
     "Gradual": "gradgate.methods.unfreezing",
-    "GradFreeze": "gradgate.methods.unfreezing",
+    "GradFreeze": "gradgate.methods.gradfreeze",
     "LPFT": "gradgate.methods.unfreezing",
     "RandomOrder": "gradgate.methods.unfreezing",
     "GivenOrder": "gradgate.methods.unfreezing",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
-from gradgate.layers import LayerMap
+from gradgate.layers import Group, LayerMap
 from gradgate.layers.selectors import Selection, select
-from gradgate.layers.units import HEAD, AnyTower
+from gradgate.layers.units import HEAD
 from gradgate.methods.base import Method, needed_without
 from gradgate.methods.plan import Plan
-from gradgate.methods.towers import embeddings_follow, layers_of
+from gradgate.methods.towers import axes_of, embeddings_follow, tower_check
 from gradgate.methods.traits import MethodState
 
 
@@ -56,10 +57,11 @@ class Freeze(Fixed):
     """Close the embeddings and the lowest ``layers`` layers; the rest learns at every step.
 
     Args:
-        layers: how many layers are closed, from 0 (embeddings only) to the number of layers (head only), or ``all``.
+        layers: how many layers are closed, from 0 (embeddings only) to the number of layers (head only), or ``all``;
+            so many of each network if several run side by side, such as query and passage encoders.
         only: selectors (:func:`gradgate.select`) of what to close, instead of ``layers``: ``freeze:only=@attention``.
-        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: count only the layers of
-            that tower, and leave the others open. The embeddings are closed if they belong to that tower.
+        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder``, ``decoder`` or the name of a network: count
+            only the layers of that tower, and leave the others open. The embeddings are closed if they belong to it.
     """
 
     name: ClassVar[str] = "freeze"
@@ -68,7 +70,7 @@ class Freeze(Fixed):
 
     layers: int | Literal["all"] | None = needed_without("only", None)
     only: tuple[str, ...] = ()
-    tower: AnyTower = ""
+    tower: str = ""
 
     def __post_init__(self) -> None:
         if self.layers is None and not self.only:
@@ -77,6 +79,7 @@ class Freeze(Fixed):
             )
         self._require(
             layers=(not isinstance(self.layers, int) or self.layers >= 0, "0 or more"),
+            tower=tower_check(self.tower),
             only=(not self.only or (self.layers is None and not self.tower), "neither layers nor tower beside it"),
         )
 
@@ -84,9 +87,11 @@ class Freeze(Fixed):
         if self.only:
             self.selection(layers)
             return
-        count = len(layers_of(self, layers))
+        axes = axes_of(self, layers)
+        count = min(map(len, axes), default=0)
         if self.closed_of(count) > count:
             where, end = ("tower", "closes all of it") if self.tower else ("model", "trains the head alone")
+            where = where if len(axes) < 2 else f"shortest of its networks ({', '.join(_networks(axes))})"
             raise MethodError(
                 f"{self.spec!r} asks for {self.layers} closed layers, but the {where} has {count}. "
                 f"Give 0 to {count}; {count} {end}."
@@ -99,8 +104,7 @@ class Freeze(Fixed):
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         if learns := self.selection(layers):
             return groups_of(learns, layers)
-        of_tower = layers_of(self, layers)
-        closed = {group.name for group in of_tower[: self.closed_of(len(of_tower))]}
+        closed = {group.name for axis in axes_of(self, layers) for group in axis[: self.closed_of(len(axis))]}
         if embeddings_follow(self, layers):
             closed.add("embeddings")
         return frozenset({*layers.names, "head"} - closed)
@@ -157,6 +161,10 @@ class NamedGroups(Fixed):
     def selection(self, layers: LayerMap) -> Selection:
         found = select(layers, "/".join(self.open or self.closed))
         return found if self.open else found.inverted(layers)
+
+
+def _networks(axes: Iterable[tuple[Group, ...]]) -> list[str]:
+    return [f"{axis[0].network}: {len(axis)}" for axis in axes]
 
 
 def groups_of(selection: Selection, layers: LayerMap) -> frozenset[str]:

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from gradgate.clock import Clock
 from gradgate.layers import LayerMap
-from gradgate.layers.units import EMBEDDINGS, AnyTower
+from gradgate.layers.units import EMBEDDINGS, HEAD
 from gradgate.methods.mixins import Modifier
 from gradgate.methods.plan import OPEN, Plan
-from gradgate.methods.towers import embeddings_follow, layers_of
+from gradgate.methods.towers import axes_of, embeddings_follow, layers_of, tower_check
 from gradgate.methods.traits import MethodState
 
 
@@ -33,12 +33,13 @@ class LayerwiseRates(RateModifier):
     """Train each layer ``decay`` times as fast as the one above it: discriminative fine-tuning.
 
     The head has the optimizer's learning rate, the top layer ``decay`` times that, and so on down to the embeddings,
-    ``decay ** (L + 1)`` with L layers. In a model without a head the top layer has the optimizer's learning rate.
+    ``decay ** (L + 1)`` with L layers. In a model without a head the top layer has the optimizer's learning rate. If
+    several networks run side by side, the rates fall along each, and L is the number of layers of the longest.
 
     Args:
         decay: factor from one layer to the next below, in (0, 1].
-        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: the rates fall only along
-            that tower, ``decay`` at its top layer, and all else has the optimizer's learning rate.
+        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder``, ``decoder`` or the name of a network: the
+            rates fall only along that tower, ``decay`` at its top layer, and all else has the optimizer's rate.
     """
 
     name: ClassVar[str] = "layerwise-lr"
@@ -50,23 +51,22 @@ class LayerwiseRates(RateModifier):
     )
 
     decay: float = 1 / 2.6
-    tower: AnyTower = ""
+    tower: str = ""
 
     def __post_init__(self) -> None:
-        self._require(decay=(0.0 < self.decay <= 1.0, "0 < decay <= 1"))
+        self._require(decay=(0.0 < self.decay <= 1.0, "0 < decay <= 1"), tower=tower_check(self.tower))
 
     def check(self, layers: LayerMap) -> None:
         layers_of(self, layers)
 
     def rates(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Mapping[str, float]:
-        if self.tower:
-            own = [EMBEDDINGS] if embeddings_follow(self, layers) else []
-            own += [group.name for group in layers_of(self, layers.at("layer"))]
-            rates = {name: self.decay**height for height, name in enumerate(own[::-1], 1)}
-            return {group.name: rates.get(group.layer, 1.0) for group in layers}
-        heights = {layer: height for height, layer in enumerate(layers.at("layer").names)}
-        top = len(heights) - 1
-        return {group.name: self.decay ** (top - heights[group.layer]) for group in layers}
+        whole = layers.at("layer")
+        axes = axes_of(self, whole)
+        lowest = 1 if self.tower or HEAD in layers else 0  # without a head, the top layer has the full rate
+        depths = {g.name: depth for axis in axes for depth, g in enumerate(reversed(axis), lowest)}
+        if EMBEDDINGS in whole and embeddings_follow(self, whole):
+            depths[EMBEDDINGS] = max(depths.values(), default=lowest - 1) + 1
+        return {group.name: self.decay ** depths.get(group.layer, 0) for group in layers}
 
     def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 from gradgate.errors import MethodError, nearest
 from gradgate.layers import Group, LayerMap
-from gradgate.layers.units import EMBEDDINGS, AnyTower
+from gradgate.layers.units import EMBEDDINGS
 
 
 class OfTower(Protocol):
     """A method that has a tower; empty for the whole model."""
 
     @property
-    def tower(self) -> AnyTower: ...
+    def tower(self) -> str: ...
 
     @property
     def spec(self) -> str: ...
@@ -25,13 +26,27 @@ def layers_of(method: OfTower, layers: LayerMap) -> tuple[Group, ...]:
     Raises:
         MethodError: if the model has no such tower.
     """
+    return tuple(group for axis in axes_of(method, layers) for group in axis)
+
+
+def tower_check(tower: str) -> tuple[bool, str]:
+    """Return whether a text can name a tower, and what is expected; whether there is one depends on the model."""
+    return not tower or re.fullmatch(r"\w+(\.\w+)*", tower) is not None, "the name of a tower, such as vision"
+
+
+def axes_of(method: OfTower, layers: LayerMap) -> tuple[tuple[Group, ...], ...]:
+    """Return the axes of depth that the method works on: its tower, or each network of the model from the bottom.
+
+    Raises:
+        MethodError: if the model has no such tower.
+    """
     if not method.tower:
-        return layers.layers
+        return layers.axes
     if method.tower not in layers.towers:
         there = f"Its towers are {', '.join(layers.towers)}." if layers.towers else "It is one stack; leave out tower=."
         near = nearest(method.tower, layers.towers)
         raise MethodError(f"{method.spec!r}: {layers.model} has no tower {method.tower!r}.{near} {there}")
-    return layers.towers[method.tower]
+    return (layers.towers[method.tower],)
 
 
 def embeddings_follow(method: OfTower, layers: LayerMap) -> bool:

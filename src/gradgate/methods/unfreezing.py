@@ -11,11 +11,10 @@ from gradgate import gates
 from gradgate.clock import Clock
 from gradgate.errors import MethodError, nearest
 from gradgate.layers import LayerMap
-from gradgate.layers.units import AnyTower
 from gradgate.methods.base import Method
-from gradgate.methods.mixins import HasStateOption, HasUnitOption
+from gradgate.methods.mixins import HasUnitOption
 from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
-from gradgate.methods.towers import embeddings_follow, layers_of
+from gradgate.methods.towers import axes_of, embeddings_follow, layers_of, tower_check
 from gradgate.methods.traits import MethodState
 
 Timing = Literal["text", "code_gu", "algorithm"]
@@ -145,16 +144,17 @@ class Gradual(Scheduled):
 
     With ``L`` layers and the papers' 1-based step ``i``: timing ``text`` has the first layer open from the start
     and the j-th further one from step ``j * every`` on; ``code_gu`` from ``(j + 1) * every`` on; ``algorithm``
-    starts with the head alone and opens the j-th layer at step ``j * every``.
+    starts with the head alone and opens the j-th layer at step ``j * every``. Networks side by side, such as query and
+    passage encoders, open at the same pace, each along its own depth.
 
     Args:
         order: ``top-down`` or ``bottom-up``.
         timing: when the layers open, see above.
         rev_start: ``top`` keeps the top layer open from the start in the bottom-up order, as the authors' code
             does; ``none`` starts at the bottom.
-        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder`` or ``decoder``: open one by one
-            only the layers of that tower, and with them the embeddings if they belong to it; all else learns from the
-            start.
+        tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder``, ``decoder`` or the name of a network: open
+            one by one only the layers of that tower, and with them the embeddings if they belong to it; all else learns
+            from the start.
     """
 
     name: ClassVar[str] = "gradual"
@@ -170,7 +170,11 @@ class Gradual(Scheduled):
     order: Literal["top-down", "bottom-up"] = "top-down"
     timing: Timing = "text"
     rev_start: Literal["top", "none"] = "top"
-    tower: AnyTower = ""
+    tower: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(tower=tower_check(self.tower))
 
     def check(self, layers: LayerMap) -> None:
         super().check(layers)
@@ -178,12 +182,16 @@ class Gradual(Scheduled):
 
     def schedule(self, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         numbers = {group.name: number for number, group in enumerate(layers.layers)}
-        own = [numbers[group.name] for group in layers_of(self, layers)]
-        others = dict.fromkeys(set(numbers.values()) - set(own), 0)
-        return one_by_one([own[place] for place in self._order(len(own))], self.every, self.timing) | others
+        opens = dict.fromkeys(numbers.values(), 0)
+        for axis in axes_of(self, layers):
+            own = [numbers[group.name] for group in axis]
+            opens |= one_by_one([own[place] for place in self._order(len(own))], self.every, self.timing)
+        return opens
 
     def bottom(self, layers: LayerMap) -> int | None:
-        return layers.layers.index(layers_of(self, layers)[0]) if embeddings_follow(self, layers) else None
+        if not embeddings_follow(self, layers):
+            return None
+        return layers.layers.index(max(axes_of(self, layers), key=len)[0])
 
     def _order(self, count: int) -> list[int]:
         if self.order == "top-down":
@@ -306,49 +314,6 @@ class GivenOrder(Scheduled, HasUnitOption):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class GradFreeze(LateOpening, HasStateOption):
-    """Open whole layers once per epoch, from the top or from the bottom; the head always learns.
-
-    Args:
-        order: ``top-down`` or ``bottom-up``; the opposite end opens last.
-        layers_per_epoch: how many open in each epoch, 1 or more; ``auto`` takes ``ceil(L / T)``, so that all are open
-            in the last of T epochs.
-        cumulative: keep open what was open; False trains only the newest layers in each epoch.
-    """
-
-    name: ClassVar[str] = "gradfreeze"
-    summary: ClassVar[str] = "layers open epoch by epoch, from the top down or the bottom up"
-    source: ClassVar[str] = (
-        "GradDrop (O'Neill and Dutta 2023), Sec. IV-1, V-A-b (GradFreeze): https://arxiv.org/abs/2307.10098"
-    )
-    deviates: ClassVar[str] = (
-        "Layers per epoch and the embeddings are not stated; the text shows 2 per epoch in one place "
-        "(layers_per_epoch=2)."
-    )
-
-    order: Literal["top-down", "bottom-up"] = "top-down"
-    layers_per_epoch: int | Literal["auto"] = "auto"
-    cumulative: bool = True
-    freeze_embeddings: FreezeEmbeddings = "with_bottom"
-    warm_open: int = 0
-
-    def __post_init__(self) -> None:
-        right = self.layers_per_epoch == "auto" or self.layers_per_epoch >= 1
-        self._require(layers_per_epoch=(right, "1 or more, or auto"))
-
-    def openings(self, clock: Clock, layers: LayerMap, memory: MethodState) -> dict[int, int]:
-        count, epoch = layers.layer_count, clock.epoch
-        each = -(-count // clock.epochs) if self.layers_per_epoch == "auto" else self.layers_per_epoch
-        order = list(range(count)) if self.order == "bottom-up" else list(range(count - 1, -1, -1))
-        first = 0 if self.cumulative else min((epoch - 1) * each, count - 1)
-        return {order[i]: i // each * clock.known_epoch_length for i in range(first, min(epoch * each, count))}
-
-    def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
-        warming = self._is_warming(self.openings(clock, layers, memory).values(), clock)
-        return clock.step + 1 if warming else clock.next_epoch
-
-
 def one_by_one(order: Sequence[int], every: int, timing: Timing) -> dict[int, int]:
     """Return the steps done when each layer opens, in this order; the papers' step is one more."""
     # An event every ``every`` steps opens the next layer; by ``code_gu`` and ``algorithm`` the first event opens the
@@ -359,9 +324,9 @@ def one_by_one(order: Sequence[int], every: int, timing: Timing) -> dict[int, in
 
 
 def of_top_layer(layers: LayerMap) -> list[int]:
-    """Return the numbers of the units in the top layer; in a map by layers, that of the top layer itself."""
-    units = layers.layers
-    return [number for number, unit in enumerate(units) if unit.layer == units[-1].layer]
+    """Return the numbers of the units in the top layer of each network; in a map by layers, that of the layer."""
+    tops = {axis[-1].layer for axis in layers.axes}
+    return [number for number, unit in enumerate(layers.layers) if unit.layer in tops]
 
 
 def after_top(top: Sequence[int], order: Sequence[int], every: int) -> dict[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradgate.adapters.config import adapter_config
 from gradgate.methods import AnnealGradDrop, AnnealLayerGradDrop, Freeze, Full, Head, Method
-from gradgate.papers.preset import presets
+from gradgate.papers.preset import TableEntry, presets
 from gradgate.runs.records import ModelRecord
 from gradgate.settings.adapter import AdapterSetting
 from gradgate.study.arms import model_alone
@@ -64,12 +64,15 @@ def model_label(paper: str, model: ModelRecord) -> str:
 
 def task_label(paper: str, task: str) -> str | None:
     """Return a paper's label of a task of the catalogue; None if it has none."""
-    for preset in presets().values():
-        if preset.paper == paper:
-            for label, known in preset.tasks.items():
-                if known.task == task:
-                    return known.published or label
-    return None
+    entry = table_entry(paper, task)
+    return None if entry is None else entry.paper_task.published or entry.task
+
+
+def table_entry(paper: str, task: str) -> TableEntry | None:
+    """Return the first cell of a paper's tables with a task of the catalogue; None if there is none."""
+    of_paper = (preset for preset in presets().values() if preset.paper == paper)
+    with_task = (preset for preset in of_paper if any(known.task == task for known in preset.tasks.values()))
+    return next((cell for preset in with_task for cell in preset.cells() if cell.paper_task.task == task), None)
 
 
 def _label(

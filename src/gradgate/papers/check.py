@@ -147,7 +147,7 @@ def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:
         known = papers() if paper is None else (paper,)
         return {key: replace(found[key], source=str(folder)) for key in known if key in found}
     from gradgate.papers.measured import numbers_of_study  # reading studies brings scipy and matplotlib
-    from gradgate.papers.reproduce import is_reproduction, read_reproduction
+    from gradgate.papers.reproduce import is_reproduction, read_reproduction, reproduction_with
     from gradgate.study.conditions import condition_folders
     from gradgate.study.results import read_study
 
@@ -160,6 +160,10 @@ def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:
         key: together([numbers_of_study(key, part) for part in parts])
         for key in (papers() if paper is None else [paper])
     }
+    whole = reproduction_with(folder)
+    if whole is not None:  # it has the labels, the split and the metric of the table
+        part = read_reproduction(whole, only=folder.name)
+        numbers |= {part.preset.paper: part.numbers()} if part.preset.paper in numbers else {}
     return {key: replace(found, source=str(folder)) for key, found in numbers.items()}
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from gradgate.analysis.sharing import model_sizes, saved_share
 from gradgate.files import write_files
-from gradgate.papers.claims.elsa import SHARED_BY, frozen_share
-from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN
+from gradgate.papers.claims.elsa import SHARED_BY, frozen_share, measured_quality
+from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, Numbers
 from gradgate.papers.measured import group_sizes, scores_by_language
 from gradgate.papers.preset import DERIVED
 from gradgate.papers.published import Published
@@ -20,7 +20,7 @@ from gradgate.printable import visible
 from gradgate.report.export import to_csv, to_markdown
 from gradgate.report.formats import NONE
 from gradgate.report.table import Column, Entry, Table
-from gradgate.statistics import Summary, relative_quality, summarize
+from gradgate.statistics import Summary, summarize
 from gradgate.study.results import RunResult
 
 FULL_TABLE = "published-all"
@@ -126,8 +126,9 @@ def _scores(row: Reproduced) -> list[float]:
 
 def derived_table(reproduction: Reproduction) -> Table | None:
     """Tabulate what the paper derives from several cells (relative quality, saved parameters); None if nothing."""
-    numbers = [number for number in reproduction.preset.published if number.metric in DERIVED]
-    rows = [entry for number in numbers for entry in _derived(reproduction, number)]
+    printed = [number for number in reproduction.preset.published if number.metric in DERIVED]
+    numbers = reproduction.numbers() if printed else None
+    rows = [entry for number in printed if numbers for entry in _derived(reproduction, numbers, number)]
     if not rows:
         return None
     columns: tuple[Column[Any], ...] = (
@@ -284,7 +285,9 @@ def ours(row: Reproduced) -> str:
     return row.measured.arm
 
 
-def _derived(reproduction: Reproduction, number: Published) -> Iterator[tuple[Published, str, float, float | None]]:
+def _derived(
+    reproduction: Reproduction, numbers: Numbers, number: Published
+) -> Iterator[tuple[Published, str, float, float | None]]:
     rows = [row for row in reproduction.rows if (row.cell.model, row.cell.label) == (number.model, number.method)]
     first = reproduction.preset.reference
     if not rows or number.method == first or number.language not in ("all", "avg", "en"):
@@ -294,22 +297,7 @@ def _derived(reproduction: Reproduction, number: Published) -> Iterator[tuple[Pu
         yield number, f"parameters saved by {tasks} tasks", number.value, _saved(rows[0], tasks)
         return
     printed = number.value / 100 if number.metric.endswith("_pct") else number.value
-    baselines = {
-        row.cell.task: row for row in reproduction.rows if row.cell.label == first and row.cell.model == number.model
-    }
-    means = [_means(row, baselines.get(row.cell.task)) for row in rows]
-    known = [pair for pair in means if pair is not None]
-    quality = relative_quality([ours for ours, _ in known], [theirs for _, theirs in known])
-    yield number, "relative quality", printed, quality
-
-
-def _means(row: Reproduced, baseline: Reproduced | None) -> tuple[float, float] | None:
-    """Average the first printed score of a cell and of its baseline over the seeds that both have."""
-    if baseline is None:
-        return None
-    ours, theirs = (_by_seed(each, each.cell.published()[0]) for each in (row, baseline))
-    seeds = ours.keys() & theirs.keys()
-    return (fmean(ours[seed] for seed in seeds), fmean(theirs[seed] for seed in seeds)) if seeds else None
+    yield number, "relative quality", printed, measured_quality(numbers, number.model, number.method)
 
 
 def _saved(row: Reproduced, tasks: int) -> float | None:

@@ -17,7 +17,7 @@ from gradgate.errors import RunError
 from gradgate.methods.plan_file import read_timeline
 from gradgate.methods.timeline import Timeline
 from gradgate.papers.analyzed import analyzed_quantities, schedule_correlations, tracked_quantities
-from gradgate.papers.arms import arm_labels, model_label, task_label, whole_model
+from gradgate.papers.arms import arm_labels, model_label, table_entry, task_label, whole_model
 from gradgate.papers.claims.adaptereff import BEST_SIZE
 from gradgate.papers.claims.numbers import (
     DEV_BEST,
@@ -25,6 +25,7 @@ from gradgate.papers.claims.numbers import (
     DEV_MEAN,
     LOSS_RISE,
     SCHEDULES,
+    SEARCH_SEEDS,
     SECONDS,
     SEED_SPREAD,
     TOP_DOWN,
@@ -83,15 +84,20 @@ def numbers_of(paper: str, rows: Iterable[PaperScore], stand_in: bool = False, n
     arms: dict[Key, dict[str, None]] = {}
     analyzed: dict[Path, dict[tuple[str, int], dict[str, float]]] = {}
     own = list(rows)
-    spreads: dict[Path, dict[str, dict[int, float]]] = {}
+    spreads: dict[Path, dict[str, dict[int, tuple[float, int]]]] = {}
     for row in own:
         folder = row.results.folder
         if folder not in spreads:
             spreads[folder] = seed_spreads(row.results)
         if row.arm in spreads[folder]:
-            key = Key(row.place, row.label, SEED_SPREAD)
-            scores.setdefault(key, spreads[folder][row.arm])
-            arms.setdefault(key, {})[row.arm] = None
+            searched = spreads[folder][row.arm]
+            for searched_on, by_rate in (
+                (SEED_SPREAD, {rate: spread for rate, (spread, _) in searched.items()}),
+                (SEARCH_SEEDS, {rate: float(seeds) for rate, (_, seeds) in searched.items()}),
+            ):
+                key = Key(row.place, row.label, searched_on)
+                scores.setdefault(key, by_rate)
+                arms.setdefault(key, {})[row.arm] = None
     if paper == "adaptereff":
         own += [replace(row, label=BEST_SIZE) for row in best_sizes(own)]
     for row in own:
@@ -119,7 +125,13 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     notes = [] if task else [f"{study.task.name} is none of the paper's tasks and stands in for each of them"]
     if paper == "fun" and whole_model(study):
         notes.append("the schedules open layers of the whole model here, and of adapters in the paper")
-    rows = [PaperScore(place, label, arm, results.of(arm), results) for arm, label in labels.items()]
+    split, metric = _as_in_table(paper, results)
+    if split not in (None, results.main_split):
+        notes.append(f"scored on {split}, as in the paper's table")
+    rows = [
+        PaperScore(place, label, arm, results.of(arm), results, split=split, metric=metric)
+        for arm, label in labels.items()
+    ]
     numbers = numbers_of(paper, rows, stand_in=task is None, notes=notes)
     scores, arms = dict(numbers.scores), dict(numbers.arms)
     if paper == "fun":
@@ -130,6 +142,19 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
             scores[Key(place, SCHEDULES, name)] = by_seed
             arms[Key(place, SCHEDULES, name)] = (", ".join(scheduled),)
     return replace(numbers, scores=scores, arms=arms, source=str(results.folder))
+
+
+def _as_in_table(paper: str, results: StudyResults) -> tuple[str | None, str | None]:
+    """Return the split and the metric that a paper's table prints of a task, as far as the runs have them."""
+    entry = table_entry(paper, results.study.task.name)
+    if entry is None or results.study.task.languages:
+        return None, None
+    split, metric = entry.paper_task.split, entry.metric
+    if split == ORIGINAL_DEV:  # of runs that hold out other dev rows; else it picked the checkpoints
+        split = None if results.study.settings.get("dev_size") is None else original_dev(results)
+    there = split if split == DEV or split in results.test_splits else None
+    has_metric = any(metric in cell.metrics(there or results.main_split) for cell in results.cells if cell.scores)
+    return there, metric if has_metric else None
 
 
 def best_sizes(rows: Iterable[PaperScore]) -> list[PaperScore]:
@@ -241,15 +266,15 @@ def _scores(paper: str, row: PaperScore, cell: RunResult) -> dict[str, float]:
     return found | {name: value for name, value in course.items() if value is not None}
 
 
-def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
+def seed_spreads(results: StudyResults) -> dict[str, dict[int, tuple[float, int]]]:
     """Compute the spread of dev scores over seeds at each learning rate of a search (AdapterEff, Fig. 4).
 
     A rate counts for a label if each seed of the search has a score, so that a failed run does not narrow the spread.
     If other settings were searched too, their mean is used.
 
     Returns:
-        The study's label to the rank of the rate, from 0, to the standard deviation over the seeds: in points if the
-        metric is a share. Empty for a search with one seed.
+        The study's label to the rank of the rate, from 0, to the standard deviation over the seeds, in points if the
+        metric is a share, and their number. Empty for a search with one seed.
     """
     shown = summarize_study(results).format
     scores: dict[str, dict[float, dict[str, dict[int, float]]]] = {}
@@ -264,7 +289,10 @@ def seed_spreads(results: StudyResults) -> dict[str, dict[int, float]]:
         return {}
     spreads = {
         label: {
-            rates.index(rate): shown.factor * fmean(stdev(by_seed.values()) for by_seed in settings.values())
+            rates.index(rate): (
+                shown.factor * fmean(stdev(by_seed.values()) for by_seed in settings.values()),
+                len(seeds),
+            )
             for rate, settings in by_rate.items()
             if all(by_seed.keys() == seeds for by_seed in settings.values())
         }

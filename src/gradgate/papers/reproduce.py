@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gradgate.errors import RunError
 from gradgate.files import in_use, read_json, remedy, write_json
-from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, Numbers, Place
+from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, ON_THE_SAMPLE, Numbers, Place
 from gradgate.papers.measured import PaperScore, numbers_of
 from gradgate.papers.planning import PlannedCell, ReproductionPlan, Scale
 from gradgate.papers.preset import Preset, TableEntry, find_preset
@@ -131,7 +131,7 @@ class Reproduction:
 
     def numbers(self) -> Numbers:
         """Return the scores under the labels of the paper."""
-        notes = [] if self.scale == "full" else ["measured on the embedded sample"]
+        notes = [] if self.scale == "full" else [ON_THE_SAMPLE]
         return numbers_of(self.preset.paper, [row.measured for row in self.rows], notes=notes)
 
 
@@ -175,8 +175,18 @@ def is_reproduction(folder: Path) -> bool:
     return (folder / RECORD).is_file()
 
 
-def read_reproduction(folder: Path) -> Reproduction:
+def reproduction_with(study: Path) -> Path | None:
+    """Return the folder of the reproduction that a study is a part of; None if it is a study by itself."""
+    parent = study.absolute().parent
+    return parent if is_reproduction(parent) and study.name in ReproductionRecord.read(parent).studies else None
+
+
+def read_reproduction(folder: Path, only: str | None = None) -> Reproduction:
     """Read what a reproduction has measured so far.
+
+    Args:
+        folder: of the reproduction.
+        only: the name of the one study to read; None for all.
 
     Raises:
         RunError: if the folder is not a reproduction, or it is damaged.
@@ -184,9 +194,11 @@ def read_reproduction(folder: Path) -> Reproduction:
     record = ReproductionRecord.read(folder)
     preset = find_preset(record.preset)
     cells = {_labels(cell): cell for cell in preset.cells()}
-    studies = {name: read_study(folder / name) for name in record.studies}
+    studies = {name: read_study(folder / name) for name in record.studies if only in (None, name)}
     rows = [
-        _row(cells[run.labels], run, studies[run.study], record.scale) for run in record.runs if run.labels in cells
+        _row(cells[run.labels], run, studies[run.study], record.scale)
+        for run in record.runs
+        if run.labels in cells and run.study in studies
     ]
     return Reproduction(preset, record.scale, tuple(rows), record.left_out, record.notes)
 

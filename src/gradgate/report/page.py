@@ -55,8 +55,7 @@ def render_page(
         further: tables that are files only.
         parts: those of a study of several tasks or models that have a page of their own.
     """
-    results, record = study.results, study.record
-    script = _source("sort.js")
+    record, script = study.record, _source("sort.js")
     answer, remarks = find_answer(study, sections)
     page = TEMPLATES.get_template("report.html.j2").render(
         study=record,
@@ -71,9 +70,7 @@ def render_page(
         further=further,
         titles={table.name: table.title for table in tables},
         drawings=[(drawing, Markup(drawing.inline)) for drawing in drawings],
-        failed=[(cell, _place(cell, study)) for cell in results.runs if cell.state == "failed"],
-        missing=[cell for cell in results.runs if cell.state == "missing" and record.imported is None],
-        paused=[(cell, cell.paused) for cell in results.runs if cell.paused],
+        **_unfinished(study),
         settings=_readable(record.settings),
         versions=_readable(record.versions),
         method_notes=[note for section in sections for note in section.notes()],
@@ -83,6 +80,16 @@ def render_page(
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
     )
     return visible(page)
+
+
+def _unfinished(study: StudySummary) -> dict[str, Any]:
+    """Return the runs that failed, never began, or are paused."""
+    runs, imported = study.results.runs, study.record.imported
+    return {
+        "failed": [(cell, _place(cell, study)) for cell in runs if cell.state == "failed"],
+        "missing": [cell for cell in runs if cell.state == "missing" and imported is None],
+        "paused": [(cell, cell.paused) for cell in runs if cell.paused],
+    }
 
 
 def _some(name: str, names: Sequence[str], what: str) -> str:

@@ -223,7 +223,7 @@ class StudySummary:
         It is the mean if all arms have the same seeds, else the mean difference to the reference over common seeds:
         means over different seeds do not compare.
         """
-        if self._has_same_seeds or self.reference.score.mean is None:
+        if self.has_same_seeds or self.reference.score.mean is None:
             return None if arm.score.mean is None else self._sign * arm.score.mean
         if arm is self.reference:
             return 0.0
@@ -231,13 +231,19 @@ class StudySummary:
         return None if difference is None else self._sign * difference
 
     @cached_property
-    def _has_same_seeds(self) -> bool:
+    def has_same_seeds(self) -> bool:
+        """Whether all scored arms have the same seeds; means over others do not compare."""
         return len({frozenset(arm.scores(self.split)) for arm in self.scored}) <= 1
 
     @property
     def others(self) -> tuple[ArmSummary, ...]:
         """The scored arms other than the reference, the best first."""
         return tuple(arm for arm in self.by_score if arm.finished and arm is not self.reference)
+
+    @property
+    def unranked(self) -> tuple[ArmSummary, ...]:
+        """The scored arms that share no finished seed with the reference, if arms have different seeds."""
+        return tuple(arm for arm in self.scored if self._standing(arm) is None)
 
     def place(self, arm: ArmSummary) -> int:
         """Return the place of an arm in the study, which decides its colour."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gradgate.report.formats import counted, listed, p_equation, p_value
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.runs.records import DEV
@@ -19,17 +21,43 @@ def verdict(study: StudySummary) -> str:
     if not best:
         return "Nothing has finished yet."
     winner, where = best[0], _where(study)
+    if len(study.scored) > 1 and not study.has_same_seeds:
+        return _over_common_seeds(study, best)
     value = study.format.with_spread(winner.score.mean, winner.score.sd)
     score = f"{value} {study.format.name} ({counted(winner.score.n, 'seed')})"
     if len(best) > 1:
-        return f"{listed([arm.name for arm in best])} are level on {where}: {score}."
+        return f"{listed([arm.name for arm in best])} have the same mean on {where}: {score}."
     if len(study.scored) == 1:
         return f"{winner.name} reached {score} on {where}. {_alone(study)}"
     extreme = "highest" if study.higher_is_better else "best (lowest)"
     lead = f"{winner.name} scored {extreme} on {where}: {score}"
     if winner is study.reference:
-        return f"{lead}. {_runner_up(study)}"
+        return f"{lead}. {_runner_up(study, study.others)}"
     return f"{lead}, {_difference(study, winner)}."
+
+
+def _over_common_seeds(study: StudySummary, best: Sequence[ArmSummary]) -> str:
+    """Say which arm is ahead by differences to the reference, as arms have different seeds."""
+    reference, where, unranked = study.reference, _where(study), set(study.unranked)
+    others = [arm for arm in study.scored if arm is not reference and arm not in unranked]
+    ahead = [arm for arm in best if arm is not reference]
+    if reference not in study.scored:
+        return f"Arms have different seeds on {where}, and {reference.name} has none: nothing can be compared."
+    if not others:
+        return f"Nothing can be compared on {where}: {_apart(study)}"
+    if len(best) > 1:
+        found = f"{listed([arm.name for arm in best])} have the same mean on {where} over the seeds that they share."
+    elif ahead:
+        found = f"{ahead[0].name} is ahead on {where} over common seeds: {_difference(study, ahead[0])}."
+    else:
+        found = f"No arm is ahead of {reference.name} on {where} over common seeds. {_runner_up(study, others)}"
+    return f"{found} {_apart(study)}" if unranked else found
+
+
+def _apart(study: StudySummary) -> str:
+    names = [arm.name for arm in study.unranked]
+    verb, pronoun = ("shares", "is") if len(names) == 1 else ("share", "are")
+    return f"{listed(names)} {verb} no finished seed with {study.reference.name} and {pronoun} not ranked."
 
 
 def cautions(study: StudySummary) -> list[str]:
@@ -134,8 +162,8 @@ def _word(study: StudySummary, arm: ArmSummary) -> str:
     }[verdict.word]
 
 
-def _runner_up(study: StudySummary) -> str:
-    second = study.others[0]
+def _runner_up(study: StudySummary, others: Sequence[ArmSummary]) -> str:
+    second = next(arm for arm in study.by_score if arm in others)
     return f"It is the reference; the nearest, {second.name}, is at {_difference(study, second)}."
 
 

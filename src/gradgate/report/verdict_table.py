@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from gradgate.report import formats
 from gradgate.report.formats import NONE, ScoreFormat
-from gradgate.report.table import Column, Entry, Table, text_column
+from gradgate.report.table import Column, Entry, Table, interval_fields, text_column
 from gradgate.study.verdicts import ArmVerdict
 
-TERMINAL = ("method", "pairs", "difference", "p_corrected", "word", "seeds_needed", "collapsed")
+TERMINAL = ("method", "pairs", "difference", "p_corrected", "word", "seeds_needed", "collapsed", "rows")
 _WHERE = ("model", "task")
 
 
@@ -30,6 +30,16 @@ def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
             show=_difference,
             raw=lambda each: each.verdict.comparison.difference,
         ),
+        Column(
+            "rows",
+            "Seeds and rows",
+            "95% interval over resampled seeds and test rows [shares of the variance]",
+            show=_rows,
+            raw=lambda each: None if each.rows is None else each.rows.error,
+            field="error_seeds_and_rows",
+        ),
+        *interval_fields("rows", lambda each: None if each.rows is None else each.rows.interval_t),
+        Column("rows_note", raw=lambda each: each.rows_note),
         Column("p", raw=lambda each: each.verdict.comparison.p),
         Column(
             "p_corrected", "p (Holm)", "corrected over the methods", show=_p, raw=lambda each: each.verdict.p_corrected
@@ -65,6 +75,16 @@ def _difference(each: ArmVerdict) -> Entry:
 
 def _p(each: ArmVerdict) -> Entry:
     return Entry(formats.p_value(each.verdict.p_corrected), each.verdict.p_corrected)
+
+
+def _rows(each: ArmVerdict) -> Entry:
+    noise = each.rows
+    if noise is None:
+        return Entry(NONE)
+    metric = ScoreFormat.fitting(each.metric, [each.verdict.comparison.difference])
+    parts = ((noise.variance_seeds, "seeds"), (noise.variance_rows, "rows"), (noise.variance_rest, "both"))
+    shares = ", ".join(f"{100 * max(0.0, part):.0f} % {name}" for part, name in parts)
+    return Entry(metric.interval(noise.interval_t), noise.error, f"[{shares}]")
 
 
 def _needed(each: ArmVerdict) -> Entry:

@@ -5,6 +5,7 @@ All functions are pure and take plain sequences and mappings; scipy does the mat
 
 from gradgate.statistics.collapse import CollapseRate, collapse_rate, collapsed
 from gradgate.statistics.family import Evidence, holm, weigh
+from gradgate.statistics.multibootstrap import RowNoise, multi_bootstrap
 from gradgate.statistics.paired import (
     Comparison,
     compare_over,
@@ -12,7 +13,16 @@ from gradgate.statistics.paired import (
     compare_unpaired,
     relative_quality,
 )
-from gradgate.statistics.power import cohens_d, hedges_g, paired_power, pairs_needed
+from gradgate.statistics.power import (
+    cohens_d,
+    detectable,
+    deviation_interval,
+    equivalence_power,
+    hedges_g,
+    paired_power,
+    pairs_for_equivalence,
+    pairs_needed,
+)
 from gradgate.statistics.ranks import least_p, pairs_to_reach, rank_biserial, signed_rank_p
 from gradgate.statistics.summary import (
     BootstrapInterval,
@@ -30,6 +40,7 @@ __all__ = [
     "Comparison",
     "Evidence",
     "MeanAgainstBest",
+    "RowNoise",
     "Summary",
     "Verdict",
     "Word",
@@ -40,12 +51,17 @@ __all__ = [
     "compare_over",
     "compare_paired",
     "compare_unpaired",
+    "detectable",
+    "deviation_interval",
+    "equivalence_power",
     "hedges_g",
     "holm",
     "judge",
     "least_p",
     "mean_against_best",
+    "multi_bootstrap",
     "paired_power",
+    "pairs_for_equivalence",
     "pairs_needed",
     "pairs_to_reach",
     "rank_biserial",

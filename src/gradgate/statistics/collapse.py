@@ -29,7 +29,7 @@ class CollapseRate:
     interval: tuple[float, float]
 
 
-def collapsed(scores: Mapping[K, float], higher_is_better: bool, chance: float | None = None) -> frozenset[K]:
+def collapsed(scores: Mapping[K, float], higher_is_better: bool, guessed: float | None = None) -> frozenset[K]:
     """Return the runs of an arm that collapsed.
 
     A run has collapsed if it is no better than guessing, where that is known; or if it is more than ten points and
@@ -39,7 +39,7 @@ def collapsed(scores: Mapping[K, float], higher_is_better: bool, chance: float |
     Args:
         scores: run to score, as a share of 1.
         higher_is_better: whether higher scores are better. Scores without bounds, such as losses, never collapse.
-        chance: the score of guessing, such as the share of the most frequent class; None if unknown.
+        guessed: the score of always answering with the most frequent class; None if unknown.
     """
     if not higher_is_better or not scores or not all(-1 <= score <= 1 for score in scores.values()):
         return frozenset()
@@ -47,7 +47,7 @@ def collapsed(scores: Mapping[K, float], higher_is_better: bool, chance: float |
     spread = _TO_SIGMA * median(abs(score - middle) for score in scores.values())
     least = middle - max(LEAST_GAP, _DEVIATIONS * spread)
     return frozenset(
-        run for run, score in scores.items() if score < least or (chance is not None and score <= chance < middle)
+        run for run, score in scores.items() if score < least or (guessed is not None and score <= guessed < middle)
     )
 
 

@@ -121,8 +121,7 @@ def compare_paired(
     common = sorted(scores.keys() & reference.keys())
     names = [f"{unit} {key}" for key in common]
     ours, theirs = (finite([side[key] for key in common], names) for side in (scores, reference))
-    n = len(common)
-    if n == 0:
+    if not (n := len(common)):
         return Comparison(0, note=_none_common(unit), unit=unit)
     differences = ours - theirs
     values = tuple(differences.tolist())
@@ -134,7 +133,8 @@ def compare_paired(
         note = f"the same score as the reference for all {n} {unit}s: no test"
         return Comparison(n, 0.0, 0.0, note=note, differences=(0.0,) * n, unit=unit)
     ranks = signed_ranks(values, size)
-    same = bool(np.ptp(differences) <= ROUNDING * size)
+    sd = float(differences.std(ddof=1))  # 0 also for the smallest numbers, whose squares are 0
+    same = sd == 0 or bool(np.ptp(differences) <= ROUNDING * size)
     ranked = Comparison(
         n,
         mean,
@@ -146,7 +146,7 @@ def compare_paired(
         differences=(mean,) * n if same else values,
         unit=unit,
     )
-    return ranked if same else _t_tested(ranked, mean, float(differences.std(ddof=1)), confidence)
+    return ranked if same else _t_tested(ranked, mean, sd, confidence)
 
 
 def compare_over(

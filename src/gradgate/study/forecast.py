@@ -16,11 +16,12 @@ from gradgate.settings.budget import Budget
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.recommend.fitting import free_bytes
 from gradgate.study.search import all_runs, undecided
+from gradgate.study.spreads import Decidable, decidable
 
 if TYPE_CHECKING:
     from gradgate.runs.records import TaskRecord
     from gradgate.settings.run import RunConfig
-    from gradgate.study.planning import Execution, StudyRequest
+    from gradgate.study.planning import Execution, PlannedCondition, StudyRequest
     from gradgate.study.progress import StudyProgress
     from gradgate.training.preview import Preview
 
@@ -68,6 +69,7 @@ class Forecast:
         free_memory: bytes, of the device that trains.
         disk_bytes: of what is kept, at most.
         free_disk: bytes, where the study goes.
+        decides: what the seeds can decide, for each task and model; empty without a second arm.
     """
 
     arms: tuple[ArmForecast, ...]
@@ -78,6 +80,7 @@ class Forecast:
     free_memory: int
     disk_bytes: int
     free_disk: int
+    decides: tuple[Decidable, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -132,6 +135,7 @@ def forecast(comparison: StudyRequest, out: Path, progress: StudyProgress, execu
         free_memory=free_bytes(planned[0].grid.base),
         disk_bytes=disk,
         free_disk=shutil.disk_usage(_there(out)).free,
+        decides=tuple(_decides(part) for part in planned if len(part.grid.arms) > 1),
     )
 
 
@@ -166,6 +170,13 @@ def forecast_run(config: RunConfig, out: Path, progress: StudyProgress) -> Forec
         disk_bytes=_disk(config, seen) * len(arms),
         free_disk=shutil.disk_usage(_there(out)).free,
     )
+
+
+def _decides(part: PlannedCondition) -> Decidable:
+    """Return what the seeds of one part can decide."""
+    grid, task = part.grid, part.seen.task
+    tests = len(grid.arms) - 1
+    return decidable(grid.condition, task.name, task.metric, grid.base.model, len(grid.seeds), tests, grid.path)
 
 
 def _disk(config: RunConfig, seen: Preview) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ from gradgate.statistics import (
     compare_unpaired,
     judge,
 )
+from gradgate.statistics.multibootstrap import RowNoise
 from gradgate.statistics.verdicts import Word
 from gradgate.study.conditions import condition_folders
+from gradgate.study.guessing import guessing_score
 from gradgate.study.importing.columns import UNPAIRED
 from gradgate.study.results import StudyResults, read_study
 from gradgate.tasks.metrics.names import is_bounded
@@ -39,6 +41,8 @@ class ArmVerdict:
         collapsed: of the arm's runs; ``reference_collapsed`` of the reference's.
         without_collapsed: the verdict over the other runs; None if none collapsed.
         factor: what scores are multiplied by on a page: 100 for shares.
+        rows: the noise of seeds and test rows together; None if it was not computed or is unknown.
+        rows_note: why it is unknown.
     """
 
     model: str
@@ -52,6 +56,8 @@ class ArmVerdict:
     reference_collapsed: CollapseRate
     without_collapsed: Verdict | None
     factor: int
+    rows: RowNoise | None = None
+    rows_note: str | None = None
 
     def record(self) -> dict[str, Any]:
         """Return plain values for scripts, scores in the unit of the page."""
@@ -78,7 +84,15 @@ class ArmVerdict:
             "collapsed": [self.collapsed.collapsed, self.reference_collapsed.collapsed],
             "word_without_collapsed": None if self.without_collapsed is None else self.without_collapsed.word.value,
             "seeds_needed": verdict.pairs_needed,
+            "rows": self._rows(),
+            "rows_note": self.rows_note,
         }
+
+    def _rows(self) -> dict[str, Any] | None:
+        if self.rows is None:
+            return None
+        scaled = {"interval": self._interval(self.rows.interval), "interval_t": self._interval(self.rows.interval_t)}
+        return asdict(self.rows) | scaled | {"error": self._scaled(self.rows.error)}
 
     def _scaled(self, value: float | None) -> float | None:
         return None if value is None else value * self.factor
@@ -113,7 +127,8 @@ def verdicts_of(results: StudyResults, margin: float | None = None) -> list[ArmV
     higher, factor = study.task.metric_higher_is_better, 100 if is_bounded(study.task.metric) else 1
     unit = margin / factor if margin is not None else POINT if factor == 100 else None
     scores = {name: _scores(results, name, split) for name in study.arm_names}
-    lost = {name: collapsed(own, higher) if factor == 100 else frozenset() for name, own in scores.items()}
+    guessed = guessing_score(results, split) if factor == 100 else None
+    lost = {name: collapsed(own, higher, guessed) if factor == 100 else frozenset() for name, own in scores.items()}
     first, *others = study.arm_names
     paired = study.imported is None or study.imported.pair != UNPAIRED
     whole = judge([_compare(scores[name], scores[first], paired) for name in others], higher, unit)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradgate.errors import UsageError
+from gradgate.errors import UsageError, some_of
 from gradgate.tasks.spelling import Spelling
 from gradgate.training.weights import is_head
 
@@ -105,16 +105,16 @@ def plan_head(
 
 
 def _by_position(head: CheckpointHead, labels: Sequence[str], wanted: str | None, model: str) -> HeadPlan | None:
-    outputs = f"{len(head.labels)} outputs without names ({_listed(head.labels)})"
+    outputs = f"{len(head.labels)} outputs without names ({some_of(head.labels, _SHOWN)})"
     if wanted is None:
         by_position = " head='keep' keeps it by position." if len(head.labels) == len(labels) else ""
         return HeadPlan(None, f"The head of {model} has {outputs}, so it is replaced by a fresh one.{by_position}")
     if len(head.labels) != len(labels):
         raise UsageError(
             f"head='keep': the head of {model} has {outputs}, and the task has {len(labels)} labels "
-            f"({_listed(labels)}). Outputs without names are kept by position, which takes as many. {_ANOTHER}."
+            f"({some_of(labels, _SHOWN)}). Outputs without names are kept by position, which takes as many. {_ANOTHER}."
         )
-    pairs = _listed([f"{theirs} is {ours}" for theirs, ours in zip(head.labels, labels, strict=True)])
+    pairs = some_of([f"{theirs} is {ours}" for theirs, ours in zip(head.labels, labels, strict=True)], _SHOWN)
     note = f"The head of {model} is kept by position, as its outputs have no names: {pairs}."
     return HeadPlan(tuple(range(len(labels))), note, len(labels))
 
@@ -123,23 +123,24 @@ def _by_name(head: CheckpointHead, labels: Sequence[str], wanted: str | None, mo
     places = head.places(labels)
     found = {place for place in places if place is not None}
     if None not in places and len(head.labels) == len(labels):
-        order = "" if places == sorted(found) else f", in the task's order ({_listed(labels)})"
+        order = "" if places == sorted(found) else f", in the task's order ({some_of(labels, _SHOWN)})"
         note = f"The head of {model} is kept: its labels are those of the task{order}."
         return HeadPlan(tuple(places), note, len(labels))
     foreign = [name for number, name in enumerate(head.labels) if number not in found]
     absent = [name for name, place in zip(labels, places, strict=True) if place is None]
-    parts = [f"it has {_listed(foreign)}, which the task lacks"] if foreign else []
-    parts += [f"the task has {_listed(absent)}, which it lacks"] if absent else []
+    parts = [f"it has {some_of(foreign, _SHOWN)}, which the task lacks"] if foreign else []
+    parts += [f"the task has {some_of(absent, _SHOWN)}, which it lacks"] if absent else []
     what = "; ".join(parts)
     if wanted is None:
-        shared = f" head='keep' keeps what both have: {_listed(sorted(set(labels) - set(absent)))}." if found else ""
+        both = some_of(sorted(set(labels) - set(absent)), _SHOWN)
+        shared = f" head='keep' keeps what both have: {both}." if found else ""
         return HeadPlan(None, f"The head of {model} is replaced by a fresh one: {what}.{shared}")
     if not found:
         raise UsageError(
             f"head='keep': no label of the head of {model} is one of the task's: {what}. Give the task a label_map "
             f"with the names of the head. {_ANOTHER}."
         )
-    kept = _listed([name for name in labels if name not in absent])
+    kept = some_of([name for name in labels if name not in absent], _SHOWN)
     return HeadPlan(tuple(places), f"The head of {model} is kept for {kept}: {what}.", len(head.labels))
 
 
@@ -217,8 +218,3 @@ def find_label_rows(build: Callable[[Any], Any], settings: Any) -> dict[str, int
         for name, shape in shapes.items()
         if shape != others[name]
     }
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 from torch.nn import functional
 
-from gradgate.errors import UsageError
+from gradgate.errors import UsageError, some_of
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData
 from gradgate.tasks.kinds.multi_label import MultiLabel, marks_of
@@ -59,8 +59,7 @@ class ClassWeights:
 
     def __str__(self) -> str:
         pairs = list(zip(self.labels, self.present, strict=True))
-        more = f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else ""
-        return ", ".join(f"{label} {weight:.3g}" for label, weight in pairs[:_SHOWN]) + more
+        return some_of([f"{label} {weight:.3g}" for label, weight in pairs], _SHOWN)
 
     @property
     def record(self) -> Weights:

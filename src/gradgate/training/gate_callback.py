@@ -15,6 +15,7 @@ from gradgate.calling_trainer import calling_trainer, resumed_checkpoint, saved_
 from gradgate.distributed.shards import is_sharded
 from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap
+from gradgate.measure import Batches
 from gradgate.measure.batches import batches_of
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
@@ -42,6 +43,8 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         seed: of the method's random draws; None takes the Trainer's ``args.seed``.
         audit: see :class:`gradgate.Tuner`.
         layers: see :class:`gradgate.Tuner`.
+        fisher_data: see :class:`gradgate.Tuner`; by default the training's batches, in an order of their own. Methods
+            that measure need it if the data are a stream, or if the model does not take the batches.
         activation_cache: see :class:`gradgate.ActivationCache`; pass a folder for a cache with its defaults.
         frozen_dropout: see :class:`gradgate.Tuner`.
         lr_scale: see :class:`gradgate.Tuner`.
@@ -59,6 +62,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         seed: int | None = None,
         audit: bool | None = None,
         layers: LayerMap | str | None = None,
+        fisher_data: Batches | None = None,
         activation_cache: ActivationCache | str | Path | None = None,
         frozen_dropout: bool = False,
         lr_scale: Mapping[str, float] | None = None,
@@ -69,6 +73,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         self.seed = seed
         self.audit = audit
         self.layers = layers
+        self.fisher_data = fisher_data
         if isinstance(activation_cache, str) and not activation_cache.strip():
             raise UsageError(f"activation_cache={activation_cache!r}: expected a folder; '.' is the current one.")
         self.activation_cache = (
@@ -110,7 +115,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
                 seed=seed,
                 audit=self.audit,
                 layers=self.layers,
-                fisher_data=batches_of(dataloader, seed),
+                fisher_data=self.fisher_data or batches_of(dataloader, seed),
                 state=saved,
                 activation_cache=self.activation_cache,
                 frozen_dropout=self.frozen_dropout,

@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import AutoConfig
 
-from gradgate.errors import UsageError
+from gradgate.errors import UsageError, some_of
 from gradgate.layers import named_parameters
 from gradgate.layers.selectors import Rows, union
 from gradgate.methods.base import Method
@@ -50,10 +50,9 @@ def new_token_rows(tokenizer: Any, base_size: int | None = None) -> Rows:
 def describe_new_tokens(tokenizer: Any, rows: Rows) -> str:
     """Return one sentence that says which rows learn."""
     ids = [row for start, stop in rows for row in range(start, stop)]
-    tokens = ", ".join(tokenizer.convert_ids_to_tokens(ids[:_SHOWN]))
-    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    tokens = some_of(tokenizer.convert_ids_to_tokens(ids), _SHOWN)
     places = ", ".join(f"{start} to {stop - 1}" if stop - start > 1 else str(start) for start, stop in rows)
-    return f"Of the embeddings, the rows of new tokens learn: {places} ({tokens}{more})."
+    return f"Of the embeddings, the rows of new tokens learn: {places} ({tokens})."
 
 
 def method_of(config: RunConfig, tokenizer: Any) -> Method:

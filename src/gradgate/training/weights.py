@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from gradgate import hub
-from gradgate.errors import RunError
+from gradgate.errors import RunError, some_of
 
 _SHOWN = 4  # names in a message
 
@@ -37,11 +37,11 @@ def check_loaded(model: Any, report: Mapping[str, Any], name: str, *, head: bool
     if not wrong:
         return frozenset(fresh)
     absent = [parameter for parameter in wrong if parameter in missing]
-    parts = [f"{_listed(absent)} absent from its weights"] if absent else []
+    parts = [f"{some_of(absent, _SHOWN)} absent from its weights"] if absent else []
     reshaped = [_shapes(parameter, mismatched[parameter]) for parameter in wrong if parameter in mismatched]
-    parts += [f"{_listed(reshaped)} of another shape"] if reshaped else []
+    parts += [f"{some_of(reshaped, _SHOWN)} of another shape"] if reshaped else []
     unexpected = sorted(report.get("unexpected_keys", ()))
-    others = f" Its weights hold {_listed(unexpected)} instead." if absent and unexpected else ""
+    others = f" Its weights hold {some_of(unexpected, _SHOWN)} instead." if absent and unexpected else ""
     scope = " but its head" if head else ", with its output layer"
     raise RunError(
         f"The weights of {name!r} do not fit its configuration: {'; '.join(parts)}.{others} Expected every tensor of "
@@ -70,11 +70,6 @@ def _is_pooler(parameter: str) -> bool:
 
 def _shapes(parameter: str, shapes: Collection[Any]) -> str:
     return f"{parameter} ({' in the file, '.join(str(tuple(shape)) for shape in shapes)} expected)"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def check_tokenizer(tokenizer: Any, name: str) -> None:

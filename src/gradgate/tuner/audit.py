@@ -55,7 +55,7 @@ class Audit(Effect):
         if coming.previous is not None:  # else the weights may have been loaded since the phase before began
             self._check_closed(coming.done)
         self._replicas.compare(fingerprint, coming.done)
-        closed = set(self._parameters) - set(self._gating.names(lambda gate: not gate.closed))
+        closed = set(self._parameters) - set(self._gating.names(lambda gate: not gate.closed)) - self._gating.beside
         self._closed = {name: fingerprint(self._parameters[name]) for name in closed}
         self._versions = {name: local(self._parameters[name])[0]._version for name in self._closed}
         self._first_step = True

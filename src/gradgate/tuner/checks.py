@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor
@@ -16,6 +17,31 @@ from gradgate.tuner.gating import Gating
 from gradgate.tuner.momentum import check_momentum
 from gradgate.tuner.optimizers import Optimizers, held_by
 from gradgate.tuner.step_plan import representative
+
+
+class EmptyGroups(Effect):
+    """Warns if a method that closes some groups opens layers in which everything was frozen before."""
+
+    def __init__(self, method: Method, layers: LayerMap) -> None:
+        whole, reached = layers.at("layer"), {layers[name].layer for name in method.reaches(layers) if name in layers}
+        self._spec, self._towers = method.spec, whole.towers
+        tower = getattr(method, "tower", "")  # what such a method leaves open all the time is no schedule of it
+        layers_of_it = whole.towers.get(tower, ()) if tower else whole.layers
+        self._empty = [g.name for g in layers_of_it if g.name in reached and not whole.can_learn(g.name)]
+
+    def on_plan(self, coming: ComingStep) -> None:
+        """Report them once, when the tuner attaches, unless the method opens everything, as usual for adapters."""
+        empty, self._empty = self._empty, []
+        if not empty or not any(gate.closed for gate in coming.plan.values()):
+            return
+        learn = [tower for tower, groups in self._towers.items() if not {group.name for group in groups} <= {*empty}]
+        hint = f", or name the tower that can learn (tower={learn[0]})" if len(learn) == 1 else ""
+        warnings.warn(
+            f"{self._spec!r} opens {_runs(empty)}, in which nothing can learn: all parameters there were frozen before "
+            f"the tuner attached, and what is frozen then is never opened. Expected layers that can learn; let the "
+            f"tuner do the freezing{hint}.",
+            stacklevel=2,
+        )
 
 
 class DistributedChecks(Effect):
@@ -74,6 +100,11 @@ class FiniteGradients(Effect):
             )
 
 
+def _runs(names: Sequence[str]) -> str:
+    """Return names in one text, at most the first and the last three of them."""
+    return ", ".join(names) if len(names) < 7 else f"{', '.join(names[:3])} to {', '.join(names[-3:])}"
+
+
 def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers: Optimizers) -> None:
     """Check that the method opens something, and that exactly one optimizer has each parameter that it opens.
 
@@ -109,7 +140,8 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers
                 "else there is in model.parameters()."
             )
         raise AttachError(
-            f"{missing[0]}{more} will be opened by {method.spec!r}, but {lacking}, so it would never learn. {remedy}"
+            f"{missing[0]}{more} will be opened by {method.spec!r}, but {lacking}, so it would never learn. {remedy} "
+            f"What is not to learn, such as a teacher, must have requires_grad False before the tuner attaches."
         )
 
 

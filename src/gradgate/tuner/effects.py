@@ -14,11 +14,12 @@ from gradgate.methods.traits import Traits
 from gradgate.tuner.audit import Audit
 from gradgate.tuner.averaged_weights import AveragedWeights
 from gradgate.tuner.backward import Checkpointing, GraphLimits
-from gradgate.tuner.checks import DistributedChecks, FiniteGradients, MomentumOfAdam, reached_names
+from gradgate.tuner.checks import DistributedChecks, EmptyGroups, FiniteGradients, MomentumOfAdam, reached_names
 from gradgate.tuner.chunked_step import ChunkedStep
 from gradgate.tuner.dropout import DropoutOff
 from gradgate.tuner.effect import Effect
-from gradgate.tuner.frozen_layers import FrozenLayers
+from gradgate.tuner.foreign_changes import ForeignChanges
+from gradgate.tuner.frozen_layers import FrozenBatchNorms, FrozenLayers
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.gradient_release import GradientRelease
 from gradgate.tuner.masters import Masters
@@ -62,6 +63,7 @@ def effects_of_passes(trained: Trained) -> list[Effect]:
         Checkpointing(model, gating.by_group),
         *([trained.frozen_layers] if trained.frozen_layers else []),
         *([Mixing(model, traits.mixing, gating.trainable, trained.seed)] if traits.mixing else []),
+        FrozenBatchNorms(model, {n: p for n, p in gating.parameters.items() if n not in gating.beside}),
         SwitchedAdapters(model, gating),
         *([DropoutOff(model)] if traits.dropout_off else []),
     ]
@@ -95,8 +97,7 @@ def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, releas
         AttachError: if gradients are to be released and the method watches them.
     """
     method, gating, traits = trained.method, trained.gating, trained.traits
-    optimizers, replicas = stepping.optimizers, stepping.replicas
-    masters, watching = stepping.masters, stepping.watching
+    optimizers, masters, watching = stepping.optimizers, stepping.masters, stepping.watching
     chunked = ChunkedStep(gating, masters)
     if release and watching:
         raise AttachError(
@@ -104,12 +105,13 @@ def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, releas
             f"then. Leave it out, or use another method."
         )
     return [
-        # A plan that DDP or an optimizer cannot follow is refused before anything has changed.
-        DistributedChecks(replicas),
+        # Changes by other code, and plans that DDP or an optimizer cannot follow, are refused before anything changes.
+        ForeignChanges(trained.model, trained.layers, gating, audited=audit),
+        EmptyGroups(method, trained.layers),
+        DistributedChecks(stepping.replicas),
         MomentumOfAdam(optimizers),
         # Flags and gradients come first, as all later effects ask the gating what is open.
         gating,
-        # Check the remaining gradients before a weight moves.
         FiniteGradients(optimizers, gating),
         *unseen_steps(optimizers, gating, release),
         # It must see the gradients that the optimizer gets, and the weights that the step leaves.
@@ -117,7 +119,7 @@ def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, releas
         # The audit expects what the scaled learning rates let move.
         LearningRates(gating),
         # The audit compares before any chunk of the optimizer's step, and after the last weight is put back.
-        *([Audit(gating, replicas)] if audit else []),
+        *([Audit(gating, stepping.replicas)] if audit else []),
         # Steps chunks before the optimizer's own step, so no later effect may prepare a step.
         chunked,
         masters,

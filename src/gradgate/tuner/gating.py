@@ -50,6 +50,7 @@ class Gating(Effect):
     Attributes:
         parameters: canonical name to parameter.
         groups: group name to the names of the parameters that may open.
+        beside: names of frozen parameters that are in no group, such as those of a teacher.
         plan: what is in force.
         chosen: name to mask of the elements that pass gates with ``chosen``; one bit each, see :func:`unpack`.
     """
@@ -69,6 +70,8 @@ class Gating(Effect):
         self.plan = Plan({})
         self._seed = seed
         self._trainable = [name for name, parameter in self.parameters.items() if parameter.requires_grad]
+        mapped = {name for group in layers for name in group.parameter_names}
+        self.beside = frozenset(self.parameters).difference(mapped, self._trainable)
         may_open = set(self._trainable)
         if selection is not None:
             may_open &= set(selection.names)

@@ -218,7 +218,7 @@ def _check_precision(precision: object) -> None:
 
 def _own_precision(optimizers: Optimizers) -> str | None:
     """Return why an optimizer needs no masters or cannot have any; None if neither applies."""
-    for optimizer in (inner for one in optimizers for inner in nested(one)):
+    for optimizer in optimizers.with_inner():
         label = type(optimizer).__name__
         settings = [optimizer.defaults, vars(optimizer), *optimizer.param_groups]
         option = next((name for name in _OWN_PRECISION if any(setting.get(name) for setting in settings)), None)

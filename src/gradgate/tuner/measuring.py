@@ -49,7 +49,7 @@ class Measuring:
         if on_data and data is None:
             raise AttachError(
                 f"The method {method.spec!r} measures the Fisher information, or gradients, of training batches: pass "
-                f"Tuner(..., fisher_data=lambda step: batches)."
+                f"fisher_data=lambda step: batches to Tuner, or to GateCallback if the training data are a stream."
             )
         if on_data and replicas.sharded:
             raise AttachError(

@@ -14,7 +14,7 @@ from gradgate.methods.traits import State
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.offloaded_states import OffloadedStates
-from gradgate.tuner.optimizers import Optimizers, acting, held_by, nested
+from gradgate.tuner.optimizers import Optimizers, acting, held_by
 
 ParamGroup = dict[str, Any]
 
@@ -97,7 +97,7 @@ class StateOfClosed(Effect):
     """
 
     def __init__(self, optimizers: Optimizers, policy: State, gating: Gating) -> None:
-        for optimizer in _with_inner(optimizers):
+        for optimizer in optimizers.with_inner():
             check_state_policy(optimizer, policy)
         self._optimizers, self._policy, self._gating = optimizers, policy, gating
         self._offloaded = OffloadedStates()
@@ -105,7 +105,7 @@ class StateOfClosed(Effect):
 
     def attach(self) -> None:
         """Offload states again after the optimizer loads them, which moves them to the device of the parameters."""
-        for optimizer in _with_inner(self._optimizers) if self._policy == "offload" else ():
+        for optimizer in self._optimizers.with_inner() if self._policy == "offload" else ():
             self._hooks.append(optimizer.register_load_state_dict_post_hook(self._place))
 
     def on_plan(self, coming: ComingStep) -> None:
@@ -114,13 +114,13 @@ class StateOfClosed(Effect):
         A plan that resumes from a saved state closes nothing: that state was treated before it was saved.
         """
         if self._policy == "offload":
-            for optimizer in _with_inner(self._optimizers) if coming.begins_phase else ():
+            for optimizer in self._optimizers.with_inner() if coming.begins_phase else ():
                 self._place(optimizer)
             return
         if self._policy == "keep" or coming.previous is None:
             return
         closing = self._gating.closing(coming.previous, coming.plan)
-        for optimizer in _with_inner(self._optimizers):  # an optimizer without a parameter has no state of it
+        for optimizer in self._optimizers.with_inner():  # an optimizer without a parameter has no state of it
             forget(optimizer, closing, self._policy)
 
     def release(self) -> None:
@@ -136,11 +136,6 @@ class StateOfClosed(Effect):
         parameters = list(held_by(optimizer))
         self._offloaded.offload(optimizer, (parameter for parameter in parameters if id(parameter) not in opened))
         self._offloaded.fetch(optimizer, (parameter for parameter in parameters if id(parameter) in opened))
-
-
-def _with_inner(optimizers: Optimizers) -> list[torch.optim.Optimizer]:
-    """Return the optimizers and those that they step with: each has states of the parameters."""
-    return [inner for one in optimizers for inner in nested(one)]
 
 
 def check_state_policy(optimizer: torch.optim.Optimizer, policy: State) -> None:

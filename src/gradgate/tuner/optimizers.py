@@ -53,6 +53,11 @@ class Optimizers:
     def __iter__(self) -> Iterator[torch.optim.Optimizer]:
         return iter(self._each)
 
+    def with_inner(self) -> Iterator[torch.optim.Optimizer]:
+        """Yield the optimizers and those that they step with: each has states of the parameters."""
+        for one in self._each:
+            yield from nested(one)
+
     def label(self, optimizer: torch.optim.Optimizer) -> str:
         """Return the name of an optimizer in messages: its class, with a number if several have the same class."""
         names = [type(one).__name__ for one in self._each]

@@ -7,7 +7,7 @@ from torch import Tensor
 from gradgate.distributed.shards import local
 from gradgate.tuner.effect import ComingStep, Effect
 from gradgate.tuner.gating import Gating
-from gradgate.tuner.optimizers import Optimizers, nested
+from gradgate.tuner.optimizers import Optimizers
 
 
 class RedrawnMasks(Effect):
@@ -30,7 +30,7 @@ class RedrawnMasks(Effect):
             return
         for name in self._gating.redrawn(coming.previous):
             parameter = self._gating.parameters[name]
-            for optimizer in (inner for one in self._optimizers for inner in nested(one)):
+            for optimizer in self._optimizers.with_inner():
                 for value in optimizer.state.get(parameter, {}).values():  # indexing would make a state
                     if isinstance(value, Tensor) and value.shape == parameter.shape and value.is_floating_point():
                         self._gating.zero_masked(name, local(value)[0])

@@ -33,7 +33,7 @@ class SwitchedAdapters(Effect):
 
     def __init__(self, model: nn.Module, gating: Gating) -> None:
         self._model = model
-        inside = {id(p) for module in _switched_modules(model) for p in module.parameters()}
+        inside = {id(parameter) for parameter in switched_parameters(model)}
         self._own = {name: p for name, p in gating.parameters.items() if p.requires_grad and id(p) in inside}
         self._closed: list[Parameter] = []
         self._hooks: list[Any] = []
@@ -68,10 +68,12 @@ class SwitchedAdapters(Effect):
                 hook(lambda _: self._close())
 
 
-def _switched_modules(model: nn.Module) -> list[nn.Module]:
-    """Return PEFT's layers; an empty list if PEFT was never imported."""
+def switched_parameters(model: nn.Module) -> Iterator[Parameter]:
+    """Yield the parameters of PEFT's layers; none if PEFT was never imported."""
     kinds = tuple(kind for home, name in _SWITCHED if (kind := getattr(sys.modules.get(home), name, None)))
-    return [module for module in model.modules() if isinstance(module, kinds)]
+    for module in model.modules():
+        if isinstance(module, kinds):
+            yield from module.parameters()
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

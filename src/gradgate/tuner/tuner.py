@@ -124,8 +124,8 @@ class Tuner:
         self.clock = Clock(0, steps_per_epoch, total_steps)
         self.memory, self.timeline = MethodState(seed=seed), Timeline()
         attached = Attached(self._model, self.method.spec, self.detach)
-        selection = self.method.selection(self.layers)
-        self._gating = Gating(self._model, self.layers, selection, seed, checked_lr_scale(lr_scale or {}))
+        scale = checked_lr_scale(lr_scale or {})
+        self._gating = Gating(self._model, self.layers, self.method.selection(self.layers), seed, scale)
         self._settings = settings_of(self._gating.groups, lr_scale or {}, frozen_dropout)
         check_reachable(self.method, self.layers, self._gating, self._optimizers)
         self._frozen_layers = self._quiet_frozen_layers(activation_cache, frozen_dropout)
@@ -133,14 +133,12 @@ class Tuner:
         self._watching = watching(self._gating, self._replicas, self.method)
         trained = Trained(self._model, self.layers, self.method, self._gating, seed, self._frozen_layers)
         stepping = Stepping(self._optimizers, self._replicas, self._masters, self._watching)
-        ordered = ordered_effects(trained, stepping, audit=audited(audit), release=release_gradients)
-        self._effects = Effects([attached, *ordered])
+        effects = ordered_effects(trained, stepping, audit=audited(audit), release=release_gradients)
+        self._effects = Effects([attached, *effects])
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
         self._open_sum = 0.0
         self._last_share: float | None = None
         self._rounds, self._steps = Rounds(self._optimizers), list[StepHooks]()
-        if state is None:
-            self.memory = self._measuring.before(self.clock, self.memory)
         self._attach(state)
 
     def _mapped(self, layer_map: LayerMap) -> LayerMap:
@@ -162,6 +160,8 @@ class Tuner:
         return FrozenLayers(self._model, self.layers, cache, horizon)
 
     def _attach(self, state: Mapping[str, Any] | None) -> None:
+        if state is None:
+            self.memory = self._measuring.before(self.clock, self.memory)
         first = self._next_plan()
         to_open = reached_names(self.method, self.layers, self._gating.groups)
         self._replicas.expect(to_open, self._opened_at, self.clock, ahead=not self.method.traits.decides_by_measuring)

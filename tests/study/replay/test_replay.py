@@ -15,7 +15,7 @@ from gradgate.errors import DataError, UsageError
 from gradgate.study.budget import RunKey
 from gradgate.study.replay.curve_rows import CurveRow, read_rows, write_curves
 from gradgate.study.replay.curves import as_curves
-from gradgate.study.replay.replay import replay, truth_of
+from gradgate.study.replay.replay import replay, seed_orders, truth_of
 from support.command_line import Command
 from support.study_folder import fail, finish, write_study
 
@@ -144,8 +144,45 @@ def test_the_command_prints_table_or_json(clear: list[CurveRow], tmp_path: Path,
         ["0.2", "budget"],
     ]
     record = json.loads(command(*words, "--json")[1])
-    assert [each["share"] for each in record["replays"]] == [0.1, 0.2]
-    assert record["replays"][0]["truth"]["decisive"] is True
+    assert [each["budget"] for each in record] == [0.1, 0.2]
+    keys = ("budget", "spent", "decisive", "agreement", "false_winners", "within_one_sd", "regret", "can_name_a_winner")
+    assert all(set(keys) <= set(each) for each in record)
+    assert record[0]["truth"]["decisive"] is record[0]["decisive"] is True
+    assert record[0]["spent"] <= 0.1
+
+
+def test_few_orders_are_taken_once_each() -> None:
+    draw = np.random.default_rng(3)
+    curves = as_curves(rows_of(draw.normal(size=(8, 4))))
+    found = replay(curves, 0.4, repeats=1000)
+    assert (found.repeats, len(set(seed_orders(curves, 1000, 0)))) == (24, 24)
+    assert found.scores == replay(curves, 0.4, repeats=24, seed=7).scores
+    assert replay(curves, 0.4, repeats=23).repeats == 23
+
+
+def test_agreement_stands_beside_its_chance_level() -> None:
+    draw = np.random.default_rng(3)
+    found = replay(as_curves(rows_of(draw.normal(size=(8, 3)))), 0.4, repeats=6)
+    record = found.record()
+    assert record["agreement_by_chance"] == len(found.truth.tied) / 8 > 0.25
+
+
+def test_without_a_test_no_winner_is_counted() -> None:
+    draw = np.random.default_rng(3)
+    found = replay(as_curves(rows_of(draw.normal(size=(8, 3)))), 0.13, repeats=6)
+    record = found.record()
+    assert (record["can_name_a_winner"], record["false_winners"], record["named"]) == (False, None, None)
+
+
+def test_one_standard_deviation_is_that_of_whole_runs(clear: list[CurveRow]) -> None:
+    truth = truth_of(as_curves(clear))
+    finals = np.array(
+        [[row.dev or 0.0 for row in clear if row.arm == f"a{arm}" and row.step == 80] for arm in range(10)]
+    )
+    rest = finals - finals.mean(0) - finals.mean(1, keepdims=True) + finals.mean()
+    assert truth.noise == pytest.approx((np.square(rest).sum() / 81) ** 0.5)
+    (score,) = replay(as_curves(clear), 0.1, repeats=5).scores
+    assert score.within_one_sd == 1.0
 
 
 def test_rows_that_are_not_a_grid_are_refused(clear: list[CurveRow], tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gradgate.errors import UsageError, nearest
 from gradgate.papers.claims import adaptereff, elsa, fun, graddrop
 from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome, State
-from gradgate.papers.claims.numbers import Numbers
+from gradgate.papers.claims.numbers import Numbers, is_of
+from gradgate.papers.claims.rules import decided_by_none
 
 __all__ = ["Claim", "ClaimCheck", "ClaimOutcome", "State", "check", "claims", "find_claim"]
 
@@ -29,7 +32,23 @@ def find_claim(name: str) -> Claim:
 
 
 def check(claim: Claim, numbers: Numbers) -> ClaimOutcome:
-    """Check a claim on these numbers."""
+    """Check a claim on these numbers.
+
+    A claim about GLUE, XNLI or other data is decided by these data alone: by the paper's own tasks, or by others of
+    their kind.
+    """
     if claim.check is None:
         return ClaimOutcome("cannot tell", (ClaimCheck("cannot tell", f"needs {claim.needs}"),))
-    return claim.check(numbers)
+    outcome = claim.check(numbers)
+    if numbers.exact or not claim.about or not (numbers.stand_in or numbers.generated):
+        return outcome
+    if not numbers.generated:
+        alike = claim.check(numbers.on_tasks(lambda task: is_of(task, claim.about)))
+        if any(finding.compared for finding in alike.findings):
+            return alike
+    return decided_by_none(outcome, f"other data than {_either(claim.about)}, of which the claim is")
+
+
+def _either(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from gradgate.papers.claims.base import (
-    Claim,
-    ClaimCheck,
-    ClaimOutcome,
-    above,
-    all_of,
-    below,
-    both,
-    most_of,
-    over_tasks,
-    tasks_in,
-)
+from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome
 from gradgate.papers.claims.numbers import (
     DEV_BEST,
     DEV_MEAN,
@@ -26,11 +15,17 @@ from gradgate.papers.claims.numbers import (
     Place,
 )
 from gradgate.papers.claims.quantities import Quantity, mean_minus, minus, value
+from gradgate.papers.claims.rules import all_of, both, most_of
+from gradgate.papers.claims.spreads import varies_more
+from gradgate.papers.claims.thresholds import above, below, level, over_tasks, tasks_in
 
 TUNED, TAPT, MIXED = "Fine-tune", "Fine-tune+TAPT", "Fine-tune+mixout"
 WIDE, WIDE_TAPT = "Adapter-256", "Adapter-256+TAPT"
 NARROW, NARROW_MIXED, BEST_SIZE = "Adapter-64", "Adapter-64+mixout", "Adapter-64-256"
 EN = "en"
+LEVEL = 0.5
+"""The points within which two methods count as level."""
+_GLUE = ("cola", "mrpc", "qnli", "sst-2", "rte", "qqp", "mnli_m", "mnli_mm", "sts-b")
 _LOW = ("chemprot", "acl_arc", "scierc", "hyperpartisan")
 _STABLE = ("cola", "mrpc", "qnli", "sst-2")
 """Tasks on which the paper compares evaluations and losses while models are trained (Sec. 5)."""
@@ -44,7 +39,7 @@ def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = EN) -
 def _mean(numbers: Numbers, places: list[Place], one: str, other: str) -> ClaimCheck:
     where = f"{places[0].model}{'' if places[0].size == 'full' else f', {places[0].size} examples'}"
     what = f"{where}, mean over {tasks_in(places)}: {one} - {other}"
-    return above(numbers, what, mean_minus(places, one, other, EN))
+    return over_tasks(numbers, above(numbers, what, mean_minus(places, one, other, EN)), len(places))
 
 
 def _a1(numbers: Numbers) -> ClaimOutcome:
@@ -74,7 +69,7 @@ def _a2(numbers: Numbers) -> ClaimOutcome:
     if places:
         what = f"mean over {tasks_in(places)} of many examples: {WIDE} - {TUNED}"
         quantity = mean_minus(places, WIDE, TUNED, EN)
-        high = [above(numbers, what, quantity, -0.5), below(numbers, what, quantity, 0.5)]
+        high = [over_tasks(numbers, level(numbers, what, quantity, LEVEL), len(places))]
     return all_of([*low, *high], f"needs {WIDE} and {TUNED}")
 
 
@@ -85,11 +80,11 @@ def _a3(numbers: Numbers) -> ClaimOutcome:
 
 
 def _a4(numbers: Numbers) -> ClaimOutcome:
-    small = [place for place in numbers.places(TUNED) if place.size in ("1000", "5000")]
+    small = [place for place in numbers.places(TUNED, tasks=_GLUE) if place.size in ("1000", "5000")]
     findings = []
     for name in (BEST_SIZE, NARROW):
         for model, size in dict.fromkeys((place.model, place.size) for place in small):
-            places = [p for p in numbers.places(name, TUNED) if (p.model, p.size) == (model, size)]
+            places = [p for p in numbers.places(name, TUNED, tasks=_GLUE) if (p.model, p.size) == (model, size)]
             findings += [_mean(numbers, places, name, TUNED)] if places else []
     return all_of(findings, f"needs {NARROW} and {TUNED} with 1k or 5k examples")
 
@@ -106,7 +101,8 @@ def _a5(numbers: Numbers) -> ClaimOutcome:
                 small, large = ([Place(model, task, size) for task in common] for size in (sizes[0], sizes[-1]))
                 where = f"{model}, mean over {tasks_in(common)}"
                 what = f"{where}: {name} - {TUNED} at {sizes[0]}, minus at {sizes[-1]}"
-                findings.append(above(numbers, what, _shrinks(small, large, name)))
+                finding = above(numbers, what, _shrinks(small, large, name))
+                findings.append(over_tasks(numbers, finding, len(common)))
     return all_of(findings, f"needs {TUNED} and {NARROW} or {WIDE} with training sets of two sizes")
 
 
@@ -135,7 +131,7 @@ def _a6(numbers: Numbers) -> ClaimOutcome:
 
 
 def _a7(numbers: Numbers) -> ClaimOutcome:
-    wider, level = [], []
+    wider, same = [], []
     for place in numbers.places(WIDE, NARROW, tasks=("TAE-low", "XNLI", "GLUE")):
         on = next((on for on in ("target", EN) if on in numbers.on(place, WIDE, NARROW)), None)
         if on is None:
@@ -144,8 +140,8 @@ def _a7(numbers: Numbers) -> ClaimOutcome:
         if place.size == "full":
             wider.append(above(numbers, what, quantity))
         else:
-            level += [above(numbers, what, quantity, -0.5), below(numbers, what, quantity, 0.5)]
-    return all_of([*wider, *level], f"needs {WIDE} and {NARROW}")
+            same.append(level(numbers, what, quantity, LEVEL))
+    return all_of([*wider, *same], f"needs {WIDE} and {NARROW}")
 
 
 def _a9(numbers: Numbers) -> ClaimOutcome:
@@ -170,15 +166,14 @@ def _steadier(place: Place, name: str) -> Quantity:
 
 
 def _a8(numbers: Numbers) -> ClaimOutcome:
-    findings = [
-        above(numbers, f"{place}: deviation over seeds at a rate, {TUNED} - {adapter}", quantity, repeat="rate")
+    pairs = [
+        (place, TUNED, adapter)
         for adapter in (WIDE, NARROW)
         for place in numbers.places(TUNED, adapter)
         if SEED_SPREAD in numbers.on(place, TUNED, adapter)
-        for quantity in [minus(place, TUNED, adapter, SEED_SPREAD)]
     ]
     needs = "needs a search of learning rates with several seeds each (search='lr=...', search_seeds=5)"
-    return all_of(findings, f"{needs} for {TUNED} and {WIDE} or {NARROW}")
+    return all_of(varies_more(numbers, pairs), f"{needs} for {TUNED} and {WIDE} or {NARROW}")
 
 
 def _a10(numbers: Numbers) -> ClaimOutcome:
@@ -229,6 +224,7 @@ CLAIMS = (
         "Adapters are above fine-tuning on small tasks, even after pretraining on their texts; level on large ones.",
         (("adaptereff_table01",),),
         _a2,
+        about=("special domains",),
     ),
     Claim(
         "A3",
@@ -236,6 +232,7 @@ CLAIMS = (
         "Pretraining on the task's texts helps adapters on most small tasks.",
         (("adaptereff_table01",),),
         _a3,
+        about=("special domains",),
     ),
     Claim(
         "A4",
@@ -243,6 +240,7 @@ CLAIMS = (
         "Adapters are above fine-tuning on GLUE with 1k and 5k examples, on average.",
         (("adaptereff_table02",),),
         _a4,
+        about=("GLUE",),
     ),
     Claim(
         "A5",
@@ -264,6 +262,7 @@ CLAIMS = (
         "Wider adapters help on the special domains and all of XNLI; with little data they make no difference.",
         (("adaptereff_table05",),),
         _a7,
+        about=("special domains", "XNLI", "GLUE"),
     ),
     Claim(
         "A8",
@@ -292,5 +291,6 @@ CLAIMS = (
         "Mixout helps fine-tuning on CoLA and MRPC alone, and lowers adapters on most tasks.",
         (("adaptereff_table07",),),
         _a11,
+        about=("GLUE",),
     ),
 )

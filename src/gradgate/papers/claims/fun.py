@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from gradgate.papers.claims.base import (
-    Claim,
-    ClaimCheck,
-    ClaimOutcome,
-    above,
-    all_of,
-    any_of,
-    at_least_about,
-    below,
-    both,
-    most_of,
-    tasks_in,
-)
+from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome
 from gradgate.papers.claims.numbers import (
     SCHEDULES,
     TOP_DOWN,
@@ -26,6 +14,8 @@ from gradgate.papers.claims.numbers import (
     Place,
 )
 from gradgate.papers.claims.quantities import gap_difference, mean_minus, minus, place_minus, ratio, value
+from gradgate.papers.claims.rules import all_of, any_of, both, most_of
+from gradgate.papers.claims.thresholds import above, at_least_about, below, over_tasks, tasks_in
 from gradgate.papers.published import read_table
 
 ADA, RAND, GU, LPFT, FUN, REV = "Ada", "Ada+Rand", "Ada+GU", "Ada+LPFT", "Ada+FUN", "Ada+GU-rev"
@@ -60,18 +50,18 @@ def _f2(numbers: Numbers) -> ClaimOutcome:
         what = f"{model}, mean over {tasks_in(places)}: {FUN} - {ADA}"
         quantity = mean_minus(places, FUN, ADA, AVG)
         if model == "mBERT":
-            findings.append(at_least_about(numbers, what, quantity, 2, digits=0))
+            finding = at_least_about(numbers, what, quantity, 2, digits=0)
         else:
-            findings.append(above(numbers, what, quantity))
+            finding = above(numbers, what, quantity)
+        findings.append(over_tasks(numbers, finding, len(places)))
     return all_of(findings, f"needs {FUN} and {ADA}")
 
 
 def _f3(numbers: Numbers) -> ClaimOutcome:
-    near = [
-        below(numbers, f"{place}: {GU} - {FUN}", minus(place, GU, FUN, AVG), 0.7, or_equal=True)
-        for place in numbers.places(GU, FUN)
-    ]
-    better = [_minus(numbers, place, FUN, RAND) for place in numbers.places(FUN, RAND)]
+    gradual, random = numbers.places(GU, FUN), numbers.places(FUN, RAND)
+    near = [below(numbers, f"{p}: {GU} - {FUN}", minus(p, GU, FUN, AVG), 0.7, or_equal=True) for p in gradual]
+    near = [over_tasks(numbers, finding, len(gradual)) for finding in near]
+    better = [over_tasks(numbers, _minus(numbers, place, FUN, RAND), len(random)) for place in random]
     return both(all_of(near, f"needs {GU} and {FUN}"), all_of(better, f"needs {FUN} and {RAND}"))
 
 
@@ -160,9 +150,9 @@ def _f9(numbers: Numbers) -> ClaimOutcome:
 
 
 def _f10(numbers: Numbers) -> ClaimOutcome:
-    """Check whether peak or area ranks with transfer; each is one of two tests."""
+    """Check whether peak or area ranks with transfer."""
     findings = [
-        above(numbers, f"{place}: {what} of the trace with the score", value(place, SCHEDULES, on), tests=2)
+        above(numbers, f"{place}: {what} of the trace with the score", value(place, SCHEDULES, on))
         for place in numbers.places(SCHEDULES)
         for what, on in (("peak", TRACE_PEAK), ("area", TRACE_AREA))
         if on in numbers.on(place, SCHEDULES)

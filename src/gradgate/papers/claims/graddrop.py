@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradgate.papers.claims.base import (
-    Claim,
-    ClaimCheck,
-    ClaimOutcome,
-    above,
-    all_of,
-    at_least_about,
-    both,
-    over_tasks,
-    tasks_in,
-)
+from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome
 from gradgate.papers.claims.numbers import DEV_DROP, Numbers, Place
 from gradgate.papers.claims.quantities import gain_gap, mean_minus, minus, t_gap
+from gradgate.papers.claims.rules import all_of, both
+from gradgate.papers.claims.thresholds import above, at_least_about, over_tasks, tasks_in
 
 SFT, DROP, LAYER, EPOCH = "SFT", "GradDrop", "Layer-GradDrop", "GradDrop-Epoch"
 TOP, BOTTOM = "GradFreeze-TopDown", "GradFreeze-BottomUp"
@@ -66,9 +58,9 @@ def _g2(numbers: Numbers) -> ClaimOutcome:
 
 
 def _g3(numbers: Numbers) -> ClaimOutcome:
-    places = numbers.places(TOP, BOTTOM)
-    findings = [_minus(numbers, place, TOP, BOTTOM) for place in places]
-    findings += [_mean(numbers, SFT, BOTTOM)] if numbers.places(SFT, BOTTOM) else []
+    places, against = numbers.places(TOP, BOTTOM), numbers.places(SFT, BOTTOM)
+    findings = [over_tasks(numbers, _minus(numbers, place, TOP, BOTTOM), len(places)) for place in places]
+    findings += [over_tasks(numbers, _mean(numbers, SFT, BOTTOM), len(against))] if against else []
     return all_of(findings, f"needs {TOP}, {BOTTOM} and {SFT}")
 
 
@@ -140,7 +132,12 @@ def _gain(numbers: Numbers, place: Place, variant: str, named: tuple[str, ...], 
 
 CLAIMS = (
     Claim(
-        "G1", "graddrop", "GradDrop is above SFT on XNLI by about 0.7 points or more.", (("graddrop_table01",),), _g1
+        "G1",
+        "graddrop",
+        "GradDrop is above SFT on XNLI by about 0.7 points or more.",
+        (("graddrop_table01",),),
+        _g1,
+        about=("XNLI",),
     ),
     Claim(
         "G2",
@@ -163,20 +160,42 @@ CLAIMS = (
         (),
         _g4,
     ),
-    Claim("G5", "graddrop", "GradDrop-Epoch is above SFT on QAM (by 3.16).", (("graddrop_table03",),), _g5),
-    Claim("G6", "graddrop", "Every variant is above SFT on NC and on POS.", _TABLE10, _g6),
-    Claim("G7", "graddrop", "GradDrop is above SFT on NER.", (("graddrop_table06",), ("graddrop_table10",)), _g7),
+    Claim(
+        "G5", "graddrop", "GradDrop-Epoch is above SFT on QAM (by 3.16).", (("graddrop_table03",),), _g5, about=("QAM",)
+    ),
+    Claim("G6", "graddrop", "Every variant is above SFT on NC and on POS.", _TABLE10, _g6, about=("NC", "POS")),
+    Claim(
+        "G7",
+        "graddrop",
+        "GradDrop is above SFT on NER.",
+        (("graddrop_table06",), ("graddrop_table10",)),
+        _g7,
+        about=("NER",),
+    ),
     Claim(
         "G8",
         "graddrop",
         "Swahili and Arabic gain most on XNLI, by GradDrop and by its layer and epoch forms.",
         (("graddrop_table01",),),
         _g8,
+        about=("XNLI",),
     ),
     Claim(
-        "G9", "graddrop", "Arabic, Urdu and Turkish gain most on POS, by Layer-GradDrop.", (("graddrop_table07",),), _g9
+        "G9",
+        "graddrop",
+        "Arabic, Urdu and Turkish gain most on POS, by Layer-GradDrop.",
+        (("graddrop_table07",),),
+        _g9,
+        about=("POS",),
     ),
-    Claim("G10", "graddrop", "GradDrop is the best of the paper's own runs on XNLI.", (("graddrop_table01",),), _g10),
+    Claim(
+        "G10",
+        "graddrop",
+        "GradDrop is the best of the paper's own runs on XNLI.",
+        (("graddrop_table01",),),
+        _g10,
+        about=("XNLI",),
+    ),
     Claim(
         "G11",
         "graddrop",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gradgate.papers.preset import DERIVED
@@ -18,8 +18,8 @@ how far the last one is below the best one, and the median time of a step."""
 LOSS_RISE, TOP_DOWN, FLATNESS = "loss-rise", "top-down", "flatness"
 """The last loss on dev minus the lowest one; the rank correlation of the order in which layers opened with top-down;
 the width of the interval around the minimum in which the loss rises by at most 0.5."""
-SEED_SPREAD = "seed-spread"
-"""The standard deviation of the dev score over the seeds of a search, one value per learning rate."""
+SEED_SPREAD, SEARCH_SEEDS = "seed-spread", "search-seeds"
+"""The standard deviation of the dev score over the seeds of a search, and their number: one value per learning rate."""
 RSA, RSA_DEPTH = "rsa-", "rsa-by-depth"
 """Followed by the number of a layer: how similar its output is before and after training. And the rank correlation of
 similarity with depth over the layers."""
@@ -32,6 +32,11 @@ rank with their scores (Spearman's correlation, one value per seed)."""
 QUALITY, SAVED = "quality", "saved"
 """A relative quality as the paper prints it, which its rounded scores give less exactly; and the share of the
 parameters that sharing the frozen layers saves."""
+
+ON_THE_SAMPLE = "measured on the embedded sample"
+"""The note of a reproduction with the sample's tasks in place of the paper's."""
+SAMPLE_TASKS = "sample-"
+"""What the names of the tasks of the embedded sample begin with; their texts are generated."""
 
 _EVALUATIONS = {"mean over evaluation steps": DEV_MEAN, "best over evaluation steps": DEV_BEST}
 _QUALITIES = {"relative_F1_pct", "relative_accuracy_pct"}
@@ -65,6 +70,15 @@ def kind_of(task: str) -> str | None:
     if found.kind != "token-classification":
         return "texts"
     return "NER" if found.metric in ENTITIES else "POS"
+
+
+def is_of(task: str, data: Iterable[str]) -> bool:
+    """Return True if a task that stands in for those of a paper is of one of these kinds of data.
+
+    The task's kind tells named entities and parts of speech; nothing tells whether texts are like those of GLUE, of
+    XNLI or of a special domain. The generated tasks of the sample are of none of them.
+    """
+    return not task.startswith(SAMPLE_TASKS) and kind_of(task) in {"NER", "POS"} & set(data)
 
 
 class Key(NamedTuple):
@@ -130,6 +144,15 @@ class Numbers:
     notes: tuple[str, ...] = field(default=())
     arms: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
     source: str = ""
+
+    @property
+    def generated(self) -> bool:
+        """Whether they were measured on the embedded sample, under the names of the paper's tasks."""
+        return ON_THE_SAMPLE in self.notes
+
+    def on_tasks(self, wanted: Callable[[str], bool]) -> Numbers:
+        """Return the scores on the tasks that are wanted."""
+        return replace(self, scores={key: found for key, found in self.scores.items() if wanted(key.place.task)})
 
     def places(self, *methods: str, tasks: Iterable[str] = (), models: Iterable[str] = ()) -> list[Place]:
         """Return where all of these methods have been scored, on these tasks or their stand-ins."""

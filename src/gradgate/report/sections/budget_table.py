@@ -83,7 +83,11 @@ class StageScores:
             return "still training"
         if arm not in verdict.winners:
             return "beaten"
-        return "wins" if verdict.decided else "leads" if arm == verdict.winners[0] else "not significantly worse"
+        if verdict.decided:
+            return "wins"
+        if not verdict.tested:
+            return "best mean on dev, not tested" if arm == verdict.winners[0] else "not tested"
+        return "leads" if arm == verdict.winners[0] else "not significantly worse"
 
 
 def budget_table(stages: StageScores) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gradgate.errors import RunError
+from gradgate.errors import RunError, some_of
 from gradgate.files import read_json
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
@@ -33,7 +33,7 @@ class ImportedSection(Section):
     def notes(self) -> list[str]:
         """Name the files with their digests, and what was left out."""
         files = [f"{file['name']} (SHA-256 {file['sha256'][:12]}…)" for file in self.record.get("files", [])]
-        named = ", ".join(files[:8]) + (f" and {len(files) - 8} more" if len(files) > 8 else "")
+        named = some_of(files, 8)
         read, kept = self.record.get("rows_read", 0), self.record.get("rows_kept", 0)
         lost = self.record.get("left_out", [])
         left = "; ".join(f"{each['rows']:,} rows: {each['reason']}" for each in lost)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gradgate.study.budget.evidence import LEVEL, Look, plan_looks
-from gradgate.study.budget.full_grid import FullGrid, RunKey, Targets
-from gradgate.study.budget.judging import Compared, LookResult, judge, pairs_for, seen_by_length
+from gradgate.study.budget.full_grid import EIGHTHS, FullGrid, RunKey, Targets
+from gradgate.study.budget.judging import FEWEST_TESTED, Compared, LookResult, judge, pairs_for, seen_by_length
 from gradgate.study.budget.stages import Stage, plan_stages
 from gradgate.study.budget.standing import UNKNOWN, Observed, Standing, standing
 from gradgate.study.budget.verdict import Needed, Verdict
@@ -54,6 +54,12 @@ class Allocator:
         """The planned tests."""
         return plan_looks(self.stages[-1], len(self.grid.steps), self.earlier_verdicts)
 
+    @property
+    def can_name_a_winner(self) -> bool:
+        """Whether the plan ends with a test: two or more pairs of whole runs."""
+        last = self.stages[-1]
+        return last.eighths == EIGHTHS[-1] and last.seeds * len(self.grid.steps) >= FEWEST_TESTED
+
     def spent(self, observed: Observed) -> int:
         """Return the optimizer steps of all runs."""
         return sum(progress.step for progress in observed.values())
@@ -85,9 +91,10 @@ class Allocator:
             decided=finding.decided,
             method=self.method_won(finding),
             cheapest=self._cheapest(finding.winners, observed),
-            confidence=1 - LEVEL,
+            confidence=1 - LEVEL if finding.decided else None,
             how=finding.how,
             unsettled=finding.unsettled,
+            tested=finding.tested,
             p=finding.p,
             pairs=finding.pairs,
             step_share=now.compared[-1].stage.eighths / 8,

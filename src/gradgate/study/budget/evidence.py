@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gradgate.statistics import Comparison
 from gradgate.study.budget.stages import FEWEST_PAIRS, Stage
 
 LEVEL = 0.05
@@ -43,12 +44,22 @@ class Deficit:
     Attributes:
         p: of its test, before any correction; None if the scores have no spread to test.
         noise: that the test uses.
+        pairs: that both have.
     """
 
     arm: str
     behind: float
     p: float | None
     noise: Noise | None
+    pairs: int = 0
+
+    @property
+    def comparison(self) -> Comparison:
+        """The leader minus this arm, as verdicts are made of it."""
+        if self.p is None or self.noise is None:
+            return Comparison(self.pairs, self.behind, unit="pair")
+        error, freedom = self.noise.sd * (2 / self.pairs) ** 0.5, float(self.noise.freedom)
+        return Comparison(self.pairs, self.behind, p=self.p, unit="pair", error=error, freedom=freedom)
 
 
 def plan_looks(last: Stage, tasks: int, earlier: int) -> tuple[Look, ...]:
@@ -121,10 +132,10 @@ def _deficit(arm: str, best: Array, scores: Array, pooled: Noise | None) -> Defi
     gaps = best - scores
     behind = float(gaps.mean()) if len(gaps) else 0.0
     if pooled is None or not len(gaps):
-        return Deficit(arm, behind, None, pooled)
+        return Deficit(arm, behind, None, pooled, len(gaps))
     own = float(gaps.std(ddof=1)) / 2**0.5 if len(gaps) > 1 else 0.0
     noise = Noise(max(pooled.sd, own), pooled.freedom)
     if noise.sd <= _ROUNDING * float(np.abs(best).max()):
-        return Deficit(arm, behind, None, noise)
+        return Deficit(arm, behind, None, noise, len(gaps))
     t = behind / (noise.sd * (2 / len(gaps)) ** 0.5)
-    return Deficit(arm, behind, float(2 * stdtr(noise.freedom, -max(t, 0.0))), noise)
+    return Deficit(arm, behind, float(2 * stdtr(noise.freedom, -max(t, 0.0))), noise, len(gaps))

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gradgate.statistics import holm, pairs_needed
+from gradgate.statistics import Word, pairs_needed
+from gradgate.statistics import judge as judge_all
 from gradgate.study.budget.evidence import LEVEL, Deficit, Look, Noise, Table, deficits, pooled_noise
 from gradgate.study.budget.stages import Stage
+
+FEWEST_TESTED = 2
+"""The fewest pairs of whole runs that are tested."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +23,12 @@ class LookResult:
             first.
         decided: whether one arm is significantly better than every other, also than those that left.
         beaten: the arms that are significantly worse than the leader.
-        unsettled: arms that left on scores that are not significantly worse than the leader's.
+        unsettled: arms that left on scores that are not significantly worse than the leader's, or that were not tested.
         p: the largest of the leader against the others; None if one of them could not be tested.
         pairs: that the arms of the last stage have in common.
         how: a sentence on the test, or on why there was none.
         nearest: the arm with the least significant deficit; None for an arm alone.
+        tested: whether there was a test.
     """
 
     winners: tuple[str, ...]
@@ -34,6 +39,7 @@ class LookResult:
     beaten: tuple[str, ...] = ()
     unsettled: tuple[str, ...] = ()
     nearest: Deficit | None = None
+    tested: bool = True
 
 
 @dataclass(frozen=True)
@@ -64,9 +70,10 @@ def judge(compared: Sequence[Compared], look: Look | None) -> LookResult:
     why = "The budget is not spent yet." if look is None else _why_untested(last, pairs)
     if why is not None or look is None:
         out = tuple(each.arm for each in tests if each.arm not in arms)
-        return LookResult(arms, False, None, pairs, why or "", (), out, _nearest(remaining))
-    corrected = holm([each.p for each in tests])
-    significant = [p is not None and p < look.level for p in corrected]
+        return LookResult(arms, False, None, pairs, why or "", (), out, _nearest(remaining), tested=False)
+    verdicts = judge_all([each.comparison for each in tests], higher_is_better=True, level=look.level)
+    corrected = [verdict.p_corrected for verdict in verdicts]
+    significant = [verdict.word is Word.BETTER for verdict in verdicts]
     beaten = tuple(each.arm for each, is_worse in zip(tests, significant, strict=True) if is_worse)
     winners = tuple(arm for arm in arms if arm not in beaten)
     known = [p for p in corrected if p is not None]
@@ -113,7 +120,7 @@ def _why_untested(last: Compared, pairs: int) -> str | None:
     if last.stage.eighths < 8:
         share = f"{last.stage.eighths / 8:g} of the schedule"
         return f"The budget ends at {share}; nothing is tested there, as the order may still change."
-    if pairs < 2:
+    if pairs < FEWEST_TESTED:
         return f"{pairs} pair{'s' * (pairs != 1)} of whole runs: too few for a test."
     return None
 

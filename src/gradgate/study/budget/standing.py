@@ -17,6 +17,7 @@ from gradgate.study.budget.verdict import Departure
 Observed = Mapping[RunKey, Progress]
 """The progress of each run that has begun."""
 
+_SMALL = 0.01
 UNKNOWN = Progress(state=RunState.MISSING)
 
 
@@ -100,6 +101,8 @@ def _order(
     two grids of the embedded samples (18 arms, 5 seeds, 96 steps), the rank correlation of one seed at 1/8, 1/4 and
     1/2 of the schedule with the scores of whole runs is 0.60, 0.69, 0.70 and 0.18, 0.65, 0.79 for scores, 0.70, 0.79,
     0.83 and 0.38, 0.78, 0.87 for the lowest loss. Loss alone picked the best arm less often than both together.
+    Differences below a hundredth of the mean count in proportion to it: of two arms, each difference would otherwise be
+    as large as any other.
     """
     if not any(scores.values()):
         return list(scores)
@@ -114,8 +117,9 @@ def _order(
 
 
 def _standardised(values: Mapping[str, float]) -> dict[str, float]:
-    """Return the values minus their mean, in their standard deviations; 0 if all are equal."""
-    middle, spread = fmean(values.values()), pstdev(values.values())
+    """Return the values minus their mean, in their standard deviations, or in :data:`_SMALL` of the mean if larger."""
+    middle = fmean(values.values())
+    spread = max(pstdev(values.values()), _SMALL * abs(middle))
     return {name: (value - middle) / spread if spread else 0.0 for name, value in values.items()}
 
 

@@ -64,10 +64,10 @@ class Verdict:
         decided: whether one arm won.
         method: of all winners, if it is significantly better than another method, at any rate; else None.
         cheapest: of the winners, by seconds per step if these are known, else the first.
-        confidence: 1 minus the error that all looks of the study share.
+        confidence: that the winner is the best, 1 minus the error that all looks of the study share; None without one.
         how: one sentence on the test, or on why there was none.
-        unsettled: arms that left on scores that are not significantly worse than the leader's; while there are any,
-            nothing is decided.
+        unsettled: arms that left on scores that are not significantly worse than the leader's, or that were not tested;
+            while there are any, nothing is decided.
         p: the largest of the leader against the others, after Holm's correction; None if one was not tested.
         pairs: whole runs of the leader and the others that the verdict rests on.
         step_share: of the schedule after which the arms were compared; 1 for whole runs.
@@ -75,13 +75,14 @@ class Verdict:
         departures: which arms left when, and why.
         not_looked_at: one sentence on what was not trained.
         needed: what would decide; None if it is decided, or if the scores have no spread to estimate it from.
+        tested: whether a test was made; without one, the order is that of means on dev and no more.
     """
 
     winners: tuple[ArmName, ...]
     decided: bool
     method: ArmName | None
     cheapest: ArmName | None
-    confidence: float
+    confidence: float | None
     how: str
     unsettled: tuple[ArmName, ...]
     p: float | None
@@ -93,6 +94,7 @@ class Verdict:
     departures: tuple[Departure, ...]
     not_looked_at: str
     needed: Needed | None
+    tested: bool = True
 
     @property
     def headline(self) -> str:
@@ -102,10 +104,19 @@ class Verdict:
         leader, *others = self.winners
         if self.decided:
             return f"{leader} wins."
+        if not self.tested:
+            return f"Inconclusive: nothing was tested. {self._untested()}"
         if not others:
             return f"Inconclusive: {leader} leads."
         are = "is" if len(others) == 1 else "are"
         return f"Inconclusive: {leader} leads, but {_listed(others)} {are} not significantly worse."
+
+    def _untested(self) -> str:
+        """Say what is known of the arms that remain, in a sentence."""
+        leader, *others = self.winners
+        if not others:
+            return f"{leader} is the one arm that remains."
+        return f"Of {_listed(self.winners)}, which remain, {leader} has the best mean on dev."
 
     @property
     def details(self) -> str:
@@ -126,7 +137,7 @@ class Verdict:
             yield f"The cheapest of them is {self.cheapest}."
         if self.unsettled:
             some = ", ".join(self.unsettled) if len(self.unsettled) <= 3 else f"{len(self.unsettled)} arms"
-            yield f"{some} left on scores that are not significantly worse."
+            yield f"{some} left {'on scores that are not significantly worse' if self.tested else 'without a test'}."
 
     def _need(self) -> str:
         if self.needed is None:
@@ -141,6 +152,7 @@ class Verdict:
         budget = {name: getattr(self, name) for name in ("steps_of_grid", "steps_allowed", "steps_spent")}
         verdict = {name: value for name, value in asdict(self).items() if name not in budget}
         departures = [{**asdict(left), "reason": left.reason} for left in self.departures]
+        verdict["confidence"] = self.confidence if self.decided else None  # older files have it for ties, too
         return {"budget": budget, "verdict": {**verdict, "departures": departures, "summary": self.summary}}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import permutations, product
+from math import factorial
 from statistics import fmean
 from typing import Any
 
@@ -15,10 +16,12 @@ from gradgate.errors import DataError, UsageError
 from gradgate.runs.state import Progress, RunState
 from gradgate.statistics import compare_paired, holm
 from gradgate.study.budget import Allocator, FullGrid, RunKey
-from gradgate.study.budget.evidence import LEVEL
+from gradgate.study.budget.evidence import LEVEL, pooled_noise
 from gradgate.study.replay.curves import Curves
 
 BUDGET = "budget"
+MANY = 20
+"""Seeds that have more orders than anybody replays."""
 Runs = Mapping[RunKey, Progress]
 """Every run of a grid to its end, in the order of seeds of one repeat."""
 
@@ -36,6 +39,8 @@ class Truth:
         method_p: the same against the best arm of each other method.
         tied: the best arm, and all that are not significantly worse by these tests.
         means: arm to its mean on dev; without arms that failed.
+        noise: the standard deviation of one whole run on dev that neither its arm nor its pair explains, over all arms;
+            None with one arm or one pair.
     """
 
     best: str
@@ -45,6 +50,17 @@ class Truth:
     method_p: float | None
     tied: tuple[str, ...]
     means: Mapping[str, float]
+    noise: float | None = None
+
+    @property
+    def by_chance(self) -> float:
+        """The agreement of an arm that is drawn by lot."""
+        return len(self.tied) / len(self.means)
+
+    def behind(self, arm: str | None) -> float:
+        """Return how far an arm is behind the best; the worst arm for one that failed or None."""
+        gaps = {name: abs(self.means[self.best] - mean) for name, mean in self.means.items()}
+        return gaps.get(arm or "", max(gaps.values()))
 
     @property
     def decisive(self) -> bool:
@@ -66,10 +82,12 @@ class Score:
             decisive grid the best arm alone, of another any arm of the tie.
         same_best: it put the arm first that has the best mean in the grid, however small its lead.
         same_method: it put an arm of that arm's method first.
+        within_one_sd: it put an arm first whose mean is behind the best by at most the noise of one whole run; None if
+            that is unknown.
         regret: how far the arm that it put first is behind the grid's best, on dev, on average.
         named: it called one arm the winner; None if it tests nothing.
         false_winners: it called one arm the winner although the grid is not decisive, or another one than its best;
-            None if it tests nothing.
+            None if it tests nothing, as then it cannot be wrong.
         steps: mean share of the grid's steps that it took.
     """
 
@@ -77,6 +95,7 @@ class Score:
     agreement: float
     same_best: float
     same_method: float
+    within_one_sd: float | None
     regret: float
     named: float | None
     false_winners: float | None
@@ -85,17 +104,39 @@ class Score:
 
 @dataclass(frozen=True)
 class Replay:
-    """The replay of one grid with one budget."""
+    """The replay of one grid with one budget.
+
+    Attributes:
+        repeats: orders of seeds: as many as were asked for, or all of them if these are fewer.
+        can_name_a_winner: whether the budget's plan ends with a test.
+    """
 
     share: float
     repeats: int
     truth: Truth
     scores: tuple[Score, ...]
+    can_name_a_winner: bool = True
 
     def record(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return plain values for JSON: what the budget did, and what the full grid says."""
+        (score,) = (score for score in self.scores if score.name == BUDGET)
         truth = {**asdict(self.truth), "decisive": self.truth.decisive, "method_decisive": self.truth.method_decisive}
-        return {**asdict(self), "truth": truth}
+        return {
+            "budget": self.share,
+            "spent": score.steps,
+            "decisive": self.truth.decisive,
+            "agreement": score.agreement,
+            "agreement_by_chance": self.truth.by_chance,
+            "same_best": score.same_best,
+            "same_method": score.same_method,
+            "false_winners": score.false_winners,
+            "within_one_sd": score.within_one_sd,
+            "regret": score.regret,
+            "can_name_a_winner": self.can_name_a_winner,
+            "named": score.named,
+            "repeats": self.repeats,
+            "truth": truth,
+        }
 
 
 @dataclass(frozen=True)
@@ -118,9 +159,10 @@ def replay(
 ) -> Replay:
     """Spend a budget on recorded runs many times, each with another order of seeds.
 
-    A repeat draws an order of the grid's seeds without replacement, the same for all arms and tasks, so that pairs
-    stay pairs. The budget takes seeds in this order, and sees each run up to its current step. It thus sees a random
-    part of the grid's runs, as a budgeted study does, and is compared with the whole grid.
+    A repeat takes an order of the grid's seeds without replacement, the same for all arms and tasks, so that pairs
+    stay pairs. If there are no more orders than repeats, each is taken once; otherwise they are drawn. The budget takes
+    seeds in this order, and sees each run up to its current step. It thus sees a random part of the grid's runs, as a
+    budgeted study does, and is compared with the whole grid.
 
     Args:
         curves: the grid.
@@ -139,13 +181,15 @@ def replay(
     def budgeted(order: tuple[int, ...]) -> Outcome:
         observed = play(allocator, reordered(curves, order))
         finding = allocator.finding(observed)
-        return Outcome(finding.winners[0] if finding.winners else None, finding.decided, allocator.spent(observed))
+        named = finding.decided if allocator.can_name_a_winner else None
+        return Outcome(finding.winners[0] if finding.winners else None, named, allocator.spent(observed))
 
     outcomes = []
     for order in seed_orders(curves, repeats, seed):
         outcomes.append(budgeted(order))
         advance()
-    return Replay(share, repeats, truth, (score_of(BUDGET, outcomes, curves.grid, truth),))
+    score = score_of(BUDGET, outcomes, curves.grid, truth)
+    return Replay(share, len(outcomes), truth, (score,), allocator.can_name_a_winner)
 
 
 def allocator_of(curves: Curves, share: float, repeats: int) -> Allocator:
@@ -156,10 +200,19 @@ def allocator_of(curves: Curves, share: float, repeats: int) -> Allocator:
 
 
 def seed_orders(curves: Curves, repeats: int, seed: int) -> Iterator[tuple[int, ...]]:
-    """Yield an order of the grid's seeds per repeat."""
+    """Yield an order of the grid's seeds per repeat: each once if there are no more orders than repeats."""
+    seeds = len(curves.grid.seeds)
+    if seeds < MANY and factorial(seeds) <= repeats:
+        yield from permutations(range(seeds))
+        return
     draw = np.random.default_rng(seed)
     for _ in range(repeats):
-        yield tuple(draw.permutation(len(curves.grid.seeds)).tolist())
+        yield tuple(draw.permutation(seeds).tolist())
+
+
+def count_orders(seeds: int, repeats: int) -> int:
+    """Return how many orders a replay takes."""
+    return min(repeats, factorial(seeds)) if seeds < MANY else repeats
 
 
 def play(allocator: Allocator, runs: Runs) -> dict[RunKey, Progress]:
@@ -203,6 +256,7 @@ def truth_of(curves: Curves) -> Truth:
     first = {grid.method_of(arm): arm for arm in reversed(ranked)}
     others = [arm for name, arm in first.items() if name != method]
     tests = _tests(scores, best, ranked[1:])
+    noise = pooled_noise({arm: list(own.values()) for arm, own in scores.items()})
     return Truth(
         best,
         ranked[1] if len(ranked) > 1 else None,
@@ -211,6 +265,7 @@ def truth_of(curves: Curves) -> Truth:
         method_p=_largest(_tests(scores, best, others)),
         tied=(best, *(arm for arm, p in tests.items() if p is None or p >= LEVEL)),
         means={arm: fmean(scores[arm].values()) for arm in ranked},
+        noise=None if noise is None else noise.sd,
     )
 
 
@@ -243,13 +298,13 @@ def score_of(name: str, outcomes: Sequence[Outcome], grid: FullGrid, truth: Trut
     false = [each for each in named if each.arm != truth.best or not truth.decisive]
     count = len(outcomes)
     methods = [None if each.arm is None else grid.method_of(each.arm) for each in outcomes]
-    worst = min(truth.means.values()) if grid.higher_is_better else max(truth.means.values())
-    behind = [abs(truth.means[truth.best] - truth.means.get(each.arm or "", worst)) for each in outcomes]
+    behind = [truth.behind(each.arm) for each in outcomes]
     return Score(
         name,
         agreement=sum(each.arm in truth.tied for each in outcomes) / count,
         same_best=sum(each.arm == truth.best for each in outcomes) / count,
         same_method=methods.count(truth.method) / count,
+        within_one_sd=None if truth.noise is None else sum(gap <= truth.noise for gap in behind) / count,
         regret=fmean(behind),
         named=len(named) / count if has_tests else None,
         false_winners=len(false) / count if has_tests else None,

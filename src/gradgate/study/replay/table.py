@@ -12,11 +12,14 @@ from gradgate.study.replay.replay import Replay, Truth
 COLUMNS = {
     "Agrees": "put an arm first that is not significantly worse than the best by the full grid's own test. Of a "
     "decisive grid that is the best arm alone.",
+    "By chance": "how often an arm that is drawn by lot agrees.",
     "Same best": "put the arm first that has the best mean of the full grid, however small its lead.",
     "Same method": "put an arm of that arm's method first, at any rate.",
+    "Within 1 sd": "put an arm first whose mean is behind the best by at most the noise of one whole run.",
     "Behind": "how far the arm that was put first is behind the best, on dev, on average.",
-    "Names a winner": "called one arm the winner; only a budget tests.",
-    "False winner": "called one arm the winner although the full grid is not decisive, or another than its best.",
+    "Names a winner": "called one arm the winner; - if the budget does not pay for a test.",
+    "False winner": "called one arm the winner although the full grid is not decisive, or another than its best; - if "
+    "the budget does not pay for a test, so that it cannot be wrong.",
     "Steps": "of the full grid's, on average.",
 }
 """Each column to what it counts, as a share of all repeats."""
@@ -57,8 +60,10 @@ def replay_table(replays: Sequence[Replay]) -> Table:
                 f"{each.share:g}",
                 score.name,
                 f"{score.agreement:.1%}",
+                f"{each.truth.by_chance:.1%}",
                 f"{score.same_best:.1%}",
                 f"{score.same_method:.1%}",
+                _shown(score.within_one_sd),
                 f"{score.regret:.4f}",
                 _shown(score.named),
                 _shown(score.false_winners),

@@ -24,9 +24,8 @@ from gradgate.runs.pauses import read_pauses
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import Failure, read_record, write_record
 from gradgate.runs.state import RunState
-from gradgate.study.workers.starting import main_left_alone, safely_started
+from gradgate.study.workers.starting import MAIN, main_left_alone, safely_started
 
-_MAIN = "__main__"
 _LOCKED = 75  # the exit code of a process that found another one training in the folder
 _UNKNOWN = 255  # what multiprocessing gives where the fork server ended before its child
 _STARTS = 3  # tries to start a process: the fork server may be killed at that moment, and is then started anew
@@ -107,7 +106,7 @@ def refuse_unseen_methods() -> None:
             "This script registers a method and compares at its top level, so that each run, which imports it for the "
             "method, would compare again. Put what the script does under: if __name__ == '__main__':"
         )
-    if _MAIN in registered_modules() and getattr(sys.modules[_MAIN], "__file__", None) is None:
+    if MAIN in registered_modules() and getattr(sys.modules[MAIN], "__file__", None) is None:
         raise UsageError(
             "A method is registered that a notebook or prompt defines, and each run of a study trains in a process of "
             "its own, which does not see it. Put the class with gradgate.register into a file, such as my_methods.py, "

@@ -20,7 +20,7 @@ from gradgate.import_path import (
     current_folder,
 )
 
-_MAIN = "__main__"
+MAIN = "__main__"
 _util: Any = util  # the flags of processes, and the first folder, are in no stub
 _process: Any = process
 _HAS_SAFE_PATH = sys.version_info >= (3, 11)
@@ -57,15 +57,15 @@ def main_left_alone(modules: Sequence[str]) -> Iterator[None]:
     multiprocessing has it do so for what the script defines, and a script without ``if __name__ == "__main__"`` would
     then begin its studies anew in each run. A run needs nothing of the script but methods that it registers.
     """
-    if _MAIN in modules:
+    if MAIN in modules:
         yield
         return
-    main = sys.modules[_MAIN]
-    sys.modules[_MAIN] = ModuleType(_MAIN)
+    main = sys.modules[MAIN]
+    sys.modules[MAIN] = ModuleType(MAIN)
     try:
         yield
     finally:
-        sys.modules[_MAIN] = main
+        sys.modules[MAIN] = main
 
 
 def child_path(modules: Sequence[str] = ()) -> list[str]:
@@ -77,7 +77,7 @@ def child_path(modules: Sequence[str] = ()) -> list[str]:
 
 def _folder_of_script() -> str | None:
     """Return the folder of the user's script, which Python puts on the path of the script; None without one."""
-    main = sys.modules[_MAIN]
+    main = sys.modules[MAIN]
     file = getattr(main, "__file__", None)
     return None if file is None or main.__spec__ is not None else os.path.realpath(Path(file).parent)
 

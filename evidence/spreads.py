@@ -1,0 +1,80 @@
+"""Record how much paired differences vary over seeds, for ``--dry-run``: ``python -m evidence.spreads [ELSA.csv]``.
+
+The runs are those of this folder, and, with their file, those of What would Elsa do? (Lee et al. 2019, Apache-2.0).
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from gradgate.statistics import collapsed, compare_paired
+from gradgate.statistics.collapse import LEAST_GAP
+from gradgate.study.spreads import FILE, SPREADS, RecordedSpread
+
+RUNS = Path(__file__).parent / "runs"
+METRICS = {"acc": "accuracy", "mcc": "matthews", "spearmanr": "spearman"}  # of the file to ours
+Key = tuple[str, str, str, str]
+Runs = dict[Key, dict[str, dict[int, float]]]
+
+
+def main(words: list[str]) -> None:
+    """Write the file."""
+    found = sorted(_spreads(_own()), key=lambda row: (row.task, row.metric, row.model, row.source))
+    for file in words:
+        found += _spreads(_elsa(Path(file)))
+    SPREADS.write(FILE, found)
+    print(f"{len(found)} rows: {FILE}")
+
+
+def _own() -> Runs:
+    found: Runs = {}
+    for file in sorted(RUNS.glob("*.csv")):
+        with file.open(encoding="utf-8") as lines:
+            for row in csv.DictReader(lines):
+                if row["status"] == "finished" and row["score"]:
+                    source = f"{file.stem} {row['train_size']}".strip()
+                    key = (row["task"], Path(row["model"]).name, row["metric"], source)
+                    arm = f"{row['adapter']} + {row['method']}"
+                    found.setdefault(key, {}).setdefault(arm, {})[int(row["seed"])] = float(row["score"])
+    return found
+
+
+def _elsa(file: Path) -> Runs:
+    found: Runs = {}
+    with file.open(encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            metric = METRICS.get(row["metric"], row["metric"])
+            if row["family"] == "single" and metric not in ("acc_and_f1", "corr"):
+                key = (row["task"], row["model"], metric, "What would Elsa do? (Lee et al. 2019)")
+                found.setdefault(key, {}).setdefault(row["arm"], {})[int(row["seed"])] = float(row["score"])
+    return found
+
+
+def _spreads(runs: Runs) -> Iterator[RecordedSpread]:
+    """Yield one row per task, model, metric and source with three or more common seeds, without collapsed runs."""
+    for (task, model, metric, source), arms in runs.items():
+        reference, *others = map(_kept, arms.values())
+        versus = [compare_paired(other, reference) for other in others]
+        # Larger deviations are of arms of which about half collapsed, which the rule cannot see.
+        known = [each for each in versus if each.n >= 3 and each.sd and each.sd <= LEAST_GAP]
+        if known:
+            sds = np.array([each.sd for each in known])
+            low, middle, high = (float(f"{end:.3g}") for end in np.quantile(sds, [0.1, 0.5, 0.9]))
+            yield RecordedSpread(
+                task=task, model=model, metric=metric, comparisons=len(known), seeds=min(each.n for each in known),
+                low=low, sd=middle, high=high, source=source,
+            )  # fmt: skip
+
+
+def _kept(scores: dict[int, float]) -> dict[int, float]:
+    lost = collapsed(scores, True)
+    return {seed: score for seed, score in scores.items() if seed not in lost}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,61 @@
+"""Compare how much scores vary over seeds: one F test per learning rate, corrected over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradgate.papers.claims.base import FAILS, HOLDS, UNKNOWN, ClaimCheck
+from gradgate.papers.claims.numbers import SEARCH_SEEDS, SEED_SPREAD, Key, Numbers, Place
+
+LEVEL = 0.05
+
+
+def varies_more(numbers: Numbers, pairs: Sequence[tuple[Place, str, str]]) -> list[ClaimCheck]:
+    """Check at each learning rate of a search whether a method varies more over seeds than another.
+
+    The rates were chosen and are no sample of rates, so that each is a finding of its own: the ratio of the two
+    standard deviations with its interval at level 0.05 over the number of findings.
+
+    Args:
+        pairs: a place, the method that is claimed to vary more, and the other.
+
+    Source:
+        The F test of two variances of normal scores; Bonferroni's correction.
+    """
+    cells = [(*pair, rate) for pair in pairs for rate in _rates(numbers, pair)]
+    return [_ratio(numbers, place, one, other, rate, LEVEL / len(cells)) for place, one, other, rate in cells]
+
+
+def _rates(numbers: Numbers, pair: tuple[Place, str, str]) -> list[int]:
+    place, *methods = pair
+    found = [numbers.scores[Key(place, method, SEED_SPREAD)] for method in methods]
+    return sorted(set.intersection(*map(set, found)))
+
+
+def _ratio(numbers: Numbers, place: Place, one: str, other: str, rate: int, level: float) -> ClaimCheck:
+    what = f"{place}, rate {rate + 1}: deviation over seeds, {one} / {other}"
+    spreads, seeds = (
+        [numbers.scores.get(Key(place, method, on), {}).get(rate) for method in (one, other)]
+        for on in (SEED_SPREAD, SEARCH_SEEDS)
+    )
+    ours, theirs = (0.0 if spread is None else spread for spread in spreads)
+    shown = f"{ours:.2f} / {theirs:.2f}"
+    arms = tuple((m, arm) for m in (one, other) for arm in numbers.arms.get(Key(place, m, SEED_SPREAD), ()))
+    if None in seeds or theirs == 0 or ours == 0:
+        why = "no spread to test" if None not in seeds else "the number of seeds was not recorded"
+        return ClaimCheck(UNKNOWN, f"{what} = {shown}", "above 1", why, compared=True, arms=arms)
+    low, high = _interval(ours / theirs, [int(count or 0) for count in seeds], level)
+    state = HOLDS if low > 1 else FAILS if high < 1 else UNKNOWN
+    found = f"{what} = {ours / theirs:.2f} [{low:.2f} to {high:.2f}], {int(seeds[0] or 0)} seeds"
+    return ClaimCheck(state, found, "above 1", compared=True, arms=arms)
+
+
+def _interval(ratio: float, seeds: Sequence[int], level: float) -> tuple[float, float]:
+    """Return the interval of a ratio of two standard deviations."""
+    from scipy import stats  # takes a second, which listing claims need not wait for
+
+    ours, theirs = (count - 1 for count in seeds)
+    return (
+        float(ratio / stats.f.isf(level / 2, ours, theirs) ** 0.5),
+        float(ratio / stats.f.ppf(level / 2, ours, theirs) ** 0.5),
+    )

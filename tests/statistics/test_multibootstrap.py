@@ -1,0 +1,92 @@
+"""The multi-bootstrap: known variances of seeds and rows, equal results for equal seeds, and what has no answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gradgate.errors import DataError
+from gradgate.statistics import RowNoise, multi_bootstrap
+from gradgate.statistics.multibootstrap import Array
+
+
+def mean(sums: Array) -> Array:
+    return np.asarray(sums[..., 0] / sums[..., 1])
+
+
+def counts(values: Array) -> Array:
+    return np.stack([values, np.ones_like(values)], axis=-1)
+
+
+def noise(ours: Array, theirs: Array, **asked: int) -> RowNoise:
+    found = multi_bootstrap([counts(ours)], [counts(theirs)], mean, **asked)
+    assert found is not None
+    return found
+
+
+def parts(of_seeds: float, of_rows: float, of_both: float, seeds: int = 6, rows: int = 400) -> tuple[Array, Array]:
+    draw = np.random.default_rng(0)
+    drawn = of_seeds * draw.normal(size=(seeds, 1)) + of_rows * draw.normal(size=(1, rows))
+    return drawn + of_both * draw.normal(size=(seeds, rows)), np.zeros((seeds, rows))
+
+
+@pytest.mark.parametrize(
+    ("of_seeds", "of_rows", "of_both", "largest"),
+    [(1.0, 0.1, 0.1, "seeds"), (0.001, 2.0, 0.1, "rows"), (0.001, 0.001, 2.0, "rows")],
+)
+def test_the_largest_part_is_found(of_seeds: float, of_rows: float, of_both: float, largest: str) -> None:
+    found = noise(*parts(of_seeds, of_rows, of_both))
+    shares = {"seeds": found.variance_seeds, "rows": found.variance_rows, "rest": found.variance_rest}
+    assert sum(shares.values()) == pytest.approx(1)
+    if of_both < 1:
+        assert shares[largest] > 0.8
+    else:
+        assert shares["rest"] > 0.2
+
+
+def test_the_error_is_that_of_both_effects() -> None:
+    ours, theirs = parts(0.1, 2.0, 0.5)
+    found = noise(ours, theirs, resamples=4000)
+    expected = ours.mean(axis=1).var(ddof=1) / 6 + ours.mean(axis=0).var() / 400
+    assert found.error**2 == pytest.approx(expected, rel=0.1)
+
+
+def test_without_noise_of_rows_it_is_the_t_interval() -> None:
+    effects = np.array([0.1, 0.3, -0.2, 0.4, 0.0])
+    found = noise(np.repeat(effects[:, None], 50, axis=1), np.zeros((5, 50)), resamples=20_000)
+    expected = stats.t.interval(0.95, 4, effects.mean(), stats.sem(effects))
+    assert found.interval_t == pytest.approx(expected, rel=0.02)
+    assert (found.variance_rows, found.freedom) == pytest.approx((0.0, 4.0), abs=1e-9)
+
+
+def test_pairing_removes_what_is_shared() -> None:
+    draw = np.random.default_rng(1)
+    shared, ease = draw.normal(size=(8, 1)), draw.normal(size=(1, 300))
+    ours, theirs = (shared + ease + 0.1 * draw.normal(size=(8, 300)) for _ in range(2))
+    found = noise(ours, theirs)
+    assert found.removed_seeds is not None
+    assert found.removed_rows is not None
+    assert min(found.removed_seeds, found.removed_rows) > 0.95
+
+
+def test_equal_seeds_give_equal_results() -> None:
+    pair = parts(0.2, 0.5, 0.5)
+    assert noise(*pair, seed=3) == noise(*pair, seed=3)
+    assert noise(*pair, seed=3) != noise(*pair, seed=4)
+
+
+def test_splits_are_averaged() -> None:
+    ours, theirs = parts(0.2, 0.5, 0.5)
+    found = multi_bootstrap([counts(ours), counts(theirs)], [counts(theirs), counts(theirs)], mean)
+    assert found is not None
+    assert np.mean(found.interval_t) == pytest.approx(ours.mean() / 2)
+    assert found.rows == 800
+
+
+def test_what_cannot_be_resampled() -> None:
+    ours, theirs = counts(np.ones((3, 4))), counts(np.ones((3, 5)))
+    assert multi_bootstrap([ours], [ours], mean) is None
+    assert multi_bootstrap([ours[:1]], [ours[:1]], mean) is None
+    with pytest.raises(DataError, match="compared in pairs"):
+        multi_bootstrap([ours], [theirs], mean)

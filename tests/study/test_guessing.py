@@ -1,0 +1,71 @@
+"""Runs that only guess count as collapsed, whatever the spread of their arm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradgate.study.guessing import guessing_score
+from gradgate.study.results import read_study
+from gradgate.study.verdicts import study_verdicts
+from support.study_folder import write_study
+
+SCORES = {"full": [0.62, 0.66, 0.70, 0.66], "gradual:every=40": [0.61, 0.60, 0.69, 0.70]}
+GOLD = ["no"] * 12 + ["yes"] * 8
+COUNTS = {"no": 60, "yes": 40}
+
+
+def make_study(folder: Path, gold: list[Any], metric: str = "accuracy", **task: Any) -> Path:
+    known: dict[str, Any] = {"metric": metric, "train_counts": COUNTS} | task
+    study = write_study(folder, methods=tuple(SCORES), seeds=range(4), scores=SCORES, **known)
+    for run in (study / "runs").glob("*/*"):
+        (run / "predictions").mkdir()
+        rows = [{"index": at, "gold": label, "predicted": "no"} for at, label in enumerate(gold)]
+        (run / "predictions" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return study
+
+
+def guessed(study: Path) -> float | None:
+    return guessing_score(read_study(study), "test")
+
+
+@pytest.mark.parametrize(
+    ("metric", "score"), [("accuracy", 0.6), ("macro_f1", 0.375), ("matthews", 0.0), ("weighted_f1", 0.45)]
+)
+def test_the_most_frequent_class_is_guessed(tmp_path: Path, metric: str, score: float) -> None:
+    assert guessed(make_study(tmp_path / "study", GOLD, metric)) == pytest.approx(score)
+
+
+def test_a_run_that_guesses_has_collapsed(tmp_path: Path) -> None:
+    (verdict,) = study_verdicts(make_study(tmp_path / "study", GOLD))
+    assert (verdict.collapsed.collapsed, verdict.reference_collapsed.collapsed) == (1, 0)
+    assert verdict.without_collapsed is not None
+
+
+@pytest.mark.parametrize(
+    ("gold", "task"),
+    [
+        (["no", "maybe"], {}),  # a label that the task lacks
+        ([], {}),
+        (GOLD, {"train_counts": None}),
+        (GOLD, {"metric": "rougeL"}),
+        (GOLD, {"kind": "token-classification"}),
+    ],
+)
+def test_where_guessing_is_unknown_nothing_collapses_by_it(tmp_path: Path, gold: list[Any], task: Any) -> None:
+    study = make_study(tmp_path / "study", gold, **task)
+    assert guessed(study) is None
+    assert study_verdicts(study)[0].collapsed.collapsed == 0
+
+
+def test_damaged_predictions_of_a_run_are_passed_over(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", GOLD)
+    first, *others = sorted((study / "runs").glob("*/*/predictions/test.jsonl"))
+    first.write_text("{\n")
+    assert guessed(study) == pytest.approx(0.6)
+    for file in others:
+        file.unlink()
+    assert guessed(study) is None
