@@ -256,15 +256,15 @@ def class_table(split: str, classes: dict[str, Any]) -> Table:
     """Return the scores of each class on a split, the rarest class last, with its confusions if classes are few."""
     scores, confusion = classes["scores"], classes.get("confusion")
     few = confusion is not None and len(scores) <= _CONFUSED
-    heads: list[str | Text] = [Text(f"as {score['label']}") for score in scores] if few else []
+    order = sorted(range(len(scores)), key=lambda place: -scores[place]["support"])
+    heads: list[str | Text] = [Text(f"as {scores[place]['label']}") for place in order] if few else []
     table = Table("label", box=SIMPLE_HEAD, title=Text(f"each label on {split}"))
     for head in [*("rows", "precision", "recall", "f1"), *heads]:
         table.add_column(head, justify="right")
-    order = sorted(range(len(scores)), key=lambda place: -scores[place]["support"])
     for place in order[:_CLASS_ROWS]:
         score = scores[place]
         numbers = [f"{score[name]:.4f}" for name in ("precision", "recall", "f1")]
-        counts = [f"{count:,}" for count in confusion[place]] if few and confusion is not None else []
+        counts = [f"{confusion[place][to]:,}" for to in order] if few and confusion is not None else []
         table.add_row(Text(score["label"]), f"{score['support']:,}", *numbers, *counts)
     if len(order) > _CLASS_ROWS:
         table.caption = Text(f"and {len(order) - _CLASS_ROWS} more labels in scores.json")

@@ -65,9 +65,9 @@ def _read_answer_words(table: Table) -> Table:
         several += not begin and context.count(word) > 1
         place = int(begin) if begin.isdecimal() else begin or context.index(word)
         answers.append({"text": [answer if begin else word], "answer_start": [place]})
-    found = with_columns(table, {"answers": answers}, [_SPOKEN, _BEGIN])
+    table = with_columns(table, {"answers": answers}, [_SPOKEN, _BEGIN])
     note = f"{several:,} answers occur several times in their context: the first place counts"
-    return noted(found, note) if several else found
+    return noted(table, note) if several else table
 
 
 ANSWERS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gradgate.errors import DataError
@@ -22,6 +23,9 @@ from gradgate.tasks.written import parsed
 
 TOKENS = "tokens|words"
 TAGS = ("ner_tags", "tags", "pos_tags", "labels", "ner", "pos", "upos", "tag", "chunk_tags")
+_WORDS, _TAG_WORDS = "text|sentence|tokens|words", "|".join((*TAGS, "label", "word_labels"))
+_SPAN_TAG = re.compile(r"O|[BIESLU]-\S+")
+_NEARLY_ALL = 0.9  # of the tags
 _ID, _WORD, _TAG = "sentence #|sentence_id|sent_id|sentence|sentence_number", "word|token", "tag|ner|ner_tag|label|iob"
 
 
@@ -49,6 +53,28 @@ def _read_tags(table: Table) -> Table:
     if found:
         columns["tags"] = [parsed(cell) for cell in table.columns[found[0]]]
     return with_columns(table, columns, [TOKENS, *found])
+
+
+def _has_tag_words(table: Table) -> bool:
+    """Return True if nearly all labels are tags such as B-PER and O, with spaces between them."""
+    texts, labels = first_cells(table, _WORDS), first_cells(table, _TAG_WORDS)
+    if not are_texts(texts) or (labels and not are_texts(labels)):
+        return False
+    words = [word for cell in labels for word in _tags_in(cell)]
+    tagged = sum(_SPAN_TAG.fullmatch(word) is not None for word in words)
+    return not labels or (len(words) > len(labels) and tagged >= _NEARLY_ALL * len(words))
+
+
+def _read_tag_words(table: Table) -> Table:
+    texts = cells_of(table, _WORDS)
+    columns: dict[str, Any] = {"tokens": [cell.split() if isinstance(cell, str) else cell for cell in texts]}
+    if found_name(table, _TAG_WORDS):
+        columns["tags"] = [_tags_in(cell) if isinstance(cell, str) else cell for cell in cells_of(table, _TAG_WORDS)]
+    return with_columns(table, columns, [_WORDS, _TAG_WORDS])
+
+
+def _tags_in(cell: str) -> list[str]:
+    return [tag for tag in re.split(r"[\s,]+", cell) if tag]
 
 
 def _has_token_rows(table: Table) -> bool:
@@ -117,6 +143,11 @@ ROWS = (
         "tags", "token-classification", (TOKENS,), ("|".join(TAGS),),
         "a list of tokens and one of their tags, by name, or by number where the file names them; BIOES becomes IOB2",
         {"tokens": ["Anna", "sings"], "ner_tags": ["B-PER", "O"]}, _read_tags, _has_tags,
+    ),
+    Form(
+        "tags in a text", "token-classification", (_WORDS,), (_TAG_WORDS,),
+        "a text with spaces between words, and a text of one tag per word, with spaces or commas between tags",
+        {"text": "Anna sings", "labels": "B-PER O"}, _read_tag_words, _has_tag_words,
     ),
     Form(
         "CoNLL-U", "token-classification", ("form",), ("upos",), "the words of CoNLL-U and their parts of speech",
