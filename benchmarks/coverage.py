@@ -1,10 +1,10 @@
 """Simulate how often the intervals of ``gradgate study verdicts`` hold the true difference.
 
-Two arms that are equally good: a row of the test set is right if its ease, an effect of the arm on this row, an effect
-of the run, and noise sum to more than 0, so that the true difference over new seeds and new rows is 0. Effects of runs
-are normal, t with 4 degrees of freedom, or collapse: one run in ten is no better than guessing. "seeds" is the t
-interval over seeds, "percentile" and "t" those of the multi-bootstrap over seeds and rows. Wilson's interval of the
-share of collapsed runs is computed exactly, for shares of 0.1 and 0.3.
+Two arms: a row of the test set is right if its ease, an effect of the arm on this row, an effect of the run, and
+noise sum to more than 0. The arms are equally good, so that the true difference over new seeds and new rows is 0,
+except that of the collapsing arm one run in ten is no better than guessing. Effects of runs are normal, or t with 4
+degrees of freedom. "seeds" is the t interval over seeds, "percentile" and "t" those of the multi-bootstrap over seeds
+and rows. Wilson's interval of the share of collapsed runs is computed exactly, for shares of 0.1 and 0.3.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gradgate.statistics import collapse_rate, multi_bootstrap
 
 KINDS, SEEDS, ROWS = ("normal", "t4", "collapsing"), (3, 5, 10), (50, 500, 5000)
 REPEATS, RESAMPLES = 600, 400
-RUN_SD, ARM_ROW_SD, NOISE_SD, EASE = 0.1, 0.3, 0.5, 1.0
+RUN_SD, ARM_ROW_SD, NOISE_SD, EASE, COLLAPSED = 0.1, 0.3, 0.5, 1.0, 0.1
 
 Values = npt.NDArray[np.float64]
 
@@ -37,8 +37,8 @@ def run(repeats: int = REPEATS) -> list[str]:
 
 
 def covered(kind: str, seeds: int, rows: int, repeats: int) -> list[float]:
-    """Return the share of simulations in which each interval holds 0."""
-    hits = np.zeros(3)
+    """Return the share of simulations in which each interval holds the true difference."""
+    hits, truth = np.zeros(3), -COLLAPSED * (_accurate() - 0.5) if kind == "collapsing" else 0.0
     for repeat in range(repeats):
         draw = np.random.default_rng([repeat, seeds, rows])
         ours, theirs = _right(kind, seeds, rows, draw)
@@ -47,7 +47,7 @@ def covered(kind: str, seeds: int, rows: int, repeats: int) -> list[float]:
         ends = [(differences.mean() - half, differences.mean() + half)]
         noise = multi_bootstrap([_counts(ours)], [_counts(theirs)], _accuracy, RESAMPLES, repeat)
         ends += [(0.0, 0.0)] * 2 if noise is None else [noise.interval, noise.interval_t]
-        hits += [low <= 0 <= high for low, high in ends]
+        hits += [low <= truth <= high for low, high in ends]
     return (hits / repeats).tolist()  # type: ignore[no-any-return]
 
 
@@ -60,7 +60,12 @@ def wilson(runs: int, share: float) -> float:
 
 def _right(kind: str, seeds: int, rows: int, draw: np.random.Generator) -> tuple[Values, Values]:
     ease = draw.normal(EASE, 1.0, rows)
-    return _arm(kind, seeds, ease, draw), _arm(kind, seeds, ease, draw)
+    return _arm(kind, seeds, ease, draw), _arm("normal" if kind == "collapsing" else kind, seeds, ease, draw)
+
+
+def _accurate() -> float:
+    """Return the expected accuracy of a run that did not collapse, with normal effects."""
+    return float(stats.norm.cdf(EASE / (1 + RUN_SD**2 + ARM_ROW_SD**2 + NOISE_SD**2) ** 0.5))
 
 
 def _arm(kind: str, seeds: int, ease: Values, draw: np.random.Generator) -> Values:
@@ -69,7 +74,7 @@ def _arm(kind: str, seeds: int, ease: Values, draw: np.random.Generator) -> Valu
     known = ease + draw.normal(0, ARM_ROW_SD, len(ease))
     right = known + effect[:, None] + draw.normal(0, NOISE_SD, (seeds, len(ease))) > 0
     if kind == "collapsing":
-        lost = draw.random(seeds) < 0.1
+        lost = draw.random(seeds) < COLLAPSED
         right[lost] = draw.random((int(lost.sum()), len(ease))) < 0.5
     return right.astype(np.float64)
 
