@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from evidence.advice import ADVICE, Arm, advice, rank
+from evidence.advice import ADVICE, Arm, advice, is_on_dev, rank
 from evidence.commands import first_rows
 from evidence.page import PAGE, page
 from evidence.paper_figures import PAPER_FIGURES
@@ -23,6 +25,7 @@ from gradgate.papers.claims.numbers import SECONDS, SEED_SPREAD, Key, Numbers, P
 from gradgate.papers.recorded import RecordedNumber, read_numbers, write_numbers
 from gradgate.settings.arm import OWN_SETTINGS, read_arm
 from gradgate.settings.run import make_config
+from gradgate.study.replay.curve_rows import CurveRow
 
 STUDIES = read_studies()
 OF_COMPARE = {"method", "search", "search_seeds", "seeds", "sweep", "store", "train_size"}
@@ -192,3 +195,18 @@ def _record(file: Path, task: str, gain: float) -> None:
         for name, seed, score in rows
     ]
     file.write_text("\n".join(lines))
+
+
+def test_a_best_arm_by_luck_has_nothing_clearly_below() -> None:
+    draw = np.random.default_rng(0)
+    rankings = [
+        rank([Arm(f"a{arm}", dict(enumerate(scores))) for arm, scores in enumerate(draw.normal(size=(8, 5)).tolist())])
+        for _ in range(40)
+    ]
+    assert sum(len(ranking.tied) < 8 for ranking in rankings) / 40 <= 0.05
+
+
+@pytest.mark.parametrize(("test", "on_dev"), [(0.7, True), (0.65, False)])
+def test_scores_on_dev_are_told_from_scores_on_test(test: float, on_dev: bool) -> None:
+    row = CurveRow(task="t", model="m", arm="a", method="a", adapter=None, lr=0.1, seed=0, step=1, of_steps=2, dev=0.7)
+    assert is_on_dev([row, replace(row, step=2, dev=0.6, test=test)]) is on_dev

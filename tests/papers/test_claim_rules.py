@@ -91,14 +91,16 @@ def test_level_takes_two_one_sided_tests(values: list[float], state: str) -> Non
         assert bool(ends[0] > -0.5 and ends[1] < 0.5) is (state == HOLDS)
 
 
-def at(task: str, size: str = "full", model: str = "MiniLM", **scores: list[float]) -> dict[Key, dict[int, float]]:
+def at(
+    task: str, scores: dict[str, list[float]], size: str = "full", model: str = "MiniLM"
+) -> dict[Key, dict[int, float]]:
     """Scores of methods over seeds, in English and on average; ``_`` stands for ``-``, ``__`` for a space."""
     names = {name: name.replace("__", " ").replace("_", "-").replace(" 4", " 4/6") for name in scores}
     place = Place(model, task, size)
     return {Key(place, names[name], on): dict(enumerate(v)) for name, v in scores.items() for on in ("en", "avg")}
 
 
-WORSE = {
+WORSE: dict[str, dict[str, list[float]]] = {
     "E5": {"baseline": [70.0, 71.0, 72.0], "frozen__4": [60.0, 61.1, 62.0]},
     "G1": {"SFT": [70.0, 71.0, 72.0], "GradDrop": [60.0, 61.1, 62.0]},
     "G6": {"SFT": [70.0, 71.0, 72.0], "GradDrop": [60.0, 61.1, 62.0]},
@@ -111,7 +113,7 @@ WORSE = {
 @pytest.mark.parametrize("task", ["sample-nli", "tickets"])
 @pytest.mark.parametrize("claim", WORSE)
 def test_data_of_another_kind_decide_nothing(claim: str, task: str) -> None:
-    outcome = check(find_claim(claim), Numbers(at(task, **WORSE[claim]), exact=False, stand_in=True))
+    outcome = check(find_claim(claim), Numbers(at(task, WORSE[claim]), exact=False, stand_in=True))
     assert outcome.state == UNKNOWN
     assert {finding.state for finding in outcome.findings} == {UNKNOWN}
     compared = [finding.text for finding in outcome.findings if finding.compared]
@@ -121,12 +123,12 @@ def test_data_of_another_kind_decide_nothing(claim: str, task: str) -> None:
 
 @pytest.mark.parametrize(("task", "state"), [("ncbi_disease", FAILS), ("sample-ner", UNKNOWN), ("udpos", UNKNOWN)])
 def test_named_entities_decide_claims_of_them(task: str, state: str) -> None:
-    numbers = Numbers(at(task, **WORSE["G1"]), exact=False, stand_in=True)
+    numbers = Numbers(at(task, WORSE["G1"]), exact=False, stand_in=True)
     assert check(find_claim("G7"), numbers).state == state
 
 
 def test_the_sample_decides_nothing_under_a_papers_name(tmp_path: Path) -> None:
-    numbers = Numbers(at("XNLI", **WORSE["G1"]), exact=False, notes=(ON_THE_SAMPLE,))
+    numbers = Numbers(at("XNLI", WORSE["G1"]), exact=False, notes=(ON_THE_SAMPLE,))
     assert check(find_claim("G1"), numbers).state == UNKNOWN
     write_numbers({"study": {"graddrop": numbers}}, tmp_path / "numbers.csv")
     assert read_numbers(tmp_path / "numbers.csv")["graddrop"].generated
@@ -134,7 +136,7 @@ def test_the_sample_decides_nothing_under_a_papers_name(tmp_path: Path) -> None:
     assert verdict.outcome.state == UNKNOWN
 
 
-MEANS = {
+MEANS: dict[str, dict[str, list[float]]] = {
     "E6": {"baseline": [70.0, 71.0, 72.0], "frozen__4": [40.0, 41.1, 42.0]},
     "E1": {"baseline": [70.0, 71.0, 72.0], "frozen__4": [40.0, 41.1, 42.0]},
     "E4": {"baseline": [70.0, 71.0, 72.0], "frozen__3": [40.0, 41.1, 42.0]},
@@ -159,7 +161,7 @@ def test_one_rule_for_how_many_tasks(claim: str, count: int, state: str) -> None
     scores: dict[Key, dict[int, float]] = {}
     scale = {name.replace("__4", "__9").replace("__3", "__6"): values for name, values in MEANS[claim].items()}
     for task in TASKS.get(claim, ("XNLI", "XQuAD", "MLQA"))[:count]:
-        scores |= at(task, "1000" if claim == "A4" else "full", "X", **scale)
+        scores |= at(task, scale, "1000" if claim == "A4" else "full", "X")
     scores = {
         key._replace(method=f"{key.method}/12" if key.method.startswith("frozen") else key.method): by_seed
         for key, by_seed in scores.items()

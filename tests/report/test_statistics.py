@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -41,6 +42,8 @@ def test_every_test_of_a_method_is_shown(tmp_path):
     assert (gradual["t"], gradual["effect"], gradual["rank_biserial"]) == ("7.00", "4.04 (g 2.28)", "1.00")
     assert (gradual["p"], gradual["wilcoxon"]) == ("0.020 (Holm 0.040)", "0.250 (Holm 0.500)")
     assert gradual["bootstrap"] == "+2.0 to +3.0"
+    low, high = (100 * end for end in stats.t.interval(0.95, 2, np.mean(FULL), stats.sem(FULL)))
+    assert shown["full"]["score"].endswith(f"[{low:.1f} to {high:.1f}]")
     needed = pairs_needed(7 / 3**0.5), pairs_needed(7 / 3**0.5, level=0.025)
     assert gradual["pairs_needed"] == f"{needed[0]} ({needed[1]} with Holm)"
     assert shown["full"]["difference"] == "reference"

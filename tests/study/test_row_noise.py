@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from sklearn import metrics
 
 import gradgate as gg
+from gradgate.cli import run
 from gradgate.report.verdict_table import verdict_table
+from gradgate.statistics import Word
+from gradgate.study.results import read_study
 from gradgate.study.row_counts import counted_metric, row_counts
-from gradgate.study.row_noise import row_verdicts
+from gradgate.study.row_noise import row_verdicts, with_row_noise
 from gradgate.study.verdicts import ArmVerdict
 from support.study_folder import write_study
 
@@ -31,10 +35,19 @@ def predictions(seed: int, right: float, rows: int = ROWS) -> list[dict[str, Any
     ]
 
 
-def study_of(folder: Path, seeds: int = 4, rows: int = ROWS, metric: str = "accuracy") -> Path:
+def alike(seed: int, right: float, rows: int) -> list[dict[str, Any]]:
+    """Return predictions that hardly differ between seeds."""
+    found = predictions(0, right, rows)
+    found[seed]["predicted"] = "maybe"
+    return found
+
+
+def study_of(
+    folder: Path, seeds: int = 4, rows: int = ROWS, metric: str = "accuracy", predict: Any = predictions
+) -> Path:
     """Write a study whose scores are those of its predictions."""
     arms = {"full": 0.6, "head": 0.5}
-    stored = {arm: [predictions(seed, right, rows) for seed in range(seeds)] for arm, right in arms.items()}
+    stored = {arm: [predict(seed, right, rows) for seed in range(seeds)] for arm, right in arms.items()}
     scores = {arm: [accuracy(each) for each in own] for arm, own in stored.items()}
     write_study(folder, methods=tuple(arms), seeds=range(seeds), scores=scores, metric=metric, labels=list(LABELS))
     for number, own in enumerate(stored.values()):
@@ -104,7 +117,13 @@ def _exchange(file: Path) -> None:
     file.write_text("".join(json.dumps(row | {"predicted": "maybe"}) + "\n" for row in rows))
 
 
-@pytest.mark.parametrize("change", [_remove, _damage, _exchange], ids=["absent", "damaged", "of other scores"])
+def _overflow(file: Path) -> None:
+    file.write_text('{"gold": 1e999, "predicted": NaN}\n')
+
+
+@pytest.mark.parametrize(
+    "change", [_remove, _damage, _exchange, _overflow], ids=["absent", "damaged", "of other scores", "no numbers"]
+)
 def test_runs_without_their_rows_say_so(tmp_path: Path, change: Any) -> None:
     study = study_of(tmp_path / "study")
     change(study / "runs/method-1/seed-2/predictions/test.jsonl")
@@ -124,3 +143,25 @@ def test_one_pair_and_imports_say_so(tmp_path: Path) -> None:
     rows = [{"arm": arm, "seed": seed, "accuracy": seed / 10} for arm in ("full", "head") for seed in range(3)]
     gg.import_results(rows, tmp_path / "study")
     assert verdict(tmp_path / "study").rows_note == "Judged by seeds: imported scores have no rows."
+
+
+def test_a_verdict_on_few_rows_is_qualified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = study_of(tmp_path / "study", predict=alike)
+    found = verdict(study)
+    assert found.verdict.word is Word.WORSE
+    assert str(found.rows_note).startswith("Worse on these test rows only: ")
+    assert run(["study", "verdicts", str(study)]) == 0
+    assert "Worse on these test rows only: " in capsys.readouterr().out
+
+
+def test_missing_rows_are_told_from_missing_seeds(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "study", predict=alike)
+    found = verdict(study)
+    undecided = replace(found, verdict=replace(found.verdict, word=Word.INCONCLUSIVE))
+    (again,) = with_row_noise(read_study(study), [undecided])
+    assert str(again.rows_note).startswith("Rows, not seeds: ")
+
+
+def test_squares_beyond_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="no usable gold"):
+        row_counts([{"gold": 10**300, "predicted": 0}], "mse", ())

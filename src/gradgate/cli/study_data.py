@@ -153,10 +153,12 @@ def verdicts(
         print_json([each.record() for each in found])
         return
     from gradgate.report.export import to_terminal
-    from gradgate.report.verdict_table import terminal_columns, verdict_table
+    from gradgate.report.verdict_table import row_notes, terminal_columns, verdict_table
 
     table = verdict_table(found)
     console.print(to_terminal(table, terminal_columns(table), console.width))
+    for note in row_notes(found):
+        print_line(note)
     print_line(", ".join(f"{number} {word}" for word, number in counted(found).items()) or "Nothing is compared yet.")
 
 

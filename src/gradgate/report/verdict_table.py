@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradgate.report import formats
-from gradgate.report.formats import NONE, ScoreFormat
+from gradgate.report.formats import NONE, ScoreFormat, listed, shortened
 from gradgate.report.table import Column, Entry, Table, interval_fields, text_column
 from gradgate.study.verdicts import ArmVerdict
 
 TERMINAL = ("method", "pairs", "difference", "p_corrected", "word", "seeds_needed", "collapsed", "rows")
 _WHERE = ("model", "task")
+_NAMES = 60  # characters
 
 
 def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
@@ -52,6 +53,8 @@ def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
         Column("word_without_collapsed", raw=_word_without),
     )
     same = {name for name in _WHERE if len({getattr(each, name) for each in verdicts}) == 1}
+    if all(each.rows is None for each in verdicts):
+        same.add("rows")
     references = dict.fromkeys(each.reference for each in verdicts)
     title = f"Every verdict against {', '.join(references)}"
     return Table.of("verdicts", title, list(verdicts), columns, hidden=same)
@@ -59,7 +62,20 @@ def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
 
 def terminal_columns(table: Table) -> tuple[str, ...]:
     """Return the columns for the terminal, most important first; what all rows have in common is not shown."""
-    return (*(name for name in _WHERE if any(column.key == name for column in table.columns)), *TERMINAL)
+    shown = {column.key for column in table.columns}
+    return tuple(name for name in (*_WHERE, *TERMINAL) if name in shown)
+
+
+def row_notes(verdicts: Sequence[ArmVerdict]) -> list[str]:
+    """Return what is said of test rows, each sentence once, with the arms if not all share it."""
+    arms: dict[str, list[str]] = {}
+    for each in verdicts:
+        if each.rows_note is not None:
+            arms.setdefault(each.rows_note, []).append(each.arm)
+    return [
+        note if len(own) == len(verdicts) else f"{shortened(listed(dict.fromkeys(own)), _NAMES)}: {note}"
+        for note, own in arms.items()
+    ]
 
 
 def _pairs(each: ArmVerdict) -> str:

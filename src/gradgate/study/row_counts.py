@@ -50,7 +50,7 @@ def row_counts(rows: Sequence[Mapping[str, Any]], metric: str, labels: Sequence[
         if metric == "mse":
             return np.array([((gold - found) ** 2, 1.0) for gold, found in pairs], dtype=np.float64)
         return np.array([_right(gold, found) for gold, found in pairs], dtype=np.float64)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"a row has no usable gold or predicted: {error}") from None
 
 

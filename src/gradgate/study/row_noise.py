@@ -13,6 +13,7 @@ from gradgate.errors import RunError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import read_predictions
 from gradgate.runs.records import DEV
+from gradgate.statistics import Word
 from gradgate.statistics.multibootstrap import Array, Metric, RowNoise, multi_bootstrap
 from gradgate.study.conditions import condition_folders
 from gradgate.study.results import RunResult, StudyResults, read_study
@@ -109,7 +110,7 @@ class _StoredRows:
             return None, "Judged by seeds: the runs were scored on other numbers of rows."
         ours, theirs = ([np.stack(split) for split in side] for side in sides)
         noise = multi_bootstrap(ours, theirs, self.metric, seed=seed)
-        return noise, None if noise is not None else "Judged by seeds: neither seeds nor rows vary."
+        return noise, _note(verdict, noise)
 
     def _has(self, arm: str, seed: int, reference: str) -> bool:
         return (arm, seed) in self.counts and (reference, seed) in self.counts
@@ -127,7 +128,19 @@ class _StoredRows:
             score = cell.score(split)
             if not len(counts) or score is None or self.metric is None:
                 return None
-            if abs(float(self.metric(counts.sum(axis=0))) - score) > _ROUNDING:
+            if not abs(float(self.metric(counts.sum(axis=0))) - score) <= _ROUNDING:
                 return None
             found.append(counts)
         return tuple(found)
+
+
+def _note(verdict: ArmVerdict, noise: RowNoise | None) -> str | None:
+    if noise is None:
+        return "Judged by seeds: neither seeds nor rows vary."
+    low, high = noise.interval_t
+    if verdict.verdict.word in (Word.BETTER, Word.WORSE) and low <= 0 <= high:
+        word = verdict.verdict.word.value.capitalize()
+        return f"{word} on these test rows only: the 95 % interval over seeds and rows includes 0."
+    if verdict.verdict.word is Word.INCONCLUSIVE and noise.variance_rows > 0.5:
+        return f"Rows, not seeds: {noise.variance_rows:.0%} of the variance is of test rows, which no seed reduces."
+    return None

@@ -67,7 +67,8 @@ def score_columns(study: StudySummary) -> tuple[Column[EvidenceRow], ...]:
     metric = study.format
 
     def score(row: EvidenceRow) -> Entry:
-        around = f"[{metric.value(row.around.low)} to {metric.value(row.around.high)}]" if row.around else ""
+        ends = row.arm.score.interval
+        around = f"[{metric.value(ends[0])} to {metric.value(ends[1])}]" if ends else ""
         return Entry(metric.value(row.arm.score.mean), row.arm.score.mean, around)
 
     return (
@@ -75,7 +76,7 @@ def score_columns(study: StudySummary) -> tuple[Column[EvidenceRow], ...]:
         Column(
             "score",
             f"Mean, {metric.label}",
-            "over all finished seeds [95% bootstrap interval]",
+            "over all finished seeds [95% t-interval]",
             show=score,
             raw=lambda row: row.arm.score.mean,
             field="mean",

@@ -96,6 +96,6 @@ def _how_tested(study: StudySummary) -> list[str]:
         "seeds cannot confirm.",
         "Wilcoxon's signed-rank test (exact, Holm-corrected among its own kind) does not; it leaves out differences of "
         "0. If all differences are equal, t is undefined. Bootstrap intervals (BCa, 9999 resamples) stay within the "
-        "range of the data.",
+        "range of the data, and with few seeds are too narrow.",
         "The best of several methods looks better than it is, because it was picked for its score.",
     ]
