@@ -127,6 +127,13 @@ def test_other_labels_beside_letters_are_classes(answer: str, tmp_path: Path) ->
     assert find_task(tmp_path / "t.csv").kind == "classification"
 
 
+@pytest.mark.parametrize("cells", [["0.5", "12"], ["0", "1"], ["-3", "1e-5"]])
+def test_numbers_in_columns_are_no_choices(cells: list[str], tmp_path: Path) -> None:
+    own = [[text, *cells, n % 2] for n, text in enumerate(texts())]
+    (tmp_path / "t.csv").write_text(table(["text", "a", "b", "label"], own))
+    assert find_task(tmp_path / "t.csv").kind == "classification"
+
+
 def test_a_passage_stays_with_listed_choices(tmp_path: Path) -> None:
     own = rows(article=texts(), question=["Who is it?"] * 24, options=[["a b", "c d"]] * 24, answer=["A", "B"] * 12)
     (tmp_path / "t.jsonl").write_text(lines(own))

@@ -188,3 +188,22 @@ def test_columns_of_different_lengths_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(json.dumps({"text": ["a", "b"], "label": ["x"]}))
     with pytest.raises(DataError, match=r"different numbers of cells: 'text' 2, 'label' 1"):
         read_table(tmp_path / "t.json", AUTO)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"train": {"text": ["a"], "label": ["x"]}, "dev": {"text": ["b"]}, "test": {"text": ["c"]}},
+        {"info": {"text": "about"}, "rows": {"a": 1}, "more": {"b": 2}},
+    ],
+)
+def test_other_objects_of_objects_are_refused(value: object, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(value, indent=1))
+    with pytest.raises(DataError, match=r"is a JSON object without a list of rows"):
+        read_table(tmp_path / "t.json", AUTO)
+
+
+def test_one_line_of_objects_is_one_row(tmp_path: Path) -> None:
+    row = {name: {"text": f"the {name}"} for name in ("input", "output", "note")}
+    (tmp_path / "t.jsonl").write_text(json.dumps(row) + "\n")
+    assert list(read_table(tmp_path / "t.jsonl", AUTO).columns) == ["input", "output", "note"]

@@ -58,7 +58,10 @@ ODD: dict[str, tuple[list[Any], str]] = {
     "a list as text": (at(["calm", "busy"] * 12, 3, "['calm']"), r":4: 'label' is a list"),
     "a list among numbers": (at([0, 1] * 12, 3, [1]), r":4: 'label' is a list"),
     "a word among scores": (at([n + 0.5 for n in range(24)], 3, "free"), r":4: 'label' is 'free', and 23 of 24"),
-    "an object": (at(["calm", "busy"] * 12, 3, {"name": "calm"}), r":4: the label is dict"),
+    "an object": (
+        at(["calm", "busy"] * 12, 3, {"name": "calm"}),
+        r":4: the label is dict.*by its path, which ends in '\.name'",
+    ),
 }
 
 

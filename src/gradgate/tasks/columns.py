@@ -9,7 +9,7 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.joined_labels import has_label_lists, refuse_joined
-from gradgate.tasks.local_numbers import are_local, in_points
+from gradgate.tasks.local_numbers import are_local, in_points, is_whole
 from gradgate.tasks.readers.rows import MISSING, Table, as_text, unnamed
 from gradgate.tasks.spelling import Spelling
 from gradgate.tasks.types import KindName
@@ -113,10 +113,10 @@ def find_kind(table: Table, label: str) -> KindName:
     if numbers != labels:
         _refuse_broken_scores(table, label, cells, numbers)
         return "classification"
-    if all(_is_whole(word) for word in labels):
+    if all(is_whole(word) for word in labels):
         if len(labels) <= MOST_CLASSES:
             return "classification"
-    elif all(not _is_whole(word) for word in labels) and any(float(word) % 1 for word in labels):
+    elif all(not is_whole(word) for word in labels) and any(float(word) % 1 for word in labels):
         return "regression"
     shown = ", ".join(sorted(labels)[:5])
     an_id = " look like an id, which label= replaces by another column; they" if len(labels) == len(cells) else ""
@@ -129,7 +129,7 @@ def find_kind(table: Table, label: str) -> KindName:
 def _refuse_broken_scores(table: Table, label: str, cells: Sequence[str], numbers: set[str]) -> None:
     """Refuse a column of numbers in which some cells are not numbers; if numbers are few, labels are words."""
     scores = sum(word in numbers for word in cells)
-    decimal = any(not _is_whole(word) for word in numbers)
+    decimal = any(not is_whole(word) for word in numbers)
     broken = [row for row, word in enumerate(cells) if word not in numbers]
     never = all(map(_is_not_finite, {cells[row] for row in broken}))
     if numbers and ((decimal and scores > len(broken)) or never):
@@ -160,7 +160,7 @@ def _is_label(cells: Sequence[Any]) -> bool:
     if not words or any(isinstance(cell, (list, dict)) for cell in cells):
         return False
     values = set(words)
-    if all(_is_number(word) for word in values) and any(not _is_whole(word) for word in values):
+    if all(_is_number(word) for word in values) and any(not is_whole(word) for word in values):
         return True
     short = all(len(word) <= _LONGEST_LABEL for word in values)
     repeated = 2 <= len(values) <= min(MOST_CLASSES, len(words) // 2)
@@ -170,7 +170,7 @@ def _is_label(cells: Sequence[Any]) -> bool:
 def _is_mostly_scores(cells: Sequence[Any]) -> bool:
     """Return True if nearly all cells are numbers, some with decimals."""
     numbers = [word for word in map(as_text, cells) if _is_number(word)]
-    return len(numbers) >= _NEARLY_ALL * len(cells) > 0 and not all(map(_is_whole, numbers))
+    return len(numbers) >= _NEARLY_ALL * len(cells) > 0 and not all(map(is_whole, numbers))
 
 
 def _named(table: Table) -> list[str]:
@@ -214,10 +214,6 @@ def _is_marks(cells: Sequence[Any]) -> bool:
 def _shown(value: object) -> str:
     text = value if isinstance(value, str) else str(value)
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
-
-
-def _is_whole(word: str) -> bool:
-    return word.lstrip("+-").isdecimal()
 
 
 def _is_number(word: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.local_numbers import is_whole
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.types import SEPARATORS
 
@@ -55,7 +56,7 @@ def refuse_joined(table: Table, label: str, words: Sequence[str]) -> None:
 
 
 def _are_labels(label: str, parts: set[str], values: set[str], separator: str) -> bool:
-    if separator == "," and all(map(_is_whole, parts)):
+    if separator == "," and all(map(is_whole, parts)):
         return label.lower().endswith(_PLURALS) or any(value.count(",") > 1 for value in values)
     fewer = len(parts) + (separator == ",") <= len(values)
     return fewer and bool(parts & values) and max(map(len, parts)) <= _LONGEST
@@ -65,7 +66,3 @@ def _is_list(cell: Any) -> bool:
     if isinstance(cell, str):
         return len(cell) > 1 and cell[0] == "[" and cell[-1] == "]"
     return isinstance(cell, list) and not any(isinstance(item, list | dict) for item in cell)
-
-
-def _is_whole(word: str) -> bool:
-    return word.lstrip("+-").isdecimal()

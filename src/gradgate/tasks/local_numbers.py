@@ -23,6 +23,11 @@ _UNIT = re.compile(r"(?:[$€£¥]|USD|EUR)?\s*[+-]?\d[\d.,' \u00a0\u202f]*\s*(?
 _PLAIN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
+def is_whole(word: str) -> bool:
+    """Return True for a whole number, with or without a sign."""
+    return word.lstrip("+-").isdecimal()
+
+
 def is_local(word: str) -> bool:
     """Return True for a number that is not written as ``1234.5``: ``3,5``, ``1.234,5``, ``1 234``, ``50 %``, ``$5``."""
     written, word = word.strip(), word.strip().translate(_ARABIC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,9 +69,18 @@ def _has_columns(table: Table) -> bool:
     if not all(choices) or found_name(table, _ANSWER) in columns:
         return False
     answers = [as_text(cell) for cell in first_cells(table, _ANSWER)]
+    if columns[0].lower() in _LETTERS and not _name_choices(answers, choices):
+        return False
     known = {*map(str, range(len(columns) + 1)), "-1", *_LETTERS[: len(columns)], *(name.lower() for name in columns)}
     texts = {as_text(cell) for cells in choices for cell in cells}
     return 2 * sum(word.lower() in known or word in texts for word in answers) >= len(answers)
+
+
+def _name_choices(answers: Sequence[str], choices: Sequence[Sequence[Any]]) -> bool:
+    """Return False if columns such as ``a`` and ``b`` have numbers, and answers are numbers too: these are features."""
+    cells = [as_text(cell) for column in choices for cell in column]
+    numbers = all(re.fullmatch(r"[-+]?[\d.,]+(e[-+]?\d+)?|true|false|", cell) for cell in cells)
+    return not numbers or any(word.isalpha() for word in answers)
 
 
 def _texts_of(cell: Any) -> Any:

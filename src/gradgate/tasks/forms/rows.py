@@ -19,12 +19,12 @@ from gradgate.tasks.forms.base import (
 )
 from gradgate.tasks.forms.choices import CHOICES
 from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.readers.sentences import TAG
 from gradgate.tasks.written import parsed
 
 TOKENS = "tokens|words"
 TAGS = ("ner_tags", "tags", "pos_tags", "labels", "ner", "pos", "upos", "tag", "chunk_tags")
 _WORDS, _TAG_WORDS = "text|sentence|tokens|words", "|".join((*TAGS, "label", "word_labels"))
-_SPAN_TAG = re.compile(r"O|[BIESLU]-\S+")
 _NEARLY_ALL = 0.9  # of the tags
 _ID, _WORD, _TAG = "sentence #|sentence_id|sent_id|sentence|sentence_number", "word|token", "tag|ner|ner_tag|label|iob"
 
@@ -61,7 +61,7 @@ def _has_tag_words(table: Table) -> bool:
     if not are_texts(texts) or (labels and not are_texts(labels)):
         return False
     words = [word for cell in labels for word in _tags_in(cell)]
-    tagged = sum(_SPAN_TAG.fullmatch(word) is not None for word in words)
+    tagged = sum(TAG.fullmatch(word) is not None for word in words)
     return not labels or (len(words) > len(labels) and tagged >= _NEARLY_ALL * len(words))
 
 

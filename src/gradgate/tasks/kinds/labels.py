@@ -75,7 +75,11 @@ def _what(cell: Any) -> str:
             f"a list ({cell!r:.80}); expected text or a number. For several labels a row give kind='multi-label', for "
             "a tag of each token kind='token-classification'"
         )
-    return f"{type(cell).__name__} ({cell!r:.80}); expected text or a number. Name another column with label="
+    part = (
+        next((name for name, value in cell.items() if isinstance(value, str)), None) if isinstance(cell, dict) else None
+    )
+    path = f", or a part of this one by its path, which ends in '.{part}'" if part else ""
+    return f"{type(cell).__name__} ({cell!r:.80}); expected text or a number. Name another column with label={path}"
 
 
 @dataclass(frozen=True)

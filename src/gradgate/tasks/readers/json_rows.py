@@ -87,13 +87,10 @@ def _is_array(first: str, text: str) -> bool:
 
 def _holds_rows(whole: Mapping[str, Any], alone: bool) -> bool:
     """Return True if an object has the rows of a file; ``alone`` if the file ends as one of a single value."""
-    if (
-        _is_columns(whole)
-        or _is_keyed(whole)
-        or any(_is_rows(value) and len(value) > (not alone) for value in whole.values())
-    ):
+    if _is_columns(whole) or any(_is_rows(value) and len(value) > (not alone) for value in whole.values()):
         return True
-    return alone and ({"columns", "data"} <= set(whole) or _is_lists(whole)) and not {"tokens", "words"} & set(whole)
+    named = {"columns", "data"} <= set(whole) or _is_lists(whole) or _is_keyed(whole)
+    return alone and named and not {"tokens", "words"} & set(whole)
 
 
 def _is_lists(whole: Mapping[str, Any]) -> bool:
@@ -106,7 +103,9 @@ def _is_lists(whole: Mapping[str, Any]) -> bool:
 def _is_keyed(whole: Mapping[str, Any]) -> bool:
     """Return True for an object of id -> row, as pandas writes with orient="index": rows have a name in common."""
     rows = list(whole.values())
-    named = len(rows) > 1 and all(isinstance(row, Mapping) and row for row in rows)
+    named = len(rows) > 2 and all(isinstance(row, Mapping) and row for row in rows)
+    if {str(key).lower() for key in whole} <= set(SPLIT_KEYS):
+        return False
     return named and bool(set.intersection(*(set(row) for row in rows)))
 
 

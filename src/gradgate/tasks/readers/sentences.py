@@ -17,7 +17,8 @@ _CONLLU_WIDTH = 10
 _DOCUMENT = "-DOCSTART-"
 _HEAD = 1 << 16  # characters that are looked at
 _MOST_TAGGED = 0.9  # share of the lines that end in a tag
-_TAG = re.compile(r"O|[BIESLU]-\S+")
+TAG = re.compile(r"O|[BIESLU]-\S+")
+"""A tag of named entities, in IOB or BIOES."""
 
 Lines = list[tuple[int, str]]
 
@@ -97,7 +98,7 @@ def looks_like_columns(text: str) -> bool:
     fields = [_split(line) for line in lines]
     width = Counter(map(len, fields)).most_common(1)[0][0]
     tags = [own[-1] for own in fields if len(own) == width]
-    tagged = sum(_TAG.fullmatch(tag) is not None for tag in tags)
+    tagged = sum(TAG.fullmatch(tag) is not None for tag in tags)
     return 2 <= width <= 12 and tagged >= _MOST_TAGGED * len(lines) and any(tag != "O" for tag in tags)
 
 
