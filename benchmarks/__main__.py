@@ -32,6 +32,7 @@ BENCHMARKS = (
     "budget",
     "power",
     "coverage",
+    "family",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
