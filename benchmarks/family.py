@@ -4,8 +4,8 @@ Each study has a reference and 3 to 40 arms, whose true difference is 0, with se
 the share of studies in which any arm is better or worse (5 % at most are promised), "intervals" the share in which the
 corrected intervals of all arms hold 0. The last lines have a true difference of the margin: the share of arms that are
 then called non-inferior, or equivalent (5 % at most each). Effects of runs are normal, or t with 4 degrees of freedom;
-of the collapsing arms one run in ten is ten points or more lower, of the reference none, so that they do differ: the
-true difference is then theirs.
+of collapsing arms one run in ten is 20 points lower, of the reference none. Their true difference is then -2 points,
+which intervals of few seeds miss, as no run or a third of them may have collapsed.
 """
 
 from __future__ import annotations

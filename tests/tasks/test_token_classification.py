@@ -44,6 +44,22 @@ def test_tags_stay_as_in_the_source_and_the_head_has_both_marks_of_each_type(tmp
     assert (config["num_labels"], config["id2label"][3]) == (5, "B-Y")
 
 
+@pytest.mark.parametrize(
+    ("train", "values", "said"),
+    [
+        ("a I-X\nb O\nc O\nd O\n", {}, ["75.0%"]),
+        ("a I-X\nb O\nc O\nd O\n", {"metric": "entity_f1"}, []),
+        ("a NOUN\nb VERB\n", {}, []),
+    ],
+)
+def test_accuracy_of_entities_is_a_doubt(train: str, values: Any, said: list[str], tmp_path: Path) -> None:
+    notes = [
+        note for note in load(tmp_path, dict.fromkeys(("train", "dev"), train), **values).notes if "entity" in note
+    ]
+    assert len(notes) == len(said)
+    assert all(share in note for share, note in zip(said, notes, strict=True))
+
+
 def test_bare_tags_are_sorted(tmp_path: Path) -> None:
     assert load(tmp_path, {"train": "a NOUN\nb ADJ\n", "dev": "a ADJ\n"}).labels == ("ADJ", "NOUN")
 

@@ -115,7 +115,7 @@ Sentences = list[tuple[list[str], list[str]]]
 
 
 def _tagged(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Sentences], tuple[str, ...], list[str]]:
-    """Return the tokens and tags of each split's rows, the labels in order, and notes on their spelling."""
+    """Return the tokens and tags of each split's rows, the labels in order, and notes on both."""
     written = {split: _sentences(spec, table) for split, table in tables.items()}
     words = {split: {tag for _, tags in found for tag in tags} for split, found in written.items()}
     names = LabelNames.of(spec, words.get("train", ()))
@@ -130,7 +130,20 @@ def _tagged(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Sentenc
             for item, tag in enumerate(tags):
                 if tag not in known:
                     raise unknown_label(split, tag, tables[split].place(row, item), known)
-    return tagged, labels, spelling_notes(spec, names, (word for own in words.values() for word in own))
+    notes = spelling_notes(spec, names, (word for own in words.values() for word in own))
+    return tagged, labels, [*notes, *_entity_notes(spec, tagged.get("train", []))]
+
+
+def _entity_notes(spec: TaskSpec, train: Sentences) -> list[str]:
+    """Return a note if accuracy, which counts each token, selects a model of entities."""
+    tags = [tag for _, own in train for tag in own]
+    if spec.metric != "accuracy" or not are_entities(tags):
+        return []
+    share = tags.count(OUTSIDE) / len(tags)
+    return [
+        f"the tags mark entities, and {share:.1%} of the tokens of train are outside of them, which accuracy counts as "
+        "well: metric='entity_f1' counts whole entities"
+    ]
 
 
 def _named(sentences: Sentences, names: LabelNames, table: Table) -> Sentences:
