@@ -76,7 +76,7 @@ def _refuse_in_backward(optimizer: torch.optim.Optimizer) -> None:
     if torch._C._current_graph_task_id() != -1:
         raise AttachError(
             f"{type(optimizer).__name__} steps within the backward pass, while gradients are still computed, so a step "
-            f"of the training cannot be told. Step after backward(); release_gradients=True saves the same memory."
+            f"of the training is unknown. Step after backward(); release_gradients=True saves the same memory."
         )
 
 

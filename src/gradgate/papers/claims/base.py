@@ -1,4 +1,4 @@
-"""Define what a claim is, and what its check finds: it holds, fails, or cannot be told."""
+"""Define what a claim is, and what its check finds: it holds, fails, or is undecided."""
 
 from __future__ import annotations
 

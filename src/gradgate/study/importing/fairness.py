@@ -109,7 +109,7 @@ def _seeds(condition: ScoredCondition, reference: str) -> Iterable[FairnessWarni
             if len(single) == len(seeds)
             else f"{listed(single)} {'has' if len(single) == 1 else 'have'}"
         )
-        yield FairnessWarning(ONE_SEED, single, f"{what} one seed, so that a difference cannot be told from noise.")
+        yield FairnessWarning(ONE_SEED, single, f"{what} one seed: a difference may be noise.")
     theirs = seeds.get(reference)
     other = tuple(arm for arm, own in seeds.items() if theirs is not None and own != theirs)
     if other:
