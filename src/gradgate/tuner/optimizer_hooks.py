@@ -75,8 +75,9 @@ class StepHooks:
 def _refuse_in_backward(optimizer: torch.optim.Optimizer) -> None:
     if torch._C._current_graph_task_id() != -1:
         raise AttachError(
-            f"{type(optimizer).__name__} steps within the backward pass, while gradients are still computed, so a step "
-            f"of the training is unknown. Step after backward(); release_gradients=True saves the same memory."
+            f"{type(optimizer).__name__} steps within the backward pass, while gradients are still computed, so the "
+            f"training step that it belongs to is unknown. Step after backward(); release_gradients=True saves the "
+            f"same memory."
         )
 
 
