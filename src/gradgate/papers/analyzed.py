@@ -27,7 +27,7 @@ from gradgate.papers.claims.numbers import (
 )
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
-from gradgate.study.results import RunResult
+from gradgate.study.run_result import RunResult
 from gradgate.tasks.types import ORIGINAL_DEV, TEST
 
 

@@ -21,7 +21,7 @@ from gradgate.report.export import to_csv, to_markdown
 from gradgate.report.formats import NONE
 from gradgate.report.table import Column, Entry, Table
 from gradgate.statistics import Summary, summarize
-from gradgate.study.results import RunResult
+from gradgate.study.run_result import RunResult
 
 FULL_TABLE = "published-all"
 _ALL: tuple[Column[Any], ...] = (

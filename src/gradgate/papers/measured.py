@@ -39,7 +39,8 @@ from gradgate.report.study_summary import summarize_study
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
 from gradgate.settings.arm import OWN_SETTINGS
-from gradgate.study.results import RunResult, StudyResults
+from gradgate.study.results import StudyResults
+from gradgate.study.run_result import RunResult
 from gradgate.tasks.languages import distant_languages
 from gradgate.tasks.types import ORIGINAL_DEV, TEST
 

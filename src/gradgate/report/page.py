@@ -22,7 +22,8 @@ from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
 from gradgate.report.verdict import verdict
 from gradgate.runs.state import RunState
-from gradgate.study.results import RunResult, StudyResults
+from gradgate.study.results import StudyResults
+from gradgate.study.run_result import RunResult
 
 PAGE = "report.html"
 _MOST_NAMED = 4

@@ -13,7 +13,8 @@ from gradgate.runs.records import DEV
 from gradgate.runs.scores import Cost, FileSizes, comparable
 from gradgate.statistics import Comparison, Summary, compare_paired, summarize
 from gradgate.study.frontier import forgetting_of, frontier_of
-from gradgate.study.results import RunResult, StudyResults
+from gradgate.study.results import StudyResults
+from gradgate.study.run_result import RunResult
 from gradgate.study.study_file import StudyRecord
 from gradgate.study.verdicts import ArmVerdict, verdicts_of
 from gradgate.tasks.languages import average_label, averaged_splits

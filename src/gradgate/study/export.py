@@ -10,7 +10,8 @@ from gradgate.runs.records import to_json
 from gradgate.study.budget.file import read_budget
 from gradgate.study.conditions import condition_folders
 from gradgate.study.frontier import frontier_of
-from gradgate.study.results import RunResult, StudyResults, read_study
+from gradgate.study.results import StudyResults, read_study
+from gradgate.study.run_result import RunResult
 
 _COSTS = ("steps", "seconds_per_step", "seconds_total", "peak_memory_bytes", "trainable_share", "parameters_trained")
 _NESTED = ("cost", "setting", "forgetting")

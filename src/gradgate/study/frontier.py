@@ -8,7 +8,8 @@ from math import isfinite
 from statistics import fmean
 
 from gradgate.settings.forgetting import ForgettingRecord
-from gradgate.study.results import RunResult, StudyResults
+from gradgate.study.results import StudyResults
+from gradgate.study.run_result import RunResult
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,12 @@ from typing import Any
 from gradgate.csv_rows import CsvRows
 from gradgate.errors import UsageError
 from gradgate.runs.history import DevRecord
+from gradgate.runs.pauses import progress_of
 from gradgate.runs.records import DEV
 from gradgate.runs.scores import Cost, Scores
+from gradgate.runs.state import RunState
 from gradgate.settings.arm import Arm
+from gradgate.study.run_result import RunResult
 
 SCORES_FILE = "scores.csv"
 RUNS_FILE = "runs.csv"
@@ -91,17 +94,7 @@ def refuse_training(folder: Path) -> None:
         )
 
 
-@dataclass(frozen=True)
-class ImportedResult:
-    """The results of one run of an imported study."""
-
-    arm: Arm
-    seed: int
-    scores: Scores | None
-    history: tuple[DevRecord, ...]
-
-
-def read_imported(folder: Path, arms: Mapping[str, Arm], metric: str) -> list[ImportedResult]:
+def read_imported(folder: Path, arms: Mapping[str, Arm], metric: str) -> list[RunResult]:
     """Read the runs of an imported study, arm by arm, in the order of their seeds.
 
     Args:
@@ -118,12 +111,16 @@ def read_imported(folder: Path, arms: Mapping[str, Arm], metric: str) -> list[Im
     runs = {(run.arm, run.seed): run for run in _RUNS.read(folder / RUNS_FILE)}
     order = {name: place for place, name in enumerate(arms)}
     return [
-        ImportedResult(
-            arms[arm], seed, _scores(splits, metric, _cost(runs.get((arm, seed)))), _history(splits.get(DEV, []))
-        )
+        _result(arms[arm], seed, _scores(splits, metric, _cost(runs.get((arm, seed)))), splits.get(DEV, []))
         for (arm, seed), splits in sorted(found.items(), key=lambda item: (order.get(item[0][0], 0), item[0][1]))
         if arm in arms
     ]
+
+
+def _result(arm: Arm, seed: int, scores: Scores, dev: Iterable[ImportedScore]) -> RunResult:
+    history = _history(dev)
+    progress = progress_of(None, scores, history)
+    return RunResult(arm, seed, RunState.FINISHED, scores=scores, progress=progress, history=history)
 
 
 def _scores(splits: Mapping[str, list[ImportedScore]], metric: str, cost: Cost) -> Scores:

@@ -19,7 +19,8 @@ from gradgate.runs.state import RunState
 from gradgate.settings.arm import Arm
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.conditions import Conditions, condition_folders, condition_names, read_conditions, short_names
-from gradgate.study.results import COMBINATION, MODEL, NO_HISTORY, SIZE, TASK, RunResult, StudyResults, read_study
+from gradgate.study.results import COMBINATION, MODEL, SIZE, TASK, StudyResults, read_study
+from gradgate.study.run_result import NO_HISTORY, RunResult
 from gradgate.study.study_file import StudyRecord
 
 MIXED_METRIC = {True: "score", False: "error"}

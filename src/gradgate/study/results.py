@@ -4,71 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from gradgate.errors import GradgateError, RunError
 from gradgate.files import remedy
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.history import DevRecord, EpochScores, History, read_history
+from gradgate.runs.history import History, read_history
 from gradgate.runs.pauses import progress_of, read_pauses
 from gradgate.runs.records import DEV, Failure, ModelRecord, RunRecord, read_record
-from gradgate.runs.scores import Metrics, Scores, read_scores
-from gradgate.runs.state import Progress, RunState
+from gradgate.runs.scores import Scores, read_scores
+from gradgate.runs.state import RunState
 from gradgate.settings.arm import Arm
 from gradgate.settings.recorded import arm_of_texts
-from gradgate.study.imported import ImportedResult, read_imported
+from gradgate.study.imported import read_imported
+from gradgate.study.run_result import NO_HISTORY, RunResult
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
 
 LANGUAGE, TASK, MODEL, SIZE, COMBINATION = "language", "task", "model", "training size", "combination"
 """Units of test splits: a language each; in pooled results a task, a model, a training size, or several of these."""
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """The results of one method with one seed, on an adapter or on the model itself.
-
-    ``progress`` is how far a finished or paused one is; only a finished one has ``scores``, and only a failed one
-    ``failure``. ``part`` names what it is of in pooled results.
-    ``history`` has the evaluations on dev, ``losses`` steps with the mean training loss up to them, ``test_history``
-    the evaluations on test splits, which selected nothing.
-    """
-
-    arm: Arm
-    seed: int
-    state: RunState = RunState.MISSING
-    folder: Path | None = None
-    scores: Scores | None = None
-    failure: Failure | None = None
-    progress: Progress | None = None
-    history: tuple[DevRecord, ...] = ()
-    losses: tuple[tuple[int, float], ...] = ()
-    test_history: tuple[EpochScores, ...] = ()
-    versions: dict[str, Any] = field(default_factory=dict)
-    part: str = ""
-
-    @property
-    def paused(self) -> Progress | None:
-        """How far a paused run is; None for others."""
-        return self.progress if self.state is RunState.PAUSED else None
-
-    def metrics(self, split: str) -> Metrics:
-        """Return all metrics on ``"dev"``, a test split or an average; empty if it has none or has not finished."""
-        if self.scores is None:
-            return {}
-        return self.scores.dev if split == DEV else {**self.scores.averages, **self.scores.tests}.get(split, {})
-
-    def score(self, split: str) -> float | None:
-        """Return the study's metric on a split, or None."""
-        return None if self.scores is None else self.metrics(split).get(self.scores.metric)
-
-
-NO_HISTORY: dict[str, Any] = {"progress": None, "history": (), "losses": (), "test_history": ()}
-"""The fields of a result of several runs, or of none, that only a single run has."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +98,7 @@ def read_study(folder: Path) -> StudyResults:
     if study.imported is not None:
         arms = dict(zip(study.arm_names, study.arms, strict=True))
         found = read_imported(folder, arms, study.task.metric)
-        known = {(result.arm, result.seed): _imported_cell(result) for result in found}
+        known = {(result.arm, result.seed): result for result in found}
         grid = product(study.arms, study.seeds)
         return _results(folder, study, [known.get(cell, RunResult(*cell)) for cell in grid], [])
     reader = _ResultsReader(folder, study)
@@ -184,13 +141,6 @@ def _results(folder: Path, study: StudyRecord, cells: list[RunResult], found: li
     by_language = splits and all(split in study.task.languages for split in splits)
     unit = LANGUAGE if by_language else "test split"
     return StudyResults(folder, study, tuple(cells), splits, problems, averages, unit)
-
-
-def _imported_cell(result: ImportedResult) -> RunResult:
-    progress = progress_of(None, result.scores, result.history)
-    return RunResult(
-        result.arm, result.seed, RunState.FINISHED, scores=result.scores, progress=progress, history=result.history
-    )
 
 
 class _ResultsReader:

@@ -16,8 +16,9 @@ from gradgate.runs.records import DEV
 from gradgate.statistics import Word
 from gradgate.statistics.multibootstrap import Array, Metric, RowNoise, multi_bootstrap
 from gradgate.study.conditions import condition_folders
-from gradgate.study.results import RunResult, StudyResults, read_study
+from gradgate.study.results import StudyResults, read_study
 from gradgate.study.row_counts import counted_metric, row_counts
+from gradgate.study.run_result import RunResult
 from gradgate.study.verdicts import ArmVerdict, verdicts_of
 from gradgate.tasks.languages import averaged_splits
 

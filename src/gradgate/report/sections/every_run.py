@@ -13,7 +13,7 @@ from gradgate.report.sections.every_score import LONGEST
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Column, Table, text_column
 from gradgate.runs.records import DEV
-from gradgate.study.results import RunResult
+from gradgate.study.run_result import RunResult
 from gradgate.tasks.languages import average_label
 
 

@@ -14,7 +14,8 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.pauses import read_progress
 from gradgate.runs.state import Progress, RunState
 from gradgate.study.budget import Observed, RunKey
-from gradgate.study.results import RunResult, StudyResults
+from gradgate.study.results import StudyResults
+from gradgate.study.run_result import RunResult
 from gradgate.study.study_file import StudyRecord
 
 

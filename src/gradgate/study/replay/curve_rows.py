@@ -11,7 +11,8 @@ from gradgate.csv_rows import CsvRows
 from gradgate.runs.pauses import losses_on_dev
 from gradgate.settings.recorded import ArmName
 from gradgate.study.conditions import condition_folders
-from gradgate.study.results import RunResult, StudyResults, read_study
+from gradgate.study.results import StudyResults, read_study
+from gradgate.study.run_result import RunResult
 
 WHOLE = "cut"
 """The schedule of whole runs, of which a budget sees the beginning; a file may have rows of others."""

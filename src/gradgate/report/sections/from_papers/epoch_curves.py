@@ -16,7 +16,7 @@ from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Table, records_of, spread_entry, spread_fields, step_column
 from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
-from gradgate.study.results import RunResult
+from gradgate.study.run_result import RunResult
 
 NAME = "epoch-tests"
 UNUSED = "Nothing was selected by these scores."

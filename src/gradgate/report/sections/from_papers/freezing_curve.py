@@ -19,7 +19,8 @@ from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.arm import Arm
 from gradgate.statistics import relative_quality
-from gradgate.study.results import TASK, RunResult
+from gradgate.study.results import TASK
+from gradgate.study.run_result import RunResult
 
 ENOUGH = 0.95
 """The relative quality that the paper asks of a point."""

@@ -19,7 +19,7 @@ from gradgate.report.table import Column, Entry, Table, records_of, spread_field
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
-from gradgate.study.results import RunResult
+from gradgate.study.run_result import RunResult
 
 NAME, LOSS = "losses", "loss"
 ByStep = dict[int, list[float]]

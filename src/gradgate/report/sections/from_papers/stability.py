@@ -15,7 +15,7 @@ from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, spread_entry, text_column
 from gradgate.runs.scores import comparable
 from gradgate.statistics import MeanAgainstBest, Summary, mean_against_best, summarize
-from gradgate.study.results import RunResult
+from gradgate.study.run_result import RunResult
 
 NAME, TITLE = "evaluations", "Dev evaluations: mean against best"
 
