@@ -37,7 +37,6 @@ from threading import Event
 from gradgate.study.progress import SilentStudy
 from gradgate.study.status import open_queue
 from gradgate.study.workers.worker import Workers
-from support.arms import arms
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

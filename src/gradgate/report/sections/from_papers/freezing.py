@@ -34,8 +34,8 @@ class FreezingSection(Section):
 
     @property
     def on_page(self) -> bool:
-        """Whether the study compares enough numbers of frozen layers, as ``--sweep freeze`` does."""
-        return len(self.curve.points) >= _SWEEP
+        """Whether the study compares enough numbers of frozen layers, or all, as ``--sweep freeze`` does."""
+        return len(self.curve.points) >= min(_SWEEP, self.curve.layers)
 
     def tables(self) -> list[Table]:
         """Return one row per number of frozen layers."""
