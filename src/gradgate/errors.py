@@ -102,7 +102,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
 
 
-def some_of(names: Sequence[str], most: int) -> str:
+def some_of(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return names in one line, as ``a, b and 3 more`` if there are more than ``most``."""
-    shown = ", ".join(names[:most])
+    shown = between.join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -28,7 +28,7 @@ from gradgate.model_copies import put_back, replace
 from gradgate.tuner import Tuner
 from gradgate.tuner.float32_states import Float32States
 from gradgate.tuner.masters import MasterPrecision, has_masters
-from gradgate.tuner.state import check_resumable
+from gradgate.tuner.state import resumed_by_plan
 
 
 class GateCallback(Callback):  # type: ignore[misc]
@@ -171,7 +171,7 @@ def _check_resumable(method: Method, checkpoint: Any) -> None:
     """Warn of a checkpoint without a state of the tuner; raise RunError if the method cannot resume without one."""
     lacking = f"{checkpoint or 'The training before'} has no state of a tuner: it was saved without GateCallback"
     remedy = "Resume from a checkpoint that was saved with it; or load the weights, and begin without ckpt_path."
-    rank_zero_warn(check_resumable(method, lacking, remedy))
+    rank_zero_warn(resumed_by_plan(method, lacking, remedy))
 
 
 def _steps(trainer: Trainer, module: LightningModule) -> tuple[int | None, int | None]:

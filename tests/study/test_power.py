@@ -122,7 +122,7 @@ def test_equal_notes_stand_once(tmp_path: Path) -> None:
     found = list(powers(tmp_path / "study", ONES).values())
     lines = notes_of(found)
     assert [line for line in lines if "uncertain" in line] == [
-        "gradual:every=40, head: The spread of 5 pairs is uncertain: its 95 % interval is 0.6 to 2.9 times it."
+        "The spread of 5 pairs is uncertain: its 95 % interval is 0.6 to 2.9 times it."
     ]
     assert len(power_table(found).rows) == 2
 

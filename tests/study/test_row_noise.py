@@ -139,7 +139,9 @@ def test_metrics_that_are_no_sums_say_so(tmp_path: Path) -> None:
 
 
 def test_one_pair_and_imports_say_so(tmp_path: Path) -> None:
-    assert str(verdict(study_of(tmp_path / "one", seeds=1)).rows_note).startswith("Judged by nothing")
+    assert str(verdict(study_of(tmp_path / "one", seeds=1)).rows_note).startswith(
+        "The noise of seeds and rows takes two pairs"
+    )
     rows = [{"arm": arm, "seed": seed, "accuracy": seed / 10} for arm in ("full", "head") for seed in range(3)]
     gg.import_results(rows, tmp_path / "study")
     assert verdict(tmp_path / "study").rows_note == "Judged by seeds: imported scores have no rows."

@@ -11,7 +11,7 @@ from gradgate.deltas.stored_names import stored_names
 from gradgate.deltas.weights import Checkpoint, find_folder
 from gradgate.errors import UsageError
 from gradgate.layers import LayerMap
-from gradgate.measure.signal import signal_of_groups
+from gradgate.measure.signal import matrices_of, signal_of_groups
 from gradgate.methods.spectrum import clearest, kinds_of
 
 
@@ -53,11 +53,7 @@ def signals_on_disk(
     checkpoint = Checkpoint(find_folder(model), model)
     stored = stored_names(layers, checkpoint)
     kinds = kinds_of(layers)
-    wanted = {
-        name: [n for n in layers[name].parameter_names if len(layers.weights[n].shape) > 1]
-        for names in kinds.values()
-        for name in names
-    }
+    wanted = {name: matrices_of(layers, name) for names in kinds.values() for name in names}
     stored_of = {group: [name for name in names if name in stored] for group, names in wanted.items()}
     absent = [name for names in wanted.values() for name in names if name not in stored]
     if not any(stored_of.values()):

@@ -181,10 +181,11 @@ def power(
         print_json([each.record() for each in found])
         return
     from gradgate.report.export import to_terminal
-    from gradgate.report.power_table import notes_of, power_table, terminal_columns
+    from gradgate.report.power_table import TERMINAL, notes_of, power_table
+    from gradgate.report.verdict_table import terminal_columns
 
     table = power_table(found)
-    console.print(to_terminal(table, terminal_columns(table), console.width))
+    console.print(to_terminal(table, terminal_columns(table, TERMINAL), console.width))
     for line in notes_of(found):
         print_line(line)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gradgate.errors import NonFiniteError
+from gradgate.layers import LayerMap
 
 
 def signal_to_noise(weight: Tensor) -> float:
@@ -44,6 +45,11 @@ def _of_values(values: Tensor, aspect: float) -> float:
     above = values > edge
     signal, noise = float(values[above].sum()), float(values[~above].sum())
     return signal / (noise or 1.0) / float(values[0])
+
+
+def matrices_of(layers: LayerMap, group: str) -> list[str]:
+    """Return the parameters of a group that have a ratio: those with two dimensions or more."""
+    return [name for name in layers[group].parameter_names if len(layers.weights[name].shape) > 1]
 
 
 def signal_of_groups(groups: Mapping[str, Iterable[str]], read: Callable[[str], Tensor]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from gradgate.deltas.weights import Checkpoint
 from gradgate.errors import DeltaError, NonFiniteError
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.measure import SignalRequest
-from gradgate.measure.signal import signal_of_groups
+from gradgate.measure.signal import matrices_of, signal_of_groups
 
 MOST_ELEMENTS = 2**28
 """Elements of matrices that are measured for an estimate; more would take minutes."""
@@ -40,7 +40,7 @@ class KnownWeights:
             layers: the model's map, at the unit of the groups.
         """
         if request not in self._found:
-            groups = {name: _matrices(name, layers) for name in request.groups}
+            groups = {name: matrices_of(layers, name) for name in request.groups}
             self._found[request] = self._measured(groups, layers)
         return self._found[request]
 
@@ -62,10 +62,6 @@ class KnownWeights:
             return _ratios(groups, lambda name: checkpoint.read(stored[name])) if stored.keys() >= {*names} else None
         finally:
             checkpoint.close()
-
-
-def _matrices(group: str, layers: LayerMap) -> list[str]:
-    return [name for name in layers[group].parameter_names if len(layers.weights[name].shape) > 1]
 
 
 def _ratios(groups: dict[str, list[str]], read: Callable[[str], Tensor]) -> dict[str, float] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from gradgate.errors import some_of
 from gradgate.printable import visible
 from gradgate.tasks.metrics import METRICS
 from gradgate.tasks.metrics.names import is_bounded
@@ -163,6 +164,27 @@ def listed(names: Iterable[str]) -> str:
     """Join as ``a``, ``a and b`` or ``a, b and c``."""
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def abridged(names: Sequence[str]) -> str:
+    """Join names as :func:`listed` does, the first two of more than three."""
+    return listed(names) if len(names) <= 3 else some_of(names, 2)
+
+
+def said_once(notes: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Return each note once, after the names that it is about unless all share it.
+
+    Args:
+        notes: a name, and what is said of it; None if nothing is. A name may have several.
+    """
+    about: dict[str, list[str]] = {}
+    everyone: dict[str, None] = {}
+    for name, note in notes:
+        everyone[name] = None
+        if note is not None:
+            about.setdefault(note, []).append(name)
+    names = {note: list(dict.fromkeys(own)) for note, own in about.items()}
+    return [note if own == list(everyone) else f"{abridged(own)}: {note}" for note, own in names.items()]
 
 
 def shortened(label: str, width: int) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gradgate.report.formats import NONE, ScoreFormat
+from gradgate.report.formats import NONE, ScoreFormat, said_once
 from gradgate.report.table import Column, Entry, Table, text_column
+from gradgate.report.verdict_table import WHERE
 from gradgate.study.power import ArmPower
 
 TERMINAL = ("method", "pairs", "detectable", "seeds_margin", "seeds_non_inferior", "seeds_equivalent",
             "seeds_difference", "sd", "difference")  # fmt: skip
-_WHERE = ("model", "task")
 _MOST_NOTES = 8
 
 
@@ -39,33 +39,19 @@ def power_table(found: Sequence[ArmPower]) -> Table:
         Column("margin", raw=lambda each: each.verdict.verdict.margin),
         Column("note", raw=lambda each: each.note),
     )
-    same = {name for name in _WHERE if len({getattr(each.verdict, name) for each in found}) == 1}
+    same = {name for name in WHERE if len({getattr(each.verdict, name) for each in found}) == 1}
     references = dict.fromkeys(each.verdict.reference for each in found)
     title = f"Seeds for 80 % power against {', '.join(references)}"
     return Table.of("power", title, list(found), columns, hidden=same)
-
-
-def terminal_columns(table: Table) -> tuple[str, ...]:
-    """Return the columns for the terminal, most important first; what all rows have in common is not shown."""
-    return (*(name for name in _WHERE if any(column.key == name for column in table.columns)), *TERMINAL)
 
 
 def notes_of(found: Sequence[ArmPower]) -> list[str]:
     """Say what the numbers mean, and what single rows lack; equal sentences stand once, with their rows."""
     if not found:
         return ["Nothing is compared yet."]
-    lines = [_levels(found), _margins(found)]
-    rows: dict[str, list[str]] = {}
-    for each in found:
-        if each.note is not None:
-            rows.setdefault(each.note, []).append(each.verdict.arm)
-    for note, arms in list(rows.items())[:_MOST_NOTES]:
-        names = list(dict.fromkeys(arms))
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        lines.append(f"{shown}: {note}")
-    if len(rows) > _MOST_NOTES:
-        lines.append(f"{len(rows) - _MOST_NOTES} more notes stand in the rows of --json.")
-    return lines
+    notes = said_once((each.verdict.arm, each.note) for each in found)
+    more = [f"{len(notes) - _MOST_NOTES} more notes stand in the rows of --json."] if len(notes) > _MOST_NOTES else []
+    return [_levels(found), _margins(found), *notes[:_MOST_NOTES], *more]
 
 
 def _levels(found: Sequence[ArmPower]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradgate.report.formats import counted, listed, p_equation, p_value
+from gradgate.report.formats import abridged, counted, listed, p_equation, p_value
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.runs.records import DEV
 from gradgate.runs.state import RunState
@@ -108,13 +108,9 @@ def _seed_notes(study: StudySummary) -> list[str]:
             notes.setdefault(f"{arm.versus.note} (against {study.reference.name})", []).append(arm.name)
     everyone = [arm.name for arm in study.scored]
     return [
-        f"{note[0].upper()}{note[1:]}." if names == everyone else f"{_some(names)}: {note}."
+        f"{note[0].upper()}{note[1:]}." if names == everyone else f"{abridged(names)}: {note}."
         for note, names in notes.items()
     ]
-
-
-def _some(names: list[str]) -> str:
-    return listed(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
 def _where(study: StudySummary) -> str:

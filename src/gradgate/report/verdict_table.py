@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradgate.report import formats
-from gradgate.report.formats import NONE, ScoreFormat, listed, shortened
+from gradgate.report.formats import NONE, ScoreFormat, said_once
 from gradgate.report.table import Column, Entry, Table, interval_fields, text_column
 from gradgate.study.verdicts import ArmVerdict
 
 TERMINAL = ("method", "pairs", "difference", "p_corrected", "word", "seeds_needed", "collapsed", "rows")
-_WHERE = ("model", "task")
-_NAMES = 60  # characters
+WHERE = ("model", "task")
 
 
 def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
@@ -52,7 +51,7 @@ def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
         Column("collapsed", "Collapsed", "of its runs [Wilson's 95% interval]", show=_lost, raw=_lost_share),
         Column("word_without_collapsed", raw=_word_without),
     )
-    same = {name for name in _WHERE if len({getattr(each, name) for each in verdicts}) == 1}
+    same = {name for name in WHERE if len({getattr(each, name) for each in verdicts}) == 1}
     if all(each.rows is None for each in verdicts):
         same.add("rows")
     references = dict.fromkeys(each.reference for each in verdicts)
@@ -60,22 +59,15 @@ def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
     return Table.of("verdicts", title, list(verdicts), columns, hidden=same)
 
 
-def terminal_columns(table: Table) -> tuple[str, ...]:
+def terminal_columns(table: Table, names: Sequence[str] = TERMINAL) -> tuple[str, ...]:
     """Return the columns for the terminal, most important first; what all rows have in common is not shown."""
     shown = {column.key for column in table.columns}
-    return tuple(name for name in (*_WHERE, *TERMINAL) if name in shown)
+    return tuple(name for name in (*WHERE, *names) if name in shown)
 
 
 def row_notes(verdicts: Sequence[ArmVerdict]) -> list[str]:
     """Return what is said of test rows, each sentence once, with the arms if not all share it."""
-    arms: dict[str, list[str]] = {}
-    for each in verdicts:
-        if each.rows_note is not None:
-            arms.setdefault(each.rows_note, []).append(each.arm)
-    return [
-        note if len(own) == len(verdicts) else f"{shortened(listed(dict.fromkeys(own)), _NAMES)}: {note}"
-        for note, own in arms.items()
-    ]
+    return said_once((each.arm, each.rows_note) for each in verdicts)
 
 
 def _pairs(each: ArmVerdict) -> str:

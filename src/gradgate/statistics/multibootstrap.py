@@ -135,16 +135,16 @@ def _noise(whole: Sequence[Array], redrawn: Sequence[Array], chosen: Array, rows
     apart = [float(np.var(values, ddof=1)) for values in (*whole, differences)]
     apart_rows = [float(values.mean(axis=1).var()) for values in redrawn]
     return RowNoise(
-        seeds,
-        rows,
-        len(chosen),
-        (low, high),
-        (mean - half, mean + half),
-        error,
-        freedom,
-        of_seeds / of_both,
-        of_rows / of_both,
-        of_rest / of_both,
-        1 - apart[2] / sum(apart[:2]) if sum(apart[:2]) > 0 else None,
-        1 - of_rows / sum(apart_rows) if sum(apart_rows) > 0 else None,
+        seeds=seeds,
+        rows=rows,
+        resamples=len(chosen),
+        interval=(low, high),
+        interval_t=(mean - half, mean + half),
+        error=error,
+        freedom=freedom,
+        variance_seeds=of_seeds / of_both,
+        variance_rows=of_rows / of_both,
+        variance_rest=of_rest / of_both,
+        removed_seeds=1 - apart[2] / sum(apart[:2]) if sum(apart[:2]) > 0 else None,
+        removed_rows=1 - of_rows / sum(apart_rows) if sum(apart_rows) > 0 else None,
     )

@@ -101,12 +101,12 @@ class _StoredRows:
                 None,
                 f"Judged by seeds: {pairs - len(shared)} of {pairs} pairs store no rows with their scores.",
             )
+        if len(shared) < 2:
+            return None, "The noise of seeds and rows takes two pairs."
         sides = [
             [[self.counts[name, each][place] for each in shared] for place in range(len(self.splits))]
             for name in (verdict.arm, verdict.reference)
         ]
-        if len(shared) < 2:
-            return None, "Judged by nothing: noise of rows and seeds takes two pairs."
         if any(len({len(counts) for side in sides for counts in side[place]}) > 1 for place in range(len(self.splits))):
             return None, "Judged by seeds: the runs were scored on other numbers of rows."
         ours, theirs = ([np.stack(split) for split in side] for side in sides)

@@ -112,14 +112,14 @@ def decidable(label: str, task: str, metric: str, model: str, seeds: int, tests:
         metric,
         seeds,
         tests,
-        found.basis,
-        found.sd * factor,
-        (found.low * factor, found.high * factor),
-        None if least is None else least * found.sd,
-        None if least is None else (least * found.low, least * found.high),
-        None if margin is None else margin * factor,
-        None if margin is None else pairs_needed(margin / found.sd, POWER, level),
-        None if margin is None else pairs_for_equivalence(margin / found.sd),
+        basis=found.basis,
+        sd=found.sd * factor,
+        sd_range=(found.low * factor, found.high * factor),
+        difference=None if least is None else least * found.sd,
+        difference_range=None if least is None else (least * found.low, least * found.high),
+        margin=None if margin is None else margin * factor,
+        seeds_margin=None if margin is None else pairs_needed(margin / found.sd, POWER, level),
+        seeds_equivalent=None if margin is None else pairs_for_equivalence(margin / found.sd),
     )
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
+from gradgate.errors import some_of
 from gradgate.tasks.columns import is_date
 from gradgate.tasks.spec import TaskSpec
 
@@ -79,6 +80,4 @@ def unequal_notes(spec: TaskSpec, counts: Mapping[str, int]) -> list[str]:
 
 def listed_counts(counts: Mapping[str, int]) -> str:
     """Format classes with their rows, the largest first: ``ham 420, spam 30``."""
-    ordered = Counter(counts).most_common()
-    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
-    return ", ".join(f"{label} {count:,}" for label, count in ordered[:_SHOWN]) + more
+    return some_of([f"{label} {count:,}" for label, count in Counter(counts).most_common()], _SHOWN)

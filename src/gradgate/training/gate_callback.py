@@ -25,7 +25,7 @@ from gradgate.tuner import Tuner
 from gradgate.tuner.float32_states import Float32States
 from gradgate.tuner.masters import MasterPrecision, has_masters
 from gradgate.tuner.optimizers import Optimizers, held_by
-from gradgate.tuner.state import STATE_FILE, TENSORS_FILE, check_resumable, read_state, write_state
+from gradgate.tuner.state import STATE_FILE, TENSORS_FILE, read_state, resumed_by_plan, write_state
 
 
 class GateCallback(TrainerCallback):  # type: ignore[misc]
@@ -179,7 +179,7 @@ def _saved_state(checkpoint: Path | None, optimizer: Any, method: Method) -> dic
         f"Copy {STATE_FILE}, and {TENSORS_FILE} if there is one, from the checkpoint that was saved; or begin a "
         f"training from its weights, without resume_from_checkpoint."
     )
-    warnings.warn(check_resumable(method, lacking, remedy), stacklevel=2)
+    warnings.warn(resumed_by_plan(method, lacking, remedy), stacklevel=2)
     return None
 
 

@@ -207,8 +207,8 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def check_resumable(method: Method, lacking: str, remedy: str) -> str:
-    """Return what to warn of if a training resumes without the tuner's state, by the plan of its step.
+def check_resumable(method: Method, lacking: str, remedy: str) -> None:
+    """Check that a training can resume without the tuner's state.
 
     Args:
         method: of the tuner.
@@ -221,6 +221,18 @@ def check_resumable(method: Method, lacking: str, remedy: str) -> str:
     needed = method.traits.needed_to_resume
     if needed is not None:
         raise RunError(f"{lacking}, and {method.spec!r} cannot resume without {needed}. {remedy}")
+
+
+def resumed_by_plan(method: Method, lacking: str, remedy: str) -> str:
+    """Return what to warn of if a training resumes by the plan of its step alone.
+
+    Args:
+        method, lacking, remedy: as for :func:`check_resumable`, which is called.
+
+    Raises:
+        RunError: as there.
+    """
+    check_resumable(method, lacking, remedy)
     return (
         f"{lacking}. Training resumes with the plan of {method.spec!r} for its step, which is the training that was "
         f"saved only if that had the same method and options, and no float32 masters. {remedy}"

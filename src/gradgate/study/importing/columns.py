@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from gradgate.errors import UsageError, nearest
+from gradgate.errors import UsageError, nearest, some_of
 from gradgate.settings.imports import ImportSettings
 from gradgate.study.importing.raw import RawTable, number_of
 from gradgate.tasks.metrics.names import metric_column
 
 UNPAIRED = "none"
+_some = partial(some_of, most=20)
 _NAMES = {
     "arm": ("arm", "method", "system", "approach", "strategy", "algorithm", "experiment_name", "experiment",
             "peft_type", "kind", "run_name", "name"),
@@ -106,7 +108,7 @@ def find_columns(table: RawTable, asked: ImportSettings) -> ColumnMapping:
     mapping = _with_scores(table, mapping, asked)
     if not mapping.arm:
         raise UsageError(
-            f"{table.source}: no column says what is compared; it has {_shown(table.columns)}. Name one with arm=."
+            f"{table.source}: no column says what is compared; it has {_some(table.columns)}. Name one with arm=."
         )
     used = {*mapping.arm, *mapping.score, *mapping.seed, *mapping.task, *mapping.model}
     logged = tuple(name for name in table.columns if name in LOGGED)
@@ -151,7 +153,7 @@ def _with_scores(table: RawTable, mapping: ColumnMapping, asked: ImportSettings)
     metrics = tuple(name for name in numeric if (metric := metric_column(name)) is not None and metric[0] != "train")
     found = seeds if len(seeds) > 1 else metrics
     if not found:
-        raise UsageError(f"{table.source}: no column has scores; it has {_shown(table.columns)}. Name one with score=.")
+        raise UsageError(f"{table.source}: no column has scores; it has {_some(table.columns)}. Name one with score=.")
     return replace(mapping, score=found, metric=None)
 
 
@@ -200,7 +202,7 @@ def _check(table: RawTable, part: str, column: str) -> str:
     if column not in table.columns:
         raise UsageError(
             f"{part}={column!r}: {table.source} has no such column.{nearest(column, table.columns)} It has "
-            f"{_shown(table.columns)}."
+            f"{_some(table.columns)}."
         )
     return column
 
@@ -212,8 +214,3 @@ def _is_numeric(table: RawTable, column: str) -> bool:
 
 def _first(names: Sequence[str]) -> str | None:
     return names[0] if names else None
-
-
-def _shown(columns: Sequence[str], most: int = 20) -> str:
-    more = f" and {len(columns) - most} more" if len(columns) > most else ""
-    return f"{', '.join(columns[:most])}{more}"

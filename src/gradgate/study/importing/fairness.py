@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 
+from gradgate.errors import some_of
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.study.importing.raw import number_of
 from gradgate.study.importing.scores import Score
@@ -16,6 +18,7 @@ ONE_SEED, UNEQUAL_SEEDS, TEST_SELECTED = "one_seed", "unequal_seeds", "test_sele
 NEVER_REACHED, SMALL_DEV = "rate_never_reached", "small_dev"
 _LEAST_IDENTICAL = 2  # scores that two arms have in common before their equality says something
 _SHOWN = 4
+_some = partial(some_of, most=_SHOWN)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def _joined(kind: str, warnings: Sequence[tuple[str, FairnessWarning]]) -> Fairn
     places: dict[str, list[str]] = {}
     for name, warning in warnings:
         places.setdefault(warning.text, []).append(name)
-    texts = [f"{listed(names, '; ')}: {text}" if any(names) else text for text, names in places.items()]
+    texts = [f"{_some(names, between='; ')}: {text}" if any(names) else text for text, names in places.items()]
     more = f" The same of {len(texts) - _SHOWN} more conditions or groups." if len(texts) > _SHOWN else ""
     arms = tuple(dict.fromkeys(arm for _, warning in warnings for arm in warning.arms))
     return FairnessWarning(kind, arms, " ".join(texts[:_SHOWN]) + more)
@@ -95,7 +98,7 @@ def _identical(condition: ScoredCondition) -> Iterable[FairnessWarning]:
             yield FairnessWarning(
                 IDENTICAL,
                 tuple(arms),
-                f"{listed(arms)} have the same {len(same)} scores, to the last digit: they are one training.",
+                f"{_some(arms)} have the same {len(same)} scores, to the last digit: they are one training.",
             )
 
 
@@ -105,9 +108,7 @@ def _seeds(condition: ScoredCondition, reference: str) -> Iterable[FairnessWarni
     single = tuple(arm for arm, own in seeds.items() if len(own) == 1)
     if single:
         what = (
-            "every arm has"
-            if len(single) == len(seeds)
-            else f"{listed(single)} {'has' if len(single) == 1 else 'have'}"
+            "every arm has" if len(single) == len(seeds) else f"{_some(single)} {'has' if len(single) == 1 else 'have'}"
         )
         yield FairnessWarning(ONE_SEED, single, f"{what} one seed: a difference may be noise.")
     theirs = seeds.get(reference)
@@ -117,7 +118,7 @@ def _seeds(condition: ScoredCondition, reference: str) -> Iterable[FairnessWarni
         yield FairnessWarning(
             UNEQUAL_SEEDS,
             other,
-            f"{listed(other)} and {reference} have other seeds ({common} in common at least); only common ones are "
+            f"{_some(other)} and {reference} have other seeds ({common} in common at least); only common ones are "
             "paired.",
         )
 
@@ -130,7 +131,7 @@ def _searches(condition: ScoredCondition, reference: str) -> Iterable[FairnessWa
         most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
         if counts[least] == 1:
             alone = tuple(arm for arm, count in counts.items() if count > 1)
-            yield FairnessWarning(ONE_SIDED, alone, f"settings were tried for {listed(alone)} and not for {least}.")
+            yield FairnessWarning(ONE_SIDED, alone, f"settings were tried for {_some(alone)} and not for {least}.")
         else:
             yield FairnessWarning(
                 UNEQUAL,
@@ -177,14 +178,14 @@ def _unreached(condition: ScoredCondition, is_constant: bool) -> Iterable[Fairne
             last_step[arm] = highest
     if below:
         first = next(iter(below))
-        text = f"{listed(tuple(below))} never reached the stated rate ({first}: {below[first]})."
+        text = f"{_some(tuple(below))} never reached the stated rate ({first}: {below[first]})."
         yield FairnessWarning(NEVER_REACHED, tuple(below), text)
     if last_step and not is_constant:
         first = next(iter(last_step))
         yield FairnessWarning(
             NEVER_REACHED,
             tuple(last_step),
-            f"the highest rate of {listed(tuple(last_step))} is that of the last step ({first}: "
+            f"the highest rate of {_some(tuple(last_step))} is that of the last step ({first}: "
             f"{last_step[first]:g}): the warm-up had not ended, or the rate is constant.",
         )
 
@@ -203,7 +204,7 @@ def _selected_on_test(condition: ScoredCondition) -> Iterable[FairnessWarning]:
         yield FairnessWarning(
             TEST_SELECTED,
             tuple(found),
-            f"the scores of {listed(found)} were chosen among several on the split that is reported, so that they are "
+            f"the scores of {_some(found)} were chosen among several on the split that is reported, so that they are "
             f"too high.",
         )
 
@@ -228,7 +229,7 @@ def _small_dev(condition: ScoredCondition) -> Iterable[FairnessWarning]:
             SMALL_DEV,
             close,
             f"dev has {rows} rows by the steps of its scores: two standard errors of a difference are "
-            f"{100 * error:.1f} points, and the best arm is closer than that to {listed(close)}.",
+            f"{100 * error:.1f} points, and the best arm is closer than that to {_some(close)}.",
         )
 
 
@@ -249,9 +250,3 @@ def rows_of(scores: Sequence[float], most: int = 500) -> int | None:
         if all(abs(score * rows - round(score * rows)) < 1e-4 * rows / 100 + 1e-9 for score in different):
             return rows
     return None
-
-
-def listed(names: Sequence[str], between: str = ", ") -> str:
-    """Return the first names, and how many more there are."""
-    shown = between.join(names[:_SHOWN])
-    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown

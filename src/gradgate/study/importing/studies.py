@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import DataError, RunError, UsageError, nearest
+from gradgate.errors import DataError, RunError, UsageError, nearest, some_of
 from gradgate.files import in_use, read_json, write_json
 from gradgate.runs.records import DEV, TRAIN, ModelRecord, TaskRecord
 from gradgate.settings.base import MOST_SEED
@@ -23,7 +23,7 @@ from gradgate.study.imported import (
     write_imported,
 )  # fmt: skip
 from gradgate.study.importing.columns import UNPAIRED, ColumnMapping
-from gradgate.study.importing.fairness import FairnessWarning, ScoredCondition, fairness, listed
+from gradgate.study.importing.fairness import FairnessWarning, ScoredCondition, fairness
 from gradgate.study.importing.joined import map_tables
 from gradgate.study.importing.raw import RawTable
 from gradgate.study.importing.scores import ReadScores, Score, read_scores, shares
@@ -229,7 +229,7 @@ class _StudyPlan:
             if others:
                 tasks.setdefault((metric, others), {})[place[0]] = None
         return [
-            f"Compared on {metric}, with {', '.join(others)} beside it: {listed(tuple(names))}."
+            f"Compared on {metric}, with {', '.join(others)} beside it: {some_of(tuple(names), 4)}."
             for (metric, others), names in tasks.items()
         ]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gradgate.errors import DataError, nearest
+from gradgate.errors import DataError, nearest, some_of
 from gradgate.tasks.class_counts import OTHER_LABEL, in_numbers, looks_like_ids
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import TaskData
@@ -235,8 +235,7 @@ def in_order(order: Iterable[str], names: Iterable[str]) -> dict[str, int]:
 
 def listed(labels: Iterable[str]) -> str:
     """Format labels for a message, the first twenty of many."""
-    words = [repr(label) for label in labels]
-    return ", ".join(words[:20]) + (f" and {len(words) - 20} more" if len(words) > 20 else "")
+    return some_of([repr(label) for label in labels], 20)
 
 
 class OneLabel:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gradgate.methods import Head
 from gradgate.report import formats
 from gradgate.report.drawing import Drawing
 from gradgate.report.sections.base import Section
@@ -34,8 +35,10 @@ class FreezingSection(Section):
 
     @property
     def on_page(self) -> bool:
-        """Whether the study compares enough numbers of frozen layers, or all, as ``--sweep freeze`` does."""
-        return len(self.curve.points) >= min(_SWEEP, self.curve.layers)
+        """Whether the study compares enough numbers of frozen layers, or each of them as ``--sweep freeze`` does."""
+        heads = {arm.name for arm in self.study.results.study.arms if isinstance(arm.method, Head)}
+        swept = [point for point in self.curve.points if point.arm.name not in heads]
+        return len(self.curve.points) >= _SWEEP or len(swept) == self.curve.layers
 
     def tables(self) -> list[Table]:
         """Return one row per number of frozen layers."""
