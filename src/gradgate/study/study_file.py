@@ -181,7 +181,8 @@ def read_study_file(folder: Path) -> StudyRecord:
         )
     if study is None:
         raise RunError(
-            f"{folder} holds no study: {folder / STUDY_FILE} is missing. Name a folder that `gradgate compare` made."
+            f"{folder} holds no study: {folder / STUDY_FILE} is missing. Name a folder that `gradgate compare` or "
+            f"`gradgate study import` made."
         )
     return study
 
