@@ -26,8 +26,8 @@ from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
 from gradgate.model_copies import put_back, replace
 from gradgate.tuner import Tuner
-from gradgate.tuner.float32_states import Float32States
 from gradgate.tuner.masters import MasterPrecision, has_masters
+from gradgate.tuner.optimizer_states import Float32States
 from gradgate.tuner.state import resumed_by_plan
 
 

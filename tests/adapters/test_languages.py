@@ -16,7 +16,6 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from gradgate import adapters
 from gradgate.adapters.languages import NAME, OTHER
 from gradgate.analysis.finished import Loader
-from gradgate.analysis.runs import RunReference
 from gradgate.errors import AdapterError, GradgateError, RunError, UsageError
 from gradgate.evaluation import evaluate as evaluation
 from gradgate.evaluation.evaluate import evaluate, load_finished
@@ -192,7 +191,7 @@ def test_rows_in_another_language_are_predicted_with_its_adapter(done: Path, tas
 
 
 def test_an_analysis_runs_the_source_language_and_refuses_others(done: Path, spoken: Path) -> None:
-    measured = Loader(ComputeSettings(device="cpu")).load(RunReference(done, "stacked", 0))
+    measured = Loader(ComputeSettings(device="cpu")).load(done)
     for model in (measured.found.model, measured.start()):
         assert adapters.active(model) == (NAME, "task")
     assert len(measured.rows("test.en")) == 30

@@ -109,7 +109,7 @@ def test_what_is_kept_is_the_model_of_that_step_and_changes_no_bit(
     kept = weight_files(RunFolder(tmp_path / "run"))
     assert list(kept) == [2, 4, 6]
     (group,) = find_runs([tmp_path / "run"], lambda text: None)
-    found = Loader(HERE).load(group.runs[0])
+    found = Loader(HERE).load(group.runs[0].files.path)
     model = found.start()
     best = json.loads((tmp_path / "run/scores.json").read_text())["best_step"]
     put_weights(model, kept[best])

@@ -123,7 +123,7 @@ def test_a_head_alone_has_a_line_and_a_plane(settings, tmp_path, command):
 
 def test_the_line_begins_where_training_began(run, tmp_path):
     rows = measured(run, tmp_path)
-    loaded = Loader(ComputeSettings(device="cpu")).load(find_runs([run], lambda text: None)[0].runs[0])
+    loaded = Loader(ComputeSettings(device="cpu")).load(find_runs([run], lambda text: None)[0].runs[0].files.path)
     model = loaded.start()
     batches = list(loaded.trainer(model).get_test_dataloader(loaded.features(loaded.rows("dev"))))
     with torch.no_grad():

@@ -66,7 +66,7 @@ def test_a_run_that_learned_nothing_is_the_pretrained_model(settings, tmp_path):
 
 def test_tokens_are_content_drawn_once_and_the_same_whatever_the_batches(runs):
     (group,) = find_runs([runs / "full"], lambda text: None)
-    loaded = Loader(HERE).load(group.runs[0])
+    loaded = Loader(HERE).load(group.runs[0].files.path)
     sample = sample_tokens(loaded, "dev", RepresentationSettings(tokens=10**6))
     words = [len(text.split()) for text in loaded.rows("dev")["text"]]  # the tokenizer takes words whole
     assert sample.count == sum(words)
@@ -74,7 +74,7 @@ def test_tokens_are_content_drawn_once_and_the_same_whatever_the_batches(runs):
     assert some.count == 25
     assert all(len(set(place)) == len(place) for place in some.places)
     one = hidden_states(loaded, loaded.found.model, some)
-    other = Loader(ComputeSettings(device="cpu", batch_size=1)).load(group.runs[0])
+    other = Loader(ComputeSettings(device="cpu", batch_size=1)).load(group.runs[0].files.path)
     for mine, theirs in zip(one, hidden_states(other, other.found.model, some), strict=True):
         assert mine == pytest.approx(theirs, abs=1e-5)
 
@@ -84,7 +84,7 @@ def test_only_padding_and_boundaries_are_left_out(settings, tmp_path):
     shutil.copytree(settings["task"], data)
     (data / "dev.tsv").write_text("text\tlabel\n" + "good unheard [MASK] day\tgood\nbad unseen\tbad\n" * 8)
     train(make_config(**settings | {"task": str(data), "method": "head"}), tmp_path / "run")
-    loaded = Loader(HERE).load(find_runs([tmp_path / "run"], lambda text: None)[0].runs[0])
+    loaded = Loader(HERE).load(find_runs([tmp_path / "run"], lambda text: None)[0].runs[0].files.path)
     sample = sample_tokens(loaded, "dev", RepresentationSettings())
     assert sample.count == 8 * (4 + 2)
     ids = {name: getattr(loaded.found.tokenizer, f"{name}_token_id") for name in ("unk", "mask", "pad", "cls", "sep")}

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gradgate.analysis.finished import Loader
-from gradgate.analysis.runs import find_runs
 from gradgate.errors import DataError, UsageError
 from gradgate.evaluation.evaluate import evaluate
 from gradgate.settings.analysis import ComputeSettings
@@ -76,7 +75,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_rows(
 def test_analyses_see_the_rows_of_each_run(finished: Path, settings: dict[str, Any], tmp_path: Path) -> None:
     train(config_of(settings, seed=1, steps=2), tmp_path / "other")
     loader = Loader(ComputeSettings(device="cpu"))
-    first, other = (loader.load(find_runs([path], print)[0].runs[0]) for path in (finished, tmp_path / "other"))
+    first, other = (loader.load(path) for path in (finished, tmp_path / "other"))
     assert [len(first.rows(split)) for split in ("train", "dev", "test", "original_dev")] == [40, 20, 30, 30]
     assert set(first.rows("dev")["text"][:]) != set(other.rows("dev")["text"][:])
     first.check_same_dev(first)

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import gradgate.tuner.offloaded_states
 import gradgate.tuner.optimizer_groups
+import gradgate.tuner.optimizer_states
 from gradgate import Clock, LayerMap, MethodState, Plan, Tuner, map_layers, method
 from gradgate.errors import AttachError, MethodError
 from gradgate.methods import HasStateOption
-from gradgate.tuner.offloaded_states import OffloadedStates
+from gradgate.tuner.optimizer_states import OffloadedStates
 from support.crossed import each_once
 from support.loop import Weights, adamw, assert_same_weights, build, momentum, same, train, weights
 
@@ -206,7 +206,7 @@ def test_states_are_offloaded_while_their_layer_is_closed(monkeypatch: pytest.Mo
             made.append(self)
 
     monkeypatch.setattr(gradgate.tuner.optimizer_groups, "OffloadedStates", Noted)
-    monkeypatch.setattr(gradgate.tuner.offloaded_states, "_can_move", lambda value: isinstance(value, Tensor))
+    monkeypatch.setattr(gradgate.tuner.optimizer_states, "_can_move", lambda value: isinstance(value, Tensor))
     model = build("bert")
     optimizer = momentum(model)
     closed = {(optimizer, parameter) for parameter in resting(model)}

@@ -10,7 +10,6 @@ from typing import Any
 from datasets import Dataset
 from transformers import PrinterCallback
 
-from gradgate.analysis.runs import RunReference
 from gradgate.errors import RunError, UsageError, nearest
 from gradgate.evaluation.evaluate import FinishedRun, load_finished
 from gradgate.runs.folder import RunFolder
@@ -28,18 +27,21 @@ class LoadedRun:
     """A finished run with its data.
 
     Attributes:
-        run: where it is.
         found: its model, with the weights that were best on dev.
         config: its settings, on this device.
         task: its data.
         batch_size: rows in a forward pass.
     """
 
-    run: RunReference
     found: FinishedRun
     config: RunConfig
     task: PreparedSingleTask
     batch_size: int
+
+    @property
+    def path(self) -> Path:
+        """The folder of the run."""
+        return self.found.folder.path
 
     @property
     def shared(self) -> tuple[object, ...]:
@@ -58,7 +60,7 @@ class LoadedRun:
             return
         mine, theirs = (f"{m.config.model} ({m.depth} layers) on {m.config.task}" for m in (self, other))
         raise UsageError(
-            f"{self.run.path} is of {mine}, {other.run.path} of {theirs}; expected runs of one pretrained model, task "
+            f"{self.path} is of {mine}, {other.path} of {theirs}; expected runs of one pretrained model, task "
             f"and max_length=, whose layers and tokens are the same. Analyze them one by one."
         )
 
@@ -69,7 +71,7 @@ class LoadedRun:
         )
         if mine != theirs:
             raise UsageError(
-                f"{self.run.path} and {other.run.path} have other dev rows, as dev_size= draws them by the seed; "
+                f"{self.path} and {other.path} have other dev rows, as dev_size= draws them by the seed; "
                 f"expected a split that all runs have. Give split='test', or another test split."
             )
 
@@ -93,7 +95,7 @@ class LoadedRun:
         languages, language = self.found.language_adapters, self.task.data.spec.language_of(split)
         if languages is not None and languages.replaces(language):
             raise UsageError(
-                f"split={split!r} is in {language}, which the run in {self.run.path} is scored in with another "
+                f"split={split!r} is in {language}, which the run in {self.path} is scored in with another "
                 f"language adapter, and what is analyzed is the model with that of {languages.source}. Name a split in "
                 f"{languages.source}, such as dev."
             )
@@ -133,14 +135,14 @@ class Loader:
         self.computing = computing
         self._tasks: dict[tuple[str | None, int | None], PreparedSingleTask] = {}
 
-    def load(self, run: RunReference) -> LoadedRun:
-        """Load a run and its data.
+    def load(self, path: Path) -> LoadedRun:
+        """Load the run in a folder and its data.
 
         Raises:
             RunError: as :func:`load_finished`, or data that have changed since the run.
             DataError: data that cannot be read.
         """
-        found = load_finished(run.path, trust_remote_code=self.computing.trust_remote_code)
+        found = load_finished(path, trust_remote_code=self.computing.trust_remote_code)
         changes: dict[str, Any] = {"device": self.computing.device}
         if self.computing.data is not None:
             changes["data"] = self.computing.data
@@ -152,7 +154,7 @@ class Loader:
         task = self._tasks[key]
         if mark is not None and task.data.fingerprint != mark:
             raise RunError(
-                f"The files of task {found.task.name!r} have changed since the run in {run.path}. Put back those that "
+                f"The files of task {found.task.name!r} have changed since the run in {path}. Put back those that "
                 f"it was trained on, or name their folder with data=."
             )
-        return LoadedRun(run, found, config, task, self.computing.batch_size)
+        return LoadedRun(found, config, task, self.computing.batch_size)

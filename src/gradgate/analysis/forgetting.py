@@ -24,7 +24,7 @@ class ForgettingRow:
 
     Attributes:
         arm, seed: of the run.
-        run: its mark, see :class:`gradgate.analysis.runs.RunReference`.
+        run: its mark, see :class:`gradgate.study.run_result.RunResult`.
         text: what was measured on, as it was typed.
         fingerprint: of the texts.
         metric, higher_is_better: what was measured.

@@ -11,13 +11,12 @@ import torch
 from gradgate.analysis.finished import LoadedRun, Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.forgetting import ForgettingRow
-from gradgate.analysis.runs import RunReference
 from gradgate.distributed import launch
-from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.scores import read_scores
 from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.forgetting import ForgettingSetting
+from gradgate.study.run_result import RunResult
 from gradgate.torch_state import cpu_threads
 from gradgate.training.forgetting.data import fingerprint_of, read_forgotten
 from gradgate.training.forgetting.measures import Measure, measure_of
@@ -27,7 +26,7 @@ from gradgate.training.weight_history import put_weights, weight_files
 
 
 def measure(
-    runs: Sequence[RunReference],
+    runs: Sequence[RunResult],
     folder: AnalysisFolder[ForgettingRow],
     setting: ForgettingSetting,
     computing: ComputeSettings,
@@ -50,10 +49,10 @@ def measure(
     fingerprint = fingerprint_of(read_forgotten(setting))
     with folder.locked(), cpu_threads(computing.threads):
         folder.claim({})
-        current = {(run.arm, run.seed, run.mark) for run in runs}
+        current = {(run.arm.name, run.seed, run.mark) for run in runs}
         whole = {row.key for row in folder.read() if row.best}
         rows = folder.keep(lambda row: row.key in whole and (row.arm, row.seed, row.run) in current)
-        missing = [run for run in runs if (run.arm, run.seed, run.mark, str(setting), fingerprint) not in whole]
+        missing = [run for run in runs if (run.arm.name, run.seed, run.mark, str(setting), fingerprint) not in whole]
         if not missing:
             progress.note("Every step is measured already.")
         course = _Course(setting, fingerprint, Loader(computing))
@@ -73,16 +72,16 @@ class _Course:
         self._setting, self._fingerprint, self._loader = setting, fingerprint, loader
         self._before: dict[tuple[object, ...], float] = {}
 
-    def rows(self, run: RunReference) -> Iterator[ForgettingRow]:
+    def rows(self, run: RunResult) -> Iterator[ForgettingRow]:
         """Yield the rows of a run, its best weights last."""
-        measured = self._loader.load(run)
+        measured = self._loader.load(run.files.path)
         config = measured.config.model_copy(
             update={"forgetting": self._setting, "batch_size": measured.batch_size, "fsdp": False}
         )
         measure = measure_of(config, measured.found.task, measured.found.tokenizer)
         assert measure is not None, "the setting asks for it"
         yield self._row(run, measure, 0, self._pretrained(measured, measure))
-        best = read_scores(RunFolder(run.path).scores_file).best_step
+        best = read_scores(run.files.scores_file).best_step
         kept = {step: file for step, file in weight_files(measured.found.folder).items() if step != best}
         if kept:
             model = measured.start()
@@ -100,9 +99,9 @@ class _Course:
             self._before[key] = _value(measure, measured.pretrained())
         return self._before[key]
 
-    def _row(self, run: RunReference, measure: Measure, step: int, value: float, best: bool = False) -> ForgettingRow:
+    def _row(self, run: RunResult, measure: Measure, step: int, value: float, best: bool = False) -> ForgettingRow:
         return ForgettingRow(
-            arm=run.arm,
+            arm=run.arm.name,
             seed=run.seed,
             run=run.mark,
             text=str(self._setting),

@@ -16,13 +16,13 @@ from torch import Tensor
 from gradgate.analysis.finished import LoadedRun, Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.representations import RepresentationRow
-from gradgate.analysis.runs import RunReference
 from gradgate.analysis.similarity import linear_cka, rsa
 from gradgate.distributed import launch
 from gradgate.errors import RunError
 from gradgate.runs.progress import RunProgress, about
 from gradgate.runs.records import DEV
 from gradgate.settings.analysis import RepresentationSettings
+from gradgate.study.run_result import RunResult
 from gradgate.torch_state import cpu_threads
 from gradgate.training.pretrained import silence_libraries
 
@@ -48,7 +48,7 @@ class TokenSample:
 
 
 def measure(
-    runs: Sequence[RunReference],
+    runs: Sequence[RunResult],
     folder: AnalysisFolder[RepresentationRow],
     request: RepresentationSettings,
     progress: RunProgress,
@@ -72,21 +72,21 @@ def measure(
 
 
 def _measure(
-    runs: Sequence[RunReference],
+    runs: Sequence[RunResult],
     folder: AnalysisFolder[RepresentationRow],
     request: RepresentationSettings,
     loader: Loader,
     progress: RunProgress,
 ) -> list[RepresentationRow]:
     folder.claim({"tokens": request.tokens, "seed": request.seed, "left_out": list(LEFT_OUT)})
-    current = {(run.arm, run.seed, run.mark) for run in runs}
+    current = {(run.arm.name, run.seed, run.mark) for run in runs}
     existing = folder.read()
     complete = {(row.arm, row.seed, row.run, row.split) for row in existing if row.layer == row.layers}
     rows = folder.keep(lambda row: (row.arm, row.seed, row.run, row.split) in complete and row_mark(row) in current)
     missing = [
         (run, splits)
         for run in runs
-        if (splits := [s for s in request.splits if (run.arm, run.seed, run.mark, s) not in complete])
+        if (splits := [s for s in request.splits if (run.arm.name, run.seed, run.mark, s) not in complete])
     ]
     if not missing:
         progress.note("Every layer is measured already.")
@@ -102,7 +102,7 @@ def row_mark(row: RepresentationRow) -> tuple[str, int, str]:
 
 
 def _measured(
-    missing: Sequence[tuple[RunReference, list[str]]],
+    missing: Sequence[tuple[RunResult, list[str]]],
     request: RepresentationSettings,
     loader: Loader,
     progress: RunProgress,
@@ -112,7 +112,7 @@ def _measured(
     before: dict[str, tuple[TokenSample, States]] = {}
     splits = list(dict.fromkeys(split for _, wanted in missing for split in wanted))
     for number, (run, wanted) in enumerate(missing):
-        measured = loader.load(run)
+        measured = loader.load(run.files.path)
         if first is None:
             first = measured
             samples = {split: sample_tokens(first, split, request) for split in splits}
@@ -134,15 +134,15 @@ def _measured(
         progress.advance(number + 1, None)
 
 
-def _compared(run: RunReference, split: str, before: States, after: States) -> list[RepresentationRow]:
+def _compared(run: RunResult, split: str, before: States, after: States) -> list[RepresentationRow]:
     if len(before) != len(after):
         raise RunError(
-            f"The run in {run.path} has {len(after) - 1} layers and the pretrained model {len(before) - 1}; expected "
+            f"The run in {run.folder} has {len(after) - 1} layers and the pretrained model {len(before) - 1}; expected "
             f"as many. Analyze it alone, with the model that it was trained from."
         )
     return [
         RepresentationRow(
-            arm=run.arm,
+            arm=run.arm.name,
             seed=run.seed,
             run=run.mark,
             split=split,

@@ -27,7 +27,7 @@ class LandscapeRow:
 
     Attributes:
         arm, seed: of the run.
-        run: its mark, see :class:`gradgate.analysis.runs.RunReference`.
+        run: its mark, see :class:`gradgate.study.run_result.RunResult`.
         where: on the line or on the plane.
         split, rows: whose loss, and over how many of its rows.
         x: on the line the share of the way, 0 where the run began, with the random head that it began with, and 1 at

@@ -16,7 +16,6 @@ from gradgate.analysis.filters import filter_axes
 from gradgate.analysis.finished import LoadedRun, Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LINE, PLANE, LandscapeRow, Where
-from gradgate.analysis.runs import RunReference
 from gradgate.analysis.weight_space import displace, distance, filter_normalized, interpolate, put_back
 from gradgate.distributed import launch
 from gradgate.errors import RunError
@@ -24,6 +23,7 @@ from gradgate.layers import named_parameters
 from gradgate.runs.progress import RunProgress, about
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.settings.analysis import LandscapeSettings
+from gradgate.study.run_result import RunResult
 from gradgate.torch_state import cpu_threads
 from gradgate.training.pretrained import silence_libraries
 
@@ -53,7 +53,7 @@ def plane_points(asked: LandscapeSettings) -> list[Point]:
 class Todo:
     """A run with the points that are still to be measured."""
 
-    run: RunReference
+    run: RunResult
     line: list[Point]
     plane: list[Point]
 
@@ -64,7 +64,7 @@ class Todo:
 
 
 def measure(
-    runs: Sequence[RunReference],
+    runs: Sequence[RunResult],
     folder: AnalysisFolder[LandscapeRow],
     request: LandscapeSettings,
     progress: RunProgress,
@@ -89,14 +89,14 @@ def measure(
 
 
 def _measure(
-    runs: Sequence[RunReference],
+    runs: Sequence[RunResult],
     folder: AnalysisFolder[LandscapeRow],
     request: LandscapeSettings,
     loader: Loader,
     progress: RunProgress,
 ) -> list[LandscapeRow]:
     folder.claim({name: getattr(request, name) for name in _MEASURED} | _DEFINITION)
-    current = {(run.arm, run.seed, run.mark) for run in runs}
+    current = {(run.arm.name, run.seed, run.mark) for run in runs}
     done = _done(folder.read())
     rows = folder.keep(lambda row: _key(row) in done and (row.arm, row.seed, row.run) in current)
     todo = [item for item in _todo(runs, request, done) if item.count]
@@ -108,10 +108,10 @@ def _measure(
 
     first: LoadedRun | None = None
     for item in todo:
-        measured = loader.load(item.run)
+        measured = loader.load(item.run.files.path)
         first = first or measured
         measured.check_shares(first)
-        _PointsOfRun(measured, request, counter, keep).measure(item)
+        _PointsOfRun(item.run, measured, request, counter, keep).measure(item)
     if not todo:
         progress.note("Every point is measured already.")
     return rows
@@ -129,16 +129,16 @@ def _done(rows: Sequence[LandscapeRow]) -> set[tuple[object, ...]]:
     return {point for point, found in splits.items() if found >= set(SPLITS)}
 
 
-def _todo(runs: Sequence[RunReference], request: LandscapeSettings, done: set[tuple[object, ...]]) -> Iterator[Todo]:
+def _todo(runs: Sequence[RunResult], request: LandscapeSettings, done: set[tuple[object, ...]]) -> Iterator[Todo]:
     planes: dict[str, int] = {}
     for run in runs:
-        planes[run.arm] = planes.get(run.arm, 0) + 1
+        planes[run.arm.name] = planes.get(run.arm.name, 0) + 1
         wanted = {
             LINE: line_points(request),
-            PLANE: plane_points(request) if planes[run.arm] <= request.plane_seeds else [],
+            PLANE: plane_points(request) if planes[run.arm.name] <= request.plane_seeds else [],
         }
         left = {
-            where: [(x, y) for x, y in points if (run.arm, run.seed, run.mark, where, x, y) not in done]
+            where: [(x, y) for x, y in points if (run.arm.name, run.seed, run.mark, where, x, y) not in done]
             for where, points in wanted.items()
         }
         yield Todo(run, left[LINE], left[PLANE])
@@ -216,7 +216,7 @@ class _Trained:
         if own.keys() != before.keys():
             differing = sorted(own.keys() ^ before.keys())
             raise RunError(
-                f"The model in {measured.run.path} and the one that its training began with differ in their "
+                f"The model in {measured.path} and the one that its training began with differ in their "
                 f"parameters ({differing[0]}); expected the same. Was it trained by another version?"
             )
         self.parameters = {
@@ -240,12 +240,13 @@ class _PointsOfRun:
 
     def __init__(
         self,
+        run: RunResult,
         measured: LoadedRun,
         request: LandscapeSettings,
         counter: _Counter,
         keep: Callable[[list[LandscapeRow]], None],
     ) -> None:
-        self.run, self.request, self.counter, self.keep = measured.run, request, counter, keep
+        self.run, self.request, self.counter, self.keep = run, request, counter, keep
         self.trained, self.losses = _Trained(measured), _Losses(measured, request)
         if not counter.announced:
             began = time.monotonic()
@@ -281,7 +282,7 @@ class _PointsOfRun:
         self.keep(
             [
                 LandscapeRow(
-                    arm=run.arm,
+                    arm=run.arm.name,
                     seed=run.seed,
                     run=run.mark,
                     where=where,

@@ -21,7 +21,7 @@ class RepresentationRow:
 
     Attributes:
         arm, seed: of the run.
-        run: its mark, see :class:`gradgate.analysis.runs.RunReference`.
+        run: its mark, see :class:`gradgate.study.run_result.RunResult`.
         split: where the tokens are from.
         tokens: how many.
         layer: 0 is the output of the embeddings, 1 the lowest layer.

@@ -7,33 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradgate.errors import RunError, UsageError
-from gradgate.files import digest
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
+from gradgate.runs.state import RunState
 from gradgate.settings.recorded import arm_of_texts
 from gradgate.study.conditions import condition_folders, read_conditions
 from gradgate.study.results import read_study
+from gradgate.study.run_result import RunResult
 from gradgate.study.study_file import STUDY_FILE
-
-
-@dataclass(frozen=True)
-class RunReference:
-    """A finished run with its model, as an analysis refers to it.
-
-    Attributes:
-        path: of its folder.
-        arm: what learned, as tables and figures name it.
-        seed: of the run.
-    """
-
-    path: Path
-    arm: str
-    seed: int
-
-    @property
-    def mark(self) -> str:
-        """A mark that differs if the run was trained anew."""
-        return digest(RunFolder(self.path).scores_file)[:12]
 
 
 @dataclass(frozen=True)
@@ -47,13 +28,13 @@ class RunGroup:
     """
 
     folder: Path
-    runs: tuple[RunReference, ...]
+    runs: tuple[RunResult, ...]
     part: str = ""
 
     @property
     def arms(self) -> list[str]:
         """The names of the arms, in order."""
-        return list(dict.fromkeys(run.arm for run in self.runs))
+        return list(dict.fromkeys(run.arm.name for run in self.runs))
 
 
 def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGroup]:
@@ -90,21 +71,21 @@ def run_folder(path: Path) -> RunFolder:
     return folder
 
 
-def _single(path: Path) -> RunReference:
+def _single(path: Path) -> RunResult:
     folder = run_folder(path)
     folder.require_finished()
     record = read_record(folder.run_file, RunRecord)
-    return RunReference(path, arm_of_texts(record.method, record.adapter).name, record.seed)
+    return RunResult(arm_of_texts(record.method, record.adapter), record.seed, RunState.FINISHED, path)
 
 
-def _distinct(runs: list[RunReference]) -> tuple[RunReference, ...]:
-    found: dict[tuple[str, int], RunReference] = {}
+def _distinct(runs: list[RunResult]) -> tuple[RunResult, ...]:
+    found: dict[tuple[str, int], RunResult] = {}
     for run in runs:
-        other = found.setdefault((run.arm, run.seed), run)
+        other = found.setdefault((run.arm.name, run.seed), run)
         if other is not run:
             raise UsageError(
-                f"{other.path} and {run.path} are both {run.arm} with seed {run.seed}; expected runs that differ in "
-                f"one of these. Leave one out."
+                f"{other.folder} and {run.folder} are both {run.arm.name} with seed {run.seed}; expected runs that "
+                f"differ in one of these. Leave one out."
             )
     return tuple(runs)
 
@@ -122,7 +103,7 @@ def _of_study(folder: Path, part: str, note: Callable[[str], None]) -> RunGroup:
         elif not RunFolder(cell.folder).model.is_dir():
             note(f"Left out: {name} kept no model. Train with keep_model=True.")
         else:
-            runs.append(RunReference(cell.folder, cell.arm.name, cell.seed))
+            runs.append(cell)
     if not runs:
         raise RunError(
             f"No run of the study in {folder} has finished and kept its model; expected one or more. Let it finish "

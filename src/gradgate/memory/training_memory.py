@@ -23,9 +23,9 @@ from gradgate.memory.usage import PhaseMemory, Usage, in_words
 from gradgate.memory.workload import Workload
 from gradgate.methods.base import Method
 from gradgate.methods.plan import Gate
-from gradgate.tuner.float32_states import HALF
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.mixout import Mixing
+from gradgate.tuner.optimizer_states import HALF
 from gradgate.tuner.step_plan import chunks, copy_bytes, look_bytes, representative, restore_bytes, watch_bytes
 
 

@@ -56,8 +56,8 @@ class ImportedScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportedRun:
-    """What a source says of one run beside its scores: a row of ``runs.csv``. None is what it does not say."""
+class ImportedCosts:
+    """The costs of one run: a row of ``runs.csv``. None marks what the source does not state."""
 
     arm: str
     seed: int
@@ -69,12 +69,12 @@ class ImportedRun:
     bytes_stored: float | None = None
 
 
-COSTS = tuple(each.name for each in fields(ImportedRun) if each.name not in ("arm", "seed"))
+COSTS = tuple(each.name for each in fields(ImportedCosts) if each.name not in ("arm", "seed"))
 _SCORES = CsvRows(ImportedScore, _MADE_BY, may_lack=("step",))
-_RUNS = CsvRows(ImportedRun, _MADE_BY)
+_RUNS = CsvRows(ImportedCosts, _MADE_BY)
 
 
-def write_imported(folder: Path, scores: Iterable[ImportedScore], runs: Iterable[ImportedRun]) -> None:
+def write_imported(folder: Path, scores: Iterable[ImportedScore], runs: Iterable[ImportedCosts]) -> None:
     """Write both files; RunError if they cannot be written."""
     _RUNS.write(folder / RUNS_FILE, runs)
     _SCORES.write(folder / SCORES_FILE, scores)
@@ -145,7 +145,7 @@ def _history(rows: Iterable[ImportedScore]) -> tuple[DevRecord, ...]:
     return tuple(DevRecord(step, steps[step]) for step in sorted(steps))
 
 
-def _cost(run: ImportedRun | None) -> Cost:
+def _cost(run: ImportedCosts | None) -> Cost:
     known = {name: None if run is None else getattr(run, name) for name in COSTS}
     whole: dict[str, Any] = {name: None if value is None else round(value) for name, value in known.items()}
     return Cost(

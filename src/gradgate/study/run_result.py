@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gradgate.errors import RunError
+from gradgate.files import digest
+from gradgate.runs.folder import RunFolder
 from gradgate.runs.history import DevRecord, EpochScores
 from gradgate.runs.records import DEV, Failure
 from gradgate.runs.scores import Metrics, Scores
@@ -40,6 +43,21 @@ class RunResult:
     def paused(self) -> Progress | None:
         """How far a paused run is; None for others."""
         return self.progress if self.state is RunState.PAUSED else None
+
+    @property
+    def files(self) -> RunFolder:
+        """The folder of the run; RunError for an imported one, which has none."""
+        if self.folder is None:
+            raise RunError(
+                f"{self.arm.name} with seed {self.seed} has no folder; expected a run that was trained. Imported "
+                f"results have scores only."
+            )
+        return RunFolder(self.folder)
+
+    @property
+    def mark(self) -> str:
+        """A mark that differs if the run was trained anew."""
+        return digest(self.files.scores_file)[:12]
 
     def metrics(self, split: str) -> Metrics:
         """Return all metrics on ``"dev"``, a test split or an average; empty if it has none or has not finished."""

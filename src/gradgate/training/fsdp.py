@@ -20,7 +20,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap
 from gradgate.replacing import replaced
 from gradgate.settings.run import RunConfig
-from gradgate.tuner.float32_states import Float32States
+from gradgate.tuner.optimizer_states import Float32States
 
 
 def check_launch(config: RunConfig) -> None:

@@ -22,8 +22,8 @@ from gradgate.methods.catalog import method as read_method
 from gradgate.places import typed_path
 from gradgate.training.running_trainer import ends_on_exception, in_training
 from gradgate.tuner import Tuner
-from gradgate.tuner.float32_states import Float32States
 from gradgate.tuner.masters import MasterPrecision, has_masters
+from gradgate.tuner.optimizer_states import Float32States
 from gradgate.tuner.optimizers import Optimizers, held_by
 from gradgate.tuner.state import STATE_FILE, TENSORS_FILE, read_state, resumed_by_plan, write_state
 

@@ -13,8 +13,8 @@ from gradgate.distributed.shards import local, whole
 from gradgate.errors import AttachError, RunError, UsageError
 from gradgate.tuner.averaged_weights import averages
 from gradgate.tuner.effect import ComingStep, Effect
-from gradgate.tuner.float32_states import HALF, Float32States
 from gradgate.tuner.gating import Gating
+from gradgate.tuner.optimizer_states import HALF, Float32States
 from gradgate.tuner.optimizers import Optimizers, held_by, nested
 
 MasterPrecision = Literal["float32", "none"]

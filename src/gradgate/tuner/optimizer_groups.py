@@ -13,7 +13,7 @@ from gradgate.errors import AttachError
 from gradgate.methods.traits import State
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
-from gradgate.tuner.offloaded_states import OffloadedStates
+from gradgate.tuner.optimizer_states import OffloadedStates
 from gradgate.tuner.optimizers import Optimizers, acting, held_by
 
 ParamGroup = dict[str, Any]

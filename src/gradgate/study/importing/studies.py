@@ -17,7 +17,7 @@ from gradgate.study.conditions import Conditions, TaskChoice, condition_names
 from gradgate.study.imported import (
     COSTS,
     IMPORT_FILE,
-    ImportedRun,
+    ImportedCosts,
     ImportedScore,
     ImportRecord,
     write_imported,
@@ -284,12 +284,12 @@ class _StudyPlan:
             step=cell.step,
         )
 
-    def _runs(self, scores: Sequence[Score]) -> Iterable[ImportedRun]:
+    def _runs(self, scores: Sequence[Score]) -> Iterable[ImportedCosts]:
         costs: dict[tuple[str, int], dict[str, float]] = {}
         for score in scores:
             run = score.cell.arm, self.seeds[score.cell.seed]
             costs.setdefault(run, {}).update({name: cost for name, cost in score.costs.items() if name in COSTS})
-        return [ImportedRun(arm=arm, seed=seed, **own) for (arm, seed), own in costs.items()]
+        return [ImportedCosts(arm=arm, seed=seed, **own) for (arm, seed), own in costs.items()]
 
 
 def _vary_within_tasks(scores: Sequence[Score]) -> bool:
