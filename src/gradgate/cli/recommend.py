@@ -23,7 +23,7 @@ def recommend(
 
     Full fine-tuning, freezing, gradual unfreezing, GradDrop, LISA, LoRA and Houlsby adapters compete at rates that suit
     the model's size. What the model refuses or the device has no memory for is left out. The answer has
-    the command that trains the best one. Run again, it goes on.
+    the command that trains the best one. Run again, it resumes.
     """
     found = recommend_in(settings, out_folder, quiet=quiet or as_json)
     page = out_folder / PAGE

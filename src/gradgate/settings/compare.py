@@ -144,7 +144,7 @@ class BudgetSettings(CheckedSettings):
     budget_time: str | None = Field(
         None,
         description="The same as a time, such as 30m or 1h30m. An eighth of one run of each method is trained in any "
-        "case; how long these take by the clock turns the time into steps, which stay the same when the study goes on.",
+        "case; how long these take by the clock turns the time into steps, which stay the same when the study resumes.",
         json_schema_extra={"metavar": "<time>"},
     )
 
@@ -268,12 +268,12 @@ class RecommendSettings(SharedSettings, SubjectSettings):
         gt=0,
         le=_MOST_MINUTES,
         description="How long to train, by the clock. An eighth of one run of each method is trained in any case; how "
-        "long these take turns the time into steps, which stay the same when the study goes on.",
+        "long these take turns the time into steps, which stay the same when the study resumes.",
         json_schema_extra={"metavar": "<minutes>"},
     )
     seeds: SeedsField = Field(
         (0, 1, 2, 3, 4),
-        description="At most so many runs of each method, each with its own seed, or the seeds.",
+        description="At most this number of runs of each method, each with its own seed, or the seeds.",
         json_schema_extra={"default": "5", "text": True},
     )
 

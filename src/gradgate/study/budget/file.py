@@ -1,4 +1,4 @@
-"""Read and write ``budget.json``, which stands beside ``study.json``: a study's budget, its spending, its verdict."""
+"""Read and write ``budget.json``, which is next to ``study.json``: a study's budget, its spending, its verdict."""
 
 from __future__ import annotations
 
