@@ -37,21 +37,32 @@ class _EnoughError(Exception):
 class _StepTimer(Silent):
     def __init__(self) -> None:
         self.total = 0
+        self.steps: list[int] = []
         self.times: list[float] = []
 
     def begin(self, total: int, done: int) -> None:
         self.total = total
-        self.times.append(time.perf_counter())
+        self._note(done)
 
     def advance(self, step: int, loss: float | None) -> None:
-        self.times.append(time.perf_counter())
+        self._note(step)
         if step >= min(_STEPS, self.total):
             raise _EnoughError
 
     @property
     def seconds(self) -> float:
-        took = [after - before for before, after in zip(self.times, self.times[1:], strict=False)]
+        """Seconds per step. A probe takes all its steps at once."""
+        took = [
+            (after - before) / (later - earlier)
+            for before, after, earlier, later in zip(
+                self.times, self.times[1:], self.steps, self.steps[1:], strict=False
+            )
+        ]
         return median(took[_WARM_UP:] or took[-1:])
+
+    def _note(self, step: int) -> None:
+        self.steps.append(step)
+        self.times.append(time.perf_counter())
 
 
 def time_first_steps(config: RunConfig) -> FirstSteps:
