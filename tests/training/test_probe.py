@@ -139,5 +139,5 @@ def test_what_it_does_not_go_with_is_refused(settings: dict[str, Any], others: d
 
 def test_other_kinds_of_tasks_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:
     config = make_config(**settings | {"task": "sample-pos", "method": "probe"})
-    with pytest.raises(UsageError, match="'probe' .* classification"):
+    with pytest.raises(UsageError, match=r"'probe' .* classification"):
         train(config, tmp_path / "run")

@@ -267,14 +267,17 @@ class RecommendSettings(SharedSettings, SubjectSettings):
         30.0,
         gt=0,
         le=_MOST_MINUTES,
-        description="How long to train, by the clock. An eighth of one run of each method is trained in any case; how "
-        "long these take turns the time into steps, which stay the same when the study goes on.",
+        description="How long all of it may take, by the clock: timing the first steps, the race, the final model and "
+        "its scores. A part of it says first what these minutes can decide on this machine.",
         json_schema_extra={"metavar": "<minutes>"},
     )
     seeds: SeedsField = Field(
         (0, 1, 2, 3, 4),
         description="At most so many runs of each method, each with its own seed, or the seeds.",
         json_schema_extra={"default": "5", "text": True},
+    )
+    train: bool = Field(
+        True, description="Train a model of the recommended arm to its end; otherwise stop after the race."
     )
 
     @model_validator(mode="after")

@@ -18,6 +18,7 @@ from gradgate.settings.run import RunConfig, make_config
 from gradgate.settings.same import differing, worded_as
 from gradgate.study.arms import cross, model_alone
 from gradgate.study.study_file import (
+    RECOMMEND_FILE,
     STUDY_FILE,
     SearchRecord,
     StudyRecord,
@@ -101,7 +102,7 @@ class Grid:
         if existing is not None:
             _check_same_settings(path, existing.settings, settings_of(base))
             base = base.model_copy(update=worded_as(existing.settings, settings_of(base)))
-        elif in_use(path):
+        elif in_use(path, besides=(RECOMMEND_FILE,)):
             raise RunError(f"{path} is not empty and holds no study. Give another out=.")
         grid = cls(path, base, tuple(methods), tuple(seeds), tuple(adapters), condition=condition)
         grid = grid._merge_existing(existing)

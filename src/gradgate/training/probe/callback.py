@@ -38,7 +38,7 @@ class FitHead(TrainerCallback):  # type: ignore[misc]
         encoded: the data.
         gate: the callback whose tuner closes the model, and caches the output of its layers.
         fresh: names of the parameters that the pretrained weights lack.
-        timer: gets the time of the fit, spread over the steps.
+        timer: gets the time of the fit, spread over the steps of the whole run.
         until: the step at which the run pauses; None for the last one.
         progress: receives the step, and a note on the fit.
     """
@@ -63,7 +63,7 @@ class FitHead(TrainerCallback):  # type: ignore[misc]
         began = time.perf_counter()
         self._fit(caller.trainer)
         steps = state.max_steps if self._until is None else min(self._until, state.max_steps)
-        self._timer.durations = [(time.perf_counter() - began) / steps] * steps
+        self._timer.durations = [(time.perf_counter() - began) / state.max_steps] * steps
         state.global_step = steps
         control.should_training_stop = True
         if self._gate.tuner is not None:
