@@ -41,4 +41,5 @@ def _process_began() -> float:
     """Return when this process started, by :func:`time.monotonic`: imports take a part of the minutes."""
     import psutil  # takes a moment, which other commands need not wait for
 
-    return time.monotonic() - max(0.0, time.time() - psutil.Process().create_time())
+    began: float = psutil.Process().create_time()
+    return time.monotonic() - max(0.0, time.time() - began)

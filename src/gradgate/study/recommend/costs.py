@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,10 @@ class Costs:
     steps: int
     arms: Mapping[str, ArmCost]
     left_out: tuple[LeftOut, ...] = field(default=())
+
+    def of(self, arms: Mapping[str, str], steps: int) -> Costs:
+        """Return the costs of runs of another length, whose arms have other names: new name to the one measured."""
+        return replace(self, steps=steps, arms={name: self.arms[measured] for name, measured in arms.items()})
 
 
 def measure_costs(

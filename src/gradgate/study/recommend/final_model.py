@@ -45,7 +45,7 @@ def find_final(study: Path, arm: str, higher_is_better: bool) -> FinalModel | No
         if run.folder.finished
     ]
     sign = 1 if higher_is_better else -1
-    return max(finished, key=lambda each: sign * each.scores.dev[each.scores.metric], default=None)
+    return max(finished, key=lambda each: sign * (each.scores.dev[each.scores.metric] or 0.0), default=None)
 
 
 def train_final(study: Path, arm: str, higher_is_better: bool, progress: StudyProgress) -> FinalModel:

@@ -14,14 +14,19 @@ from gradgate.settings.run import RunConfig
 from gradgate.study.budget import FullGrid
 from gradgate.study.progress import StudyProgress
 from gradgate.study.recommend.evidence import leaving_order
-from gradgate.study.recommend.portfolio import LeftOut, Portfolio, portfolio
+from gradgate.study.recommend.portfolio import LeftOut, Portfolio, Subject, portfolio
 from gradgate.study.recommend.record import RecommendRecord, read_recommend, write_recommend
+from gradgate.study.recommend.time_plan import TimePlan, plan_time
 from gradgate.study.recommend.time_plan import minutes as in_minutes
-from gradgate.study.recommend.time_plan import plan_time
 
 if TYPE_CHECKING:
+    from gradgate.study.recommend.costs import Costs
     from gradgate.training.preview import Preview
 
+_SHARES = (1.0, 2 / 3, 1 / 3, 1 / 6)
+"""Lengths of runs that are tried, as shares of the default."""
+_SHORTEST = 8  # steps, of which each eighth is one
+_FEWEST = 4  # arms, before runs are made shorter
 _TIMING = 1 / 8  # of the minutes at most, to time first steps
 _TOO_LONG = "these minutes do not pay for it; like tasks in the evidence let it leave first."
 
@@ -33,10 +38,18 @@ class Race:
     Attributes:
         record: of the recommendation.
         grid: of its arms.
+        config: the settings that all arms share.
     """
 
     record: RecommendRecord
     grid: FullGrid
+    config: RunConfig
+
+    @property
+    def base(self) -> RunConfig:
+        """The settings that all arms share, with the learning rate and the length that were planned."""
+        length = {} if self.record.steps is None else {"steps": self.record.steps}
+        return self.config.model_copy(update={"lr": self.record.lr, **length})
 
 
 def prepare_race(
@@ -62,11 +75,16 @@ def prepare_race(
     if existing is None:
         race = _planned(config, seen, minutes, seeds, progress, began)
     else:
-        race = _resumed(existing, seen, minutes, seeds, progress)
+        race = _resumed(config, existing, seen, minutes, seeds, progress)
     for each in race.record.left_out:
         progress.note(str(each))
     record = race.record
     progress.note(f"Comparing {', '.join(record.arms)}; lr {record.lr:g} where an arm has none of its own.")
+    if record.steps is not None:
+        progress.note(
+            f"Runs have {record.steps:,} steps, fewer than by default, so that these minutes pay for a race of "
+            f"{len(record.arms)} arms. steps= or epochs= sets the length."
+        )
     progress.note(record.plan.said)
     out.mkdir(parents=True, exist_ok=True)
     write_recommend(out, record)
@@ -76,44 +94,82 @@ def prepare_race(
 def _planned(
     config: RunConfig, seen: Preview, minutes: float, seeds: Sequence[int], progress: StudyProgress, began: float
 ) -> Race:
+    """Time the arms, and return the longest runs of which the minutes pay for a race."""
     from gradgate.study.recommend.costs import measure_costs
     from gradgate.study.recommend.fitting import fitting, subject_of
 
-    chosen = fitting(portfolio(subject_of(config, seen), _given_rate(config)), config, seen)
+    subject = subject_of(config, seen)
+    chosen = fitting(portfolio(subject, _given_rate(config)), config, seen)
     _check_choice(chosen.arms, chosen)
     base = config.model_copy(update={"lr": chosen.lr})
     costs = measure_costs(chosen.arms, base, seen.task, 60 * minutes * _TIMING, progress)
-    names = tuple(arm.name for arm in chosen.arms if arm.name in costs.arms)
     chosen = replace(chosen, left_out=(*chosen.left_out, *costs.left_out))
-    _check_choice([arm for arm in chosen.arms if arm.name in costs.arms], chosen)
-    grid = _grid(names, seen, costs.steps, seeds)
-    order = leaving_order(names, seen.task.kind)
-    plan = plan_time(grid, costs, order, 60 * minutes - (time.monotonic() - began))
+    measured = [arm.name for arm in chosen.arms if arm.name in costs.arms]
+    _check_choice([read_arm(name) for name in measured], chosen)
+    lengths = _lengths(config, costs.steps)
+    for steps in lengths:
+        names = _renamed(measured, subject, steps, chosen.lr)
+        grid, seconds = _grid(tuple(names), seen, steps, seeds), 60 * minutes - (time.monotonic() - began)
+        order, fewest = leaving_order(tuple(names), seen.task.kind), 2 if steps == lengths[-1] else _FEWEST
+        try:
+            plan = plan_time(grid, costs.of(names, steps), order, seconds, fewest)
+        except UsageError:
+            if steps == lengths[-1]:
+                raise
+            continue
+        return _race(replace(chosen, arms=()), base, grid, costs.of(names, steps), plan, minutes, steps != costs.steps)
+    raise AssertionError("the last length returns or raises")
+
+
+def _race(
+    chosen: Portfolio, base: RunConfig, grid: FullGrid, costs: Costs, plan: TimePlan, minutes: float, is_short: bool
+) -> Race:
     record = RecommendRecord(
         minutes=minutes,
         lr=chosen.lr,
+        steps=costs.steps if is_short else None,
         arms=plan.arms,
         left_out=(*chosen.left_out, *(LeftOut(arm, _TOO_LONG) for arm in plan.dropped)),
         costs=costs,
         plan=plan,
         seconds_spent=0.0,
     )
-    return Race(record, replace(grid, arms=plan.arms))
+    return Race(record, replace(grid, arms=plan.arms), base)
+
+
+def _lengths(config: RunConfig, steps: int) -> tuple[int, ...]:
+    """Return the lengths of runs to try, the longest first: shorter ones where the length is the default."""
+    if config.steps is not None or config.epochs is not None:
+        return (steps,)
+    return tuple(dict.fromkeys(max(_SHORTEST, round(share * steps)) for share in _SHARES if share * steps >= 1))
+
+
+def _renamed(measured: Sequence[str], subject: Subject, steps: int, lr: float) -> dict[str, str]:
+    """Return the arms of a portfolio for runs of another length, each with the one that was measured in its place."""
+    if steps == subject.steps:
+        return {name: name for name in measured}
+    pairs = zip(portfolio(subject, lr).arms, portfolio(replace(subject, steps=steps), lr).arms, strict=True)
+    return {new.name: old.name for old, new in pairs if old.name in measured}
 
 
 def _resumed(
-    existing: RecommendRecord, seen: Preview, minutes: float, seeds: Sequence[int], progress: StudyProgress
+    config: RunConfig,
+    existing: RecommendRecord,
+    seen: Preview,
+    minutes: float,
+    seeds: Sequence[int],
+    progress: StudyProgress,
 ) -> Race:
     """Return the plan of an earlier call, or a larger one with the same arms for more minutes."""
     grid = _grid(existing.arms, seen, existing.costs.steps, seeds)
     if minutes <= existing.minutes:
         if minutes < existing.minutes:
             progress.note(f"{in_minutes(60 * existing.minutes)} were planned before, which stay.")
-        return Race(existing, grid)
+        return Race(existing, grid, config)
     plan = plan_time(grid, existing.costs, (), 60 * minutes)
     if plan.steps_allowed < existing.plan.steps_allowed:
         plan = replace(plan, steps_allowed=existing.plan.steps_allowed)
-    return Race(replace(existing, minutes=minutes, plan=plan, stopped=False), grid)
+    return Race(replace(existing, minutes=minutes, plan=plan, stopped=False), grid, config)
 
 
 def _grid(arms: Sequence[str], seen: Preview, steps: int, seeds: Sequence[int]) -> FullGrid:

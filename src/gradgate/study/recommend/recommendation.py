@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +22,8 @@ from gradgate.study.recommend.portfolio import LeftOut
 from gradgate.study.recommend.race import prepare_race
 from gradgate.study.recommend.record import RecommendRecord, read_recommend
 from gradgate.study.recommend.time_plan import minutes as in_minutes
+from gradgate.study.recommend.train_command import given_settings, predict_command, train_command, train_lines
 from gradgate.study.study_file import read_study_file
-
-_OUT = "runs/recommended"
 
 
 @dataclass(frozen=True)
@@ -56,22 +54,17 @@ class Recommendation:
     @property
     def command(self) -> str:
         """The command line that trains it."""
-        return command_line(self.config)
+        return train_command(self.config)
 
     @property
     def python(self) -> tuple[str, ...]:
         """Three lines of Python that train it."""
-        values = ", ".join(f"{name}={value!r}" for name, value in _given(self.config).items())
-        return ("import gradgate as gg", f"run = gg.train({values}, out={_OUT!r})", "print(run)")
+        return train_lines(self.config)
 
     @property
     def use(self) -> str | None:
         """The command line that predicts with the trained model; None without one."""
-        return (
-            None
-            if self.model is None
-            else shlex.join(["gradgate", "predict", str(self.model.folder), "--file", "FILE"])
-        )
+        return None if self.model is None else predict_command(self.model.folder)
 
     @property
     def advice(self) -> str:
@@ -96,7 +89,7 @@ class Recommendation:
 
     def record(self) -> dict[str, Any]:
         """Return plain values for scripts."""
-        arm = {"arm": self.config.arm.name, "lr": self.config.peak_lr, "settings": _given(self.config)}
+        arm = {"arm": self.config.arm.name, "lr": self.config.peak_lr, "settings": given_settings(self.config)}
         model = self.model
         return {
             **self.budget.record(),
@@ -147,7 +140,7 @@ def recommend(
 
     began = time.monotonic() if began is None else began
     race = prepare_race(config, minutes, seeds, out, progress, began)
-    base = config.model_copy(update={"lr": race.record.lr})
+    base = race.base
     arms = [read_arm(name) for name in race.record.arms]
     clock = RaceClock(out, race.record, race.grid, began, progress)
     budget = Budget(steps=race.record.plan.steps_allowed)
@@ -186,29 +179,6 @@ def read_recommendation(folder: Path, base: RunConfig) -> Recommendation:
         find_final(folder, arm.name, task.metric_higher_is_better),
         dev_limit(task.rows.get("dev", 0), task.metric, task.kind),
     )
-
-
-def command_line(config: RunConfig) -> str:
-    """Return the ``gradgate train`` command with every setting that is not the default."""
-    words = ["gradgate", "train"]
-    for name, value in _given(config).items():
-        flag = "-m" if name == "method" else f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
-            words.append(flag if value else flag.replace("--", "--no-", 1))
-        elif isinstance(value, dict):
-            words += [word for key, factor in value.items() for word in (flag, f"{key}={factor}")]
-        else:
-            words += [flag, str(value)]
-    return shlex.join([*words, "--out", _OUT])
-
-
-def _given(config: RunConfig) -> dict[str, Any]:
-    """Return the settings that are not the defaults as plain values, and always model, task, method and rate."""
-    record = config.record()
-    defaults = {name: field.default for name, field in RunConfig.model_fields.items()}
-    always = {name: record[name] for name in ("model", "task", "method", "adapter", "lr") if record[name] is not None}
-    rest = {name: value for name, value in record.items() if name not in always and value is not None}
-    return always | {name: value for name, value in rest.items() if value != defaults[name]}
 
 
 def _config_of(base: RunConfig, arm: Arm) -> RunConfig:

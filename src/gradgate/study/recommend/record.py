@@ -27,6 +27,7 @@ class RecommendRecord:
     Attributes:
         minutes: that were asked for.
         lr: of arms without a learning rate of their own.
+        steps: of each run, if the minutes pay for fewer than a run has by default; None otherwise.
         arms: that compete, as texts.
         left_out: what is not tried, and why.
         costs: of the arms, as measured at the start.
@@ -43,6 +44,7 @@ class RecommendRecord:
     costs: Costs
     plan: TimePlan
     seconds_spent: float
+    steps: int | None = None
     stopped: bool = False
     version: int = VERSION
 

@@ -50,7 +50,7 @@ class TimePlan:
         )
 
 
-def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: float) -> TimePlan:
+def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: float, fewest: int = 2) -> TimePlan:
     """Return the largest budget that fits into some seconds, with as many arms as it pays for.
 
     A budget is played through with the costs of each arm and scores that keep the most expensive ones to the end, so
@@ -61,9 +61,10 @@ def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: fl
         costs: of its arms.
         priority: arms from the first that leaves to the last, if not all of them fit; others stay.
         seconds: that are left.
+        fewest: arms that a race needs, 2 or more.
 
     Raises:
-        UsageError: if they do not pay for two arms.
+        UsageError: if they do not pay for these.
     """
     arms, dropped, leaving = list(grid.arms), list[str](), list(priority)
     while True:
@@ -73,11 +74,11 @@ def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: fl
         if shortest <= _MARGIN * seconds:
             break
         leaver = next((arm for arm in leaving if arm in arms), None)
-        if leaver is None or len(arms) <= 2:
+        if leaver is None or len(arms) <= fewest:
             raise UsageError(
-                f"minutes= leaves {minutes(seconds)} after the first steps were timed, and {' and '.join(arms)} take "
-                f"about {minutes(shortest / _MARGIN)} on this machine at least. Give more minutes=, fewer steps= or a "
-                f"smaller train_size=."
+                f"minutes= leaves {minutes(seconds)} after the first steps were timed, and {', '.join(arms)} take "
+                f"about {minutes(shortest / _MARGIN)} on this machine, as busy as it is. Give more minutes=, fewer "
+                f"steps= or a smaller train_size=."
             )
         arms.remove(leaver)
         dropped.insert(0, leaver)

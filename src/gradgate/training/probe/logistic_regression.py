@@ -33,7 +33,8 @@ class Fit:
 
     def logits(self, features: Array) -> Array:
         """Return the logits of rows, ``(rows, labels)``."""
-        return features @ self.weight.T + self.bias
+        logits: Array = features @ self.weight.T + self.bias
+        return logits
 
 
 def best_fit(
