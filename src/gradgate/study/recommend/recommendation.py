@@ -67,12 +67,17 @@ class Recommendation:
         return None if self.model is None else predict_command(self.model.folder)
 
     @property
+    def is_of_tie(self) -> bool:
+        """Whether the arm is recommended as the cheapest of several that may be the best."""
+        return not self.budget.verdict.decided and len(self.budget.verdict.winners) > 1
+
+    @property
     def advice(self) -> str:
         """Which arm to train and why, in a sentence."""
         verdict, name = self.budget.verdict, self.config.arm.name
         if verdict.decided:
             return f"Train {name}."
-        if len(verdict.winners) == 1:
+        if not self.is_of_tie:
             return f"{name} is the one arm that is left; it was not tested."
         return f"Any of these {len(verdict.winners)} may be the best. The cheapest of them is {name}: train that."
 
@@ -100,6 +105,7 @@ class Recommendation:
             "run": None if model is None else str(model.folder),
             "model": None if model is None else str(model.folder / "model"),
             "predict": self.use,
+            "cheapest": {"arm": self.config.arm.name, "command": self.command} if self.is_of_tie else None,
             "left_out": [vars(each) for each in self.left_out],
             "minutes": {"asked": self.asked.minutes, "taken": self.asked.seconds_spent / 60},
             "plan": {"can_test": self.asked.plan.can_test, "minutes_to_test": self.asked.plan.seconds_to_test / 60},
