@@ -31,6 +31,7 @@ extensions = [
     "gradgate_site.form_tables",
     "gradgate_site.method_cards",
     "gradgate_site.paper_pages",
+    "gradgate_site.setting_tables",
 ]
 exclude_patterns = ["_build", "_templates", "extensions", "gallery"]
 nitpicky = False

@@ -1,6 +1,6 @@
 """
-LoRA beside freezing
-====================
+LoRA and freezing
+=================
 
 PEFT decides *where* the new weights are, a method decides *when* weights learn. Both work together:
 on a PEFT model the groups hold what PEFT left trainable, layer by layer.

@@ -24,7 +24,7 @@ _KINDS = (
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Yield a fresh file beside ``path``, which takes its place once it is complete and on disk.
+    """Yield a fresh file next to ``path``, which takes its place once it is complete and on disk.
 
     If the body fails, ``path`` is as it was before.
 
@@ -44,7 +44,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def fresh_file(path: Path) -> Path:
-    """Create an empty file beside ``path``, under a name that nothing has, and return it.
+    """Create an empty file next to ``path``, under a name that nothing has, and return it.
 
     Raises:
         OSError: if it cannot be made, or ``path`` cannot be replaced.
@@ -57,7 +57,7 @@ def fresh_file(path: Path) -> Path:
 
 
 def fresh_folder(path: Path) -> Path:
-    """Create a folder beside ``path``, under a name that nothing has, and return it; OSError if that fails."""
+    """Create a folder next to ``path``, under a name that nothing has, and return it; OSError if that fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for part in _fresh_names(path):
         with suppress(FileExistsError):

@@ -63,7 +63,7 @@ def study(tmp_path: Path) -> Path:
 def test_the_report_shows_the_race(study: Path, draw_only) -> None:
     draw_only(BudgetSection)
     page = write_report(study).html.read_text(encoding="utf-8")
-    assert '<p class="answer">full wins.</p>' in page
+    assert '<p class="answer">full is better than every other arm.</p>' in page
     assert '<p class="remark">A test. 4 of 6 runs were not begun.</p>' in page
     assert "260 of the grid&#39;s 480" in page.replace("\u00a0", " ")
     assert "gradual:every=40 left after 0.125 of the schedule: place 2 of 2 on 2 pairs" in page
@@ -89,7 +89,7 @@ def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
     assert section is not None
     assert section.cautions() == ["The budget is not spent yet: run the same command again to continue."]
     lines = [str(line) for line in status_table(read_status(study)).renderables]
-    assert "The budget is being spent: 1 of 2 arms remain; full leads so far." in lines
+    assert "The budget is being spent: 1 of 2 arms remain; full has the best mean so far." in lines
     assert "Remaining: full." in lines
 
 
@@ -102,7 +102,7 @@ def test_a_damaged_budget_is_told_and_the_rest_is_reported(study: Path, draw_onl
 def test_the_export_has_budget_and_verdict_beside_the_runs(study: Path, command: Command) -> None:
     record = json.loads(command("study", "export", str(study), "--json")[1])
     assert record == json.loads(json.dumps(exported(study)))
-    assert record["budget"] == {"steps_of_grid": 480, "steps_allowed": 300, "steps_spent": 260}
+    assert record["budget"] == {"steps_of_grid": 480, "steps_allowed": 300, "steps_spent": 260, "promise": ""}
     assert (record["verdict"]["winners"], record["verdict"]["decided"]) == (["full"], True)
     assert [run["status"] for run in record["runs"]] == ["finished"] * 3 + ["paused"] * 2 + ["missing"]
     assert command("study", "export", str(study), "--csv")[1].count("\n") == 7

@@ -14,7 +14,7 @@ def tell(kind: str, name: str) -> None:
 
 
 def write_pages(folder: Path, pages: Mapping[str, str]) -> None:
-    """Write the pages of a folder beside its index.md, and remove those that are no longer made."""
+    """Write the pages of a folder next to its index.md, and remove those that are no longer made."""
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
         if path.name not in {*pages, "index.md"}:

@@ -217,7 +217,7 @@ def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
     """Find the tracked runs of a study, one group per part; or the named runs, as one group.
 
     Raises:
-        UsageError: for a study beside others.
+        UsageError: for a study together with others.
         RunError: for a folder that is neither or in which nothing was tracked, or a damaged file.
     """
     studies = [path for path in paths if (path / STUDY_FILE).is_file() or (path / CONDITIONS_FILE).is_file()]

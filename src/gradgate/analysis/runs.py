@@ -45,7 +45,7 @@ def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGro
         note: called with what is left out.
 
     Raises:
-        UsageError: for a study beside others, or two runs of one arm and seed.
+        UsageError: for a study together with others, or two runs of one arm and seed.
         RunError: for a folder that holds neither, one that is damaged, or one without a run that kept its model.
     """
     studies = [path for path in paths if (path / STUDY_FILE).is_file() or read_conditions(path) is not None]

@@ -130,7 +130,7 @@ def compare(
         task: as for :func:`gradgate.train`, or a list of several names.
         method: one or several, as texts or methods; the first is what the others are compared to. With an adapter of
             its own, as ``"lora:r=8 + graddrop"``, it is not crossed with ``adapter``.
-        out: the folder of the study. Rows are written beside it, into ``OUT-data/``.
+        out: the folder of the study. Rows are written next to it, into ``OUT-data/``.
         quiet: show no progress.
         dry_run: return a forecast of time, memory and disk instead of training; nothing but rows is written.
 

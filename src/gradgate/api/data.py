@@ -21,10 +21,10 @@ _NAME = "data"
 def task_name(task: object, out: Path) -> str | None:
     """Return the text that stands for a task in settings; None for None.
 
-    Rows are written beside the folder of what trains on them.
+    Rows are written next to the folder of what trains on them.
 
     Rows of one table are divided into train, dev and test as one file is. Equal rows get equal files, so that a run
-    or study goes on with them.
+    or study continues with them.
 
     Args:
         task: a name or path, or rows.

@@ -81,7 +81,7 @@ def recommend(
     Args:
         model: as for :func:`gradgate.train`.
         task: as for :func:`gradgate.train`.
-        out: the folder of the study. Rows are written beside it, into ``OUT-data/``.
+        out: the folder of the study. Rows are written next to it, into ``OUT-data/``.
         quiet: show no progress.
 
     Returns:

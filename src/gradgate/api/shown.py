@@ -84,7 +84,7 @@ class ResultView(ABC):
         return {drawing.name: drawing for drawing in self._report.drawings}
 
     def report(self, path: str | PathLike[str] | None = None, *, all_sections: bool = False) -> Path:
-        """Write the report: one page that loads nothing else, and beside it ``tables/`` and ``figures/``.
+        """Write the report: one page that loads nothing else, and next to it ``tables/`` and ``figures/``.
 
         Args:
             path: a folder, or a page that ends with ``.html``; by default the folder of the results.

@@ -198,7 +198,7 @@ def train(
             ``dev`` and ``test``. One table is divided into the three, 80/10/10 or as ``split`` says.
         method: what learns when: a text such as ``"gradual:every=50"``, ``"lora:r=8"`` or
             ``"houlsby:size=64 + gradual"``, a method, or a ``peft.PeftConfig``; by default everything.
-        out: the folder for everything that is written. Rows are written beside it, into ``OUT-data/``.
+        out: the folder for everything that is written. Rows are written next to it, into ``OUT-data/``.
         quiet: show no progress.
         dry_run: return a forecast of time, memory and disk instead of training; nothing but rows is written.
 

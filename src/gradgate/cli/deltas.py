@@ -1,4 +1,4 @@
-"""The commands for deltas: what a training changed, as one file beside the base model."""
+"""The commands for deltas: what a training changed, as one file next to the base model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def create(
 
         made = delta_of_run(run, out_file, base)
     elif base is None:
-        raise UsageError(f"{model} is no run, so its base is not known. Add --base with the model it was trained from.")
+        raise UsageError(
+            f"{model} is not a run, so its base is not known. Add --base with the model it was trained from."
+        )
     else:
         from gradgate import deltas
 

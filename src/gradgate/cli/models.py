@@ -146,7 +146,7 @@ def plan(
 
 
 def _learning_shares(model: nn.Module, layer_map: LayerMap, shares: dict[str, float]) -> dict[str, float]:
-    """Return the share of each group's weights that may learn in a model that is frozen beside its adapter."""
+    """Return the share of each group's weights that may learn in a model that is frozen except for its adapter."""
     from gradgate.layers import named_parameters
 
     sizes = {name: weight.numel() for name, weight in named_parameters(model).items() if weight.requires_grad}

@@ -58,7 +58,7 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     """Make what a YAML file says the defaults of the command's flags, so that flags win.
 
     Raises:
-        UsageError: for a file that cannot be read, that is no mapping, or that names what is no flag.
+        UsageError: for a file that cannot be read, that is not a mapping, or that names what is not a flag.
     """
     if file is None:
         return

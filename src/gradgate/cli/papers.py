@@ -98,7 +98,7 @@ def reproduce(
 ) -> None:
     """Run a paper's table or figure and compare the numbers.
 
-    Run again, it goes on.
+    Run again, it resumes.
     """
     from gradgate.papers.planning import ReproduceRequest
 

@@ -143,7 +143,7 @@ def verdicts(
     Better and worse are paired t-tests over seeds at p < 0.05, corrected (Holm) over the arms of one task and model.
     Non-inferior: worse by less than the margin, one-sided at 95 %. Equivalent: within the margin by two one-sided
     tests. An inconclusive verdict says how many seeds would decide it at the observed spread. If the runs store what
-    they predicted, test rows are resampled with the seeds, and the interval stands beside.
+    they predicted, test rows are resampled with the seeds, and the interval is in rows.
     """
     from gradgate.study.row_noise import row_verdicts
     from gradgate.study.verdicts import counted

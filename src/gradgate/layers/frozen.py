@@ -27,7 +27,7 @@ def left_out(model: nn.Module, frozen: Iterable[Stack], learning: Container[int]
 def frozen_beside(
     model: nn.Module, learn: Sequence[Stack], learning: Container[int], trace: Trace | None
 ) -> list[Stack]:
-    """Return the lists of blocks that cannot learn and are no part of a network that can, run or not.
+    """Return the lists of blocks that cannot learn and are not a part of a network that can, run or not.
 
     A class of transformers is one network; so is each model of transformers inside another module.
     """

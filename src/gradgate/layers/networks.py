@@ -70,7 +70,7 @@ def networks_of(sections: Sequence[Section]) -> dict[str, str]:
 
 
 def alone(sections: Sequence[Section], beside: Sequence[Stack]) -> list[Section]:
-    """Return what is left of a model's sections if the stacks beside them are in no group.
+    """Return what is left of a model's sections if the stacks next to them are in no group.
 
     A single stack keeps the name that tells it from the others; the towers of a single network are named by their kind.
     """

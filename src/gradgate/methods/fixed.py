@@ -91,7 +91,7 @@ class Freeze(Fixed):
 
     Args:
         layers: how many layers are closed, from 0 (embeddings only) to the number of layers (head only), or ``all``;
-            so many of each network if several run side by side, such as query and passage encoders.
+            this number in each network if several run side by side, such as query and passage encoders.
         only: selectors (:func:`gradgate.select`) of what to close, instead of ``layers``: ``freeze:only=@attention``.
         tower: ``vision``, ``audio``, ``projector``, ``text``, ``encoder``, ``decoder`` or the name of a network: count
             only the layers of that tower, and leave the others open. The embeddings are closed if they belong to it.
@@ -113,7 +113,7 @@ class Freeze(Fixed):
         self._require(
             layers=(not isinstance(self.layers, int) or self.layers >= 0, "0 or more"),
             tower=tower_check(self.tower),
-            only=(not self.only or (self.layers is None and not self.tower), "neither layers nor tower beside it"),
+            only=(not self.only or (self.layers is None and not self.tower), "neither layers nor tower with it"),
         )
 
     def check(self, layers: LayerMap) -> None:

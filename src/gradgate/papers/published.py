@@ -1,4 +1,4 @@
-"""Read the papers and the numbers that they print from the tables beside this module."""
+"""Read the papers and the numbers that they print from the tables next to this module."""
 
 from __future__ import annotations
 

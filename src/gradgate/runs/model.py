@@ -130,7 +130,7 @@ def delta_of_run(folder: RunFolder, out: Path, base: str | None = None) -> Delta
     if record.adapter is not None:
         raise RunError(
             f"The run in {folder.path} trained the adapter {record.adapter}, and {folder.model} holds it and the head "
-            f"alone, without the model. That is all that a task needs beside the base: copy this folder."
+            f"alone, without the model. That is all that a task needs in addition to the base: copy this folder."
         )
     named = record.task.name if record.task is not None else str(record.config.get("task"))
     pretrained = base if base is not None else str(record.config["model"])

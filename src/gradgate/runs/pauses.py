@@ -96,7 +96,7 @@ def progress_of(
 ) -> Progress | None:
     """Join what the files of a run say about its progress.
 
-    Scores and losses at pauses count beside those of evaluations, so that a run that has finished still has those
+    Scores and losses at pauses count with those of evaluations, so that a run that has finished still has those
     that decided whether it was resumed.
 
     Args:

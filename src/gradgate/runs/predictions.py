@@ -29,7 +29,7 @@ def write_predictions(folder: RunFolder, texts: Mapping[str, str]) -> None:
 
 
 def copy_predictions(best: Path, folder: RunFolder) -> None:
-    """Write the prediction files that stand beside the best weights."""
+    """Write the prediction files that belong to the best weights."""
     texts: dict[str, str] = {}
     for file in sorted(best.rglob("*.jsonl")):
         try:

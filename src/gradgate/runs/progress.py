@@ -52,7 +52,7 @@ _WIDE = 120
 
 
 class _Yielding(TextColumn):
-    """Text that a narrow terminal cuts short, so that the counts beside it stay whole."""
+    """Text that a narrow terminal cuts short, so that the counts next to it stay whole."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, markup=False, table_column=Column())  # rich narrows columns that may wrap first

@@ -19,7 +19,7 @@ from gradgate.tasks.types import DEV
 Metrics = Mapping[str, float | None]
 """Metric name to value."""
 
-_LARGEST = 1e100  # beyond it, squares and sums of scores are no numbers any more
+_LARGEST = 1e100  # beyond it, squares and sums of scores overflow
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ class Progress:
         seconds: of training up to ``step``; None if unknown. They name the cheapest arm of a budget, and decide
             nothing.
         state: ``paused``, ``finished``, ``failed``, or ``missing`` for a run that has not begun.
-        losses: optimizer step to the loss on dev, which counts beside the score of short runs. Early in a schedule
+        losses: optimizer step to the loss on dev, which counts with the score of short runs. Early in a schedule
             whole grids score the same: every arm predicts the most frequent class, and its loss falls all the same.
         of_steps: optimizer steps of the whole run; None if unknown.
         metric: name of the metric in ``dev``.

@@ -31,7 +31,7 @@ class ForgettingSetting:
 
     Attributes:
         place: a file, a data set of the hub, ``sample-opinions``, or a task of kind generation.
-        column: of the text, where there are columns; by default ``text``, where these are no prompts and responses.
+        column: of the text, where there are columns; by default ``text``, if these are not prompts and responses.
         subset, split: configuration and split of a data set of the hub.
         metric: that is compared, of prompts and responses; by default the task's own.
         tokens: of running text that are measured at most.

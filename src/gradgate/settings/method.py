@@ -88,7 +88,7 @@ class MethodSettings(CheckedSettings):
         ge=1,
         le=MOST_STEPS,
         description="first train the adapter, or without one the whole model, to fill in masked words of the training "
-        "texts, for so many steps; in a comparison with adapters, these alone",
+        "texts, for this number of steps; in a comparison with adapters, these alone",
     )
     tapt_epochs: float | None = Field(
         None, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="the same, in passes over the training texts"

@@ -40,7 +40,7 @@ class PlanSettings(SharedSettings, SeedSettings, MethodChoice, SubjectSettings):
 
 
 class LayersSettings(CheckedSettings):
-    """Everything that a printed layer map is asked for, beside the model."""
+    """Everything that a printed layer map is asked for, except the model."""
 
     section: ClassVar[str] = "data"
 

@@ -1,4 +1,4 @@
-"""Read and write the scores of an imported study: ``scores.csv`` and ``runs.csv`` beside ``study.json``.
+"""Read and write the scores of an imported study: ``scores.csv`` and ``runs.csv`` next to ``study.json``.
 
 Nothing was trained in such a study, and nothing can be: it has scores, and what their source says of costs.
 """

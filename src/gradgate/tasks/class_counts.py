@@ -18,7 +18,7 @@ _SHOWN = 20
 
 
 def looks_like_ids(values: int, rows: int) -> bool:
-    """Return True if so many different labels in so many rows are names of rows rather than classes."""
+    """Return True if this number of different labels in these rows are names of rows rather than classes."""
     return rows >= _LEAST_ROWS and 2 * values > rows
 
 

@@ -14,7 +14,7 @@ from gradgate.tasks.spec import TaskSpec
 MISSING_WORDS = frozenset({"nan", "<na>", "#n/a", "#na", "#null!", "#ref!", "#value!", "#div/0!", "#name?"})
 """What pandas and spreadsheets write for a cell that has nothing, in lower case."""
 _DASHES = frozenset({"-", "--", "–", "—"})
-"""What SNLI and MultiNLI have where annotators disagreed, and tables in empty cells; beside ``+`` they are labels."""
+"""SNLI and MultiNLI have these where annotators disagreed, tables in empty cells. With ``+`` they are labels."""
 _SINGLE = {"S": "B", "U": "B", "E": "I", "L": "I"}
 
 

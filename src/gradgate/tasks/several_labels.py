@@ -24,7 +24,7 @@ def label_columns(spec: TaskSpec, columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_label_lists(spec: TaskSpec, tables: Mapping[str, Table]) -> tuple[dict[str, Table], list[str]]:
-    """Return tables whose label column has a list of labels per row, and notes on how labels were told apart.
+    """Return tables whose label column has a list of labels per row, and notes on how labels were separated.
 
     A split without the columns, or whose cells are all empty or -1, stays as it is: it is unlabelled.
 

@@ -25,7 +25,7 @@ class EmptyGroups(Effect):
     def __init__(self, method: Method, layers: LayerMap) -> None:
         whole, reached = layers.at("layer"), {layers[name].layer for name in method.reaches(layers) if name in layers}
         self._spec, self._towers = method.spec, whole.towers
-        tower = getattr(method, "tower", "")  # what such a method leaves open all the time is no schedule of it
+        tower = getattr(method, "tower", "")  # what such a method leaves open all the time is not a schedule of it
         layers_of_it = whole.towers.get(tower, ()) if tower else whole.layers
         self._empty = [g.name for g in layers_of_it if g.name in reached and not whole.can_learn(g.name)]
 

@@ -220,7 +220,7 @@ class Tuner:
         """What is logged of the step that was just done; empty before the first, and just after a resume.
 
         ``gradgate/open_share`` is its :attr:`open_fraction`, and ``gradgate/phase`` counts the plans so far, from 1; a
-        mask that is new at each step is no new plan.
+        mask that is new at each step is not a new plan.
         """
         done = self.clock.step
         phase = sum(phase.step < done for phase in self.timeline.phases)

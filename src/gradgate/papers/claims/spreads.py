@@ -13,7 +13,7 @@ LEVEL = 0.05
 def varies_more(numbers: Numbers, pairs: Sequence[tuple[Place, str, str]]) -> list[ClaimCheck]:
     """Check at each learning rate of a search whether a method varies more over seeds than another.
 
-    The rates were chosen and are no sample of rates, so that each is a finding of its own: the ratio of the two
+    The rates were chosen and are not a sample of rates, so that each is a finding of its own: the ratio of the two
     standard deviations with its interval at level 0.05 over the number of findings.
 
     Args:

@@ -13,6 +13,7 @@ from gradgate.report.table import (
     Entry,
     Table,
     interval_fields,
+    records_of,
     significance,
     spread_entry,
     star_note,
@@ -57,6 +58,7 @@ def main_table(study: StudySummary) -> Table:
         arms,
         columns,
         hidden=_unused(study),
+        records=records_of(study.arms, columns),
         best=[arms.index(arm) for arm in study.best],
         notes=star_note([arm.p for arm in arms], _TEST),
     )

@@ -92,7 +92,7 @@ class PerClassSection(Section):
 
 
 def class_table(study: StudySummary, arms: Sequence[_OfArm]) -> Table:
-    """Return one row per class: its rows, and the scores of the best arm, with the reference's F1 beside."""
+    """Return one row per class: its rows, and the scores of the best arm, and the reference's F1."""
     labels, counts = study.record.task.labels or (), study.record.task.train_counts or {}
     best, form = arms[0], ScoreFormat("f1", 100, 1)
     rows = [place for _, place in sorted((-best.support(place), place) for place in range(len(labels)))]

@@ -108,7 +108,7 @@ class VerdictSection(Section):
         if lost:
             notes.append(
                 "A run has collapsed if it is more than ten points and five robust standard deviations below the "
-                "median of its arm. Verdicts are with all runs; those without the collapsed ones stand beside them."
+                "median of its arm. Verdicts are with all runs; those without the collapsed ones are next to them."
             )
         return notes
 

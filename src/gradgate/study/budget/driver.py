@@ -201,6 +201,7 @@ class BudgetDriver:
             steps=dict(grid.steps),
             steps_allowed=allowed,
             verdict=allocator.verdict(observed),
+            promise=allocator.promise,
             pace=pace,
             earlier_verdicts=earlier,
         )
@@ -211,7 +212,7 @@ class BudgetDriver:
         if allocator.stages[0].eighths == EIGHTHS[-1]:
             return
         for key, progress in observed.items():
-            first = grid.until(key.task, EIGHTHS[0])
+            first = grid.until(key.task, allocator.stages[0].eighths)
             if not progress.has_failed and progress.step >= first and min(progress.dev, default=first + 1) > first:
                 raise UsageError(
                     f"{key.arm} seed {key.seed} in {self.study.folder} was trained without a budget and has no score "
@@ -287,7 +288,8 @@ class BudgetDriver:
         for key, until in batch.items():
             done = observed[key].step if key in observed else 0
             each = self._runs[key].config.eval_every
-            lengths = (allocator.grid.until(key.task, eighths) for eighths in EIGHTHS)
+            first = allocator.stages[0].eighths
+            lengths = (allocator.grid.until(key.task, eighths) for eighths in EIGHTHS if eighths >= first)
             unscored = (length for length in lengths if length > done and (not each or length % each))
             clipped[key] = min([until, *unscored])
         return clipped

@@ -107,7 +107,7 @@ def deficits(table: Table, leader: str, arms: Sequence[str], noisy: Table) -> tu
     """Test arms against the leader: two-sided t-tests on the pairs of ``table``, with the noise of ``noisy``.
 
     Each test takes the larger of the pooled noise and that of its own differences, with the pooled degrees of freedom,
-    so that two noisy arms do not gain from quiet ones. Of 20,000 draws of two level arms beside others that are far
+    so that two noisy arms do not gain from quiet ones. Of 20,000 draws of two level arms among others that are far
     behind, with 3 to 18 arms and 3 to 10 pairs, at most 3.7 % then have p < 0.04, also where the noise of arms is
     lognormal (0.5 in its logarithm); the pooled noise alone has up to 5.6 % there. A lead of twice the noise is
     found on 3 pairs of 3 arms with 34 % of draws, by the differences alone with 24 %.

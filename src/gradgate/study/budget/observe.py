@@ -1,6 +1,6 @@
 """Read each run's progress and dev scores from its folder.
 
-A budget keeps no state beside these folders, so that a study that was killed resumes as if it had not been.
+A budget keeps no state next to these folders, so that a study that was killed resumes as if it had not been.
 """
 
 from __future__ import annotations

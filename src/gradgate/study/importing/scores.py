@@ -180,7 +180,7 @@ def _duplicate(
     values = [f"{name} ({text_of(theirs[name])}, {text_of(mine[name])})" for name in differing[:4]]
     remedy = (
         f"They differ in {', '.join(values)}. Name the column that makes them two scores with arm=, task=, model=, "
-        f"seed= or step=, beside those that are found by themselves; or remove one."
+        f"seed= or step=, in addition to those that are found by themselves; or remove one."
         if values
         else "Remove one."
     )

@@ -229,7 +229,7 @@ class _StudyPlan:
             if others:
                 tasks.setdefault((metric, others), {})[place[0]] = None
         return [
-            f"Compared on {metric}, with {', '.join(others)} beside it: {some_of(tuple(names), 4)}."
+            f"Compared on {metric}, together with {', '.join(others)}: {some_of(tuple(names), 4)}."
             for (metric, others), names in tasks.items()
         ]
 

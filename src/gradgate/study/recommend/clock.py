@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gradgate.study.budget import FullGrid, Observed, RunKey, Targets
+from gradgate.study.budget.stages import WHOLE
 from gradgate.study.budget.standing import UNKNOWN
 from gradgate.study.progress import StudyProgress
 from gradgate.study.recommend.record import RecommendRecord, write_recommend
@@ -54,7 +55,7 @@ class RaceClock:
         chosen, total = dict[RunKey, int](), 0.0
         for key, until in batch.items():
             seconds = piece_seconds(
-                self._grid, self.record.costs.arms[key.arm], key, observed.get(key, UNKNOWN).step, until
+                self._grid, self.record.costs.arms[key.arm], key, observed.get(key, UNKNOWN).step, until, WHOLE
             )
             if self._slower * (total + seconds) > left or total * self._slower > left / _SHARE:
                 break
@@ -74,7 +75,7 @@ class RaceClock:
         whole = self._grid.steps[key.task]
         if until >= whole:
             return 0.0
-        return piece_seconds(self._grid, self.record.costs.arms[key.arm], key, until, whole)
+        return piece_seconds(self._grid, self.record.costs.arms[key.arm], key, until, whole, WHOLE)
 
     def _compare(self) -> None:
         """Compare how long the runs took that started last with what was expected."""

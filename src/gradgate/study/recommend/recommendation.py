@@ -78,8 +78,11 @@ class Recommendation:
         if verdict.decided:
             return f"Train {name}."
         if not self.is_of_tie:
-            return f"{name} is the one arm that is left; it was not tested."
-        return f"Any of these {len(verdict.winners)} may be the best. The cheapest of them is {name}: train that."
+            return f"{name} is the one arm that remains; nothing shows that it is the best."
+        return (
+            f"Each of {len(verdict.tied)} arms may be the best: {', '.join(verdict.tied)}. The cheapest of the "
+            f"{len(verdict.winners)} that remain is {name}: train that."
+        )
 
     @property
     def text(self) -> str:
@@ -108,7 +111,10 @@ class Recommendation:
             "cheapest": {"arm": self.config.arm.name, "command": self.command} if self.is_of_tie else None,
             "left_out": [vars(each) for each in self.left_out],
             "minutes": {"asked": self.asked.minutes, "taken": self.asked.seconds_spent / 60},
-            "plan": {"can_test": self.asked.plan.can_test, "minutes_to_test": self.asked.plan.seconds_to_test / 60},
+            "plan": {
+                "can_test": self.asked.plan.can_test,
+                "minutes_to_test": _in_minutes(self.asked.plan.seconds_to_test),
+            },
             "dev_limit": self.limit,
             "study": str(self.folder),
         }
@@ -193,3 +199,7 @@ def _config_of(base: RunConfig, arm: Arm) -> RunConfig:
     if arm.adapter is None:
         own["language_adapters"] = None
     return base.model_copy(update=own)
+
+
+def _in_minutes(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds / 60

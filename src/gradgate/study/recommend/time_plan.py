@@ -9,6 +9,7 @@ from gradgate.errors import UsageError
 from gradgate.runs.state import Progress, RunState
 from gradgate.study.budget import Allocator, FullGrid, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
+from gradgate.study.budget.stages import WHOLE, smallest_test
 from gradgate.study.recommend.costs import ArmCost, Costs
 
 _MARGIN = 0.85  # of the minutes are planned: a shared machine is slower at times
@@ -27,7 +28,7 @@ class TimePlan:
         steps_allowed: the budget, in optimizer steps of all runs.
         seconds: that it takes at most, by the costs that were measured.
         can_test: whether it ends with a test, so that it can name a winner.
-        seconds_to_test: that the same arms need for one.
+        seconds_to_test: that the same arms need for one; None if they have too few seeds.
     """
 
     arms: tuple[str, ...]
@@ -35,12 +36,14 @@ class TimePlan:
     steps_allowed: int
     seconds: float
     can_test: bool
-    seconds_to_test: float
+    seconds_to_test: float | None
 
     @property
     def said(self) -> str:
         """What the minutes can give, in words, before anything is trained."""
         arms = f"{len(self.arms)} arms"
+        if self.seconds_to_test is None:
+            return f"One seed cannot test {arms}: there will be no winner. Give two or more seeds=."
         needed = f"about {minutes(self.seconds_to_test)}"
         if self.can_test:
             return f"A test of {arms} takes {needed} here. The minutes pay for it: it may find a winner, or a tie."
@@ -83,25 +86,26 @@ def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: fl
         arms.remove(leaver)
         dropped.insert(0, leaver)
     allowed = _largest(least, each.total_steps, lambda steps: played(each, steps, costs) <= _MARGIN * seconds)
-    testing = _smallest(least, each.total_steps, lambda steps: Allocator(each, steps).can_name_a_winner)
+    testing = smallest_test(each)
     return TimePlan(
         arms=tuple(arms),
         dropped=tuple(dropped),
         steps_allowed=allowed,
         seconds=played(each, allowed, costs),
         can_test=Allocator(each, allowed).can_name_a_winner,
-        seconds_to_test=played(each, testing, costs) / _MARGIN,
+        seconds_to_test=None if testing is None else played(each, testing, costs) / _MARGIN,
     )
 
 
 def played(grid: FullGrid, allowed: int, costs: Costs) -> float:
     """Return the seconds that a budget takes if the most expensive arms stay, with the final model and the report."""
     allocator, observed, total = Allocator(grid, allowed), dict[RunKey, Progress](), REPORT
+    first = allocator.stages[0].eighths
     dearest = sorted(grid.arms, key=lambda arm: costs.arms[arm].step)
     while batch := allocator.next(observed):
         for key, until in batch.items():
             before = observed.get(key, Progress(state=RunState.MISSING))
-            total += piece_seconds(grid, costs.arms[key.arm], key, before.step, until)
+            total += piece_seconds(grid, costs.arms[key.arm], key, before.step, until, first)
             total += costs.arms[key.arm].once if _is_first(key, observed) else 0.0
             score = 0.5 + 1e-6 * dearest.index(key.arm) * (1 if grid.higher_is_better else -1)
             is_whole = until >= grid.steps[key.task]
@@ -115,13 +119,16 @@ def played(grid: FullGrid, allowed: int, costs: Costs) -> float:
     for task, steps in grid.steps.items():
         done = max((each.step for key, each in observed.items() if (key.arm, key.task) == (last, task)), default=0)
         if done < steps:
-            total += piece_seconds(grid, costs.arms[last], RunKey(last, task, grid.seeds[0]), done, steps)
+            total += piece_seconds(grid, costs.arms[last], RunKey(last, task, grid.seeds[0]), done, steps, WHOLE)
     return total
 
 
-def piece_seconds(grid: FullGrid, cost: ArmCost, key: RunKey, done: int, until: int) -> float:
-    """Return the seconds in which a run gets from one step to another; it may pause at each length in between."""
-    lengths = {grid.until(key.task, eighths) for eighths in EIGHTHS}
+def piece_seconds(grid: FullGrid, cost: ArmCost, key: RunKey, done: int, until: int, first: int) -> float:
+    """Return the seconds in which a run gets from one step to another.
+
+    It may pause at each length in between from ``first`` eighths of the schedule on.
+    """
+    lengths = {grid.until(key.task, eighths) for eighths in EIGHTHS if eighths >= first}
     pieces = 1 + sum(done < length < until for length in lengths)
     return cost.seconds(until - done, pieces) + (cost.tests if until >= grid.steps[key.task] else 0.0)
 

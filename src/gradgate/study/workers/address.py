@@ -190,7 +190,7 @@ def _check_own(file: Path) -> None:
 def _is_at_rest(file: Path) -> bool:
     """Return whether a SQLite file is to be read as one that does not change.
 
-    One with a write-ahead log is, as SQLite would make files beside it to read it.
+    One with a write-ahead log is, as SQLite would make files next to it to read it.
 
     Raises:
         StoreError: if the log has changes that are not in the file, which no process has open.

@@ -226,7 +226,7 @@ def train_in_child(
         until: the optimizer step at which the run is paused; None trains it to its end.
         modules: that register methods of the user's own.
     """
-    gc.freeze()  # what the fork server has imported is no garbage; to look through it takes longer than small runs
+    gc.freeze()  # what the fork server has imported is not garbage; scanning it takes longer than small runs
     if gpus is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus
     if hasattr(os, "setsid"):

@@ -85,7 +85,7 @@ def _has_token_rows(table: Table) -> bool:
 
 
 def _read_token_rows(table: Table) -> Table:
-    """Collect the rows of each sentence; a row without a sentence's number goes on with the one before."""
+    """Collect the rows of each sentence; a row without a sentence's number continues the one before."""
     words, tags = cells_of(table, _WORD), cells_of(table, _TAG)
     groups: list[list[int]] = []
     before: object = MISSING

@@ -58,7 +58,7 @@ def preference(metric: str) -> int:
 
 
 def metric_column(column: str) -> tuple[str | None, str] | None:
-    """Return the split and the metric that a column is named after; None if it is no metric.
+    """Return the split and the metric that a column is named after; None if it is not a metric.
 
     ``test_accuracy`` is accuracy on test, ``eval/loss`` loss on dev, ``hans_overall`` nothing that is known.
     """

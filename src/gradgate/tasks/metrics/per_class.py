@@ -47,7 +47,7 @@ def score_each_class(kind: str, labels: Sequence[str], rows: Iterable[Mapping[st
         rows: as in a prediction file, with ``gold`` and ``predicted``.
 
     Returns:
-        None for a kind whose predictions are no labels, or without rows.
+        None for a kind whose predictions are not labels, or without rows.
 
     Raises:
         ValueError: rows without ``gold`` or ``predicted``, or with other labels.

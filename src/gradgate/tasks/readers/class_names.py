@@ -1,4 +1,4 @@
-"""Give class indices the names that a data set stores beside them."""
+"""Give class indices the names that a data set stores next to them."""
 
 from __future__ import annotations
 

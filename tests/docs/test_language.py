@@ -1,0 +1,70 @@
+"""Test that pages, help texts, messages and docstrings use plain English: phrases that read as translated stay out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PHRASES = {
+    r"(?<!there )\bis no (?!longer|more|better|worse|lower|higher|other)\w+": "is not a …",
+    r"\btold (from|apart)\b": "distinguished, significantly different",
+    r"\bgo(es)? on\b": "continue, resume",
+    r"\bso many\b": "n, this number of",
+    r"\bbeside\b(?!:)": "next to, with, in addition to",
+    r"\bare no \w+s of\b": "are not …",
+    r"\b[Ww]here (nothing|none) (is|was)\b": "if no … is",
+}
+PAGES = sorted(
+    path
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "evidence").rglob("*.md"))
+    if not {"_build", "evidence"}
+    & set(path.relative_to(ROOT / "docs").parts if path.is_relative_to(ROOT / "docs") else ())
+)
+HELP = sorted((ROOT / "tests/contract/help").glob("*.txt"))
+MODULES = sorted((ROOT / "src/gradgate").rglob("*.py"))
+
+
+def faults(text: str) -> list[str]:
+    """Return each phrase of a text that reads as translated, with what to write instead."""
+    plain = " ".join(text.split())
+    found = ((re.search(pattern, plain, re.IGNORECASE), better) for pattern, better in PHRASES.items())
+    return [f"{match[0]!r}: write {better!r}" for match, better in found if match]
+
+
+def texts_of(module: Path) -> Iterator[str]:
+    """Yield the docstrings and messages of a module."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value
+
+
+@pytest.mark.parametrize("text", ["'foo' is no term.", "The study goes on.", "It is beside the table.", "told apart"])
+def test_a_translated_phrase_is_found(text: str) -> None:
+    assert faults(text)
+
+
+@pytest.mark.parametrize("text", ["There is no dev split.", "It is no longer there.", "It is not a term.", "ago once"])
+def test_plain_english_passes(text: str) -> None:
+    assert not faults(text)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *HELP], ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_is_plain_english(page: Path) -> None:
+    assert faults(page.read_text(encoding="utf-8")) == []
+
+
+def test_docstrings_and_messages_are_plain_english() -> None:
+    found = {
+        f"{module.relative_to(ROOT)}: {fault}"
+        for module in MODULES
+        for text in texts_of(module)
+        for fault in faults(text)
+    }
+    assert sorted(found) == []
