@@ -137,8 +137,8 @@ class BudgetSettings(CheckedSettings):
         None,
         description="Train at most this share of the grid's optimizer steps, such as 0.1. All methods run to a "
         "quarter or half of their steps, or to their end if the budget pays for it; the best ones get the other "
-        "steps and seeds. If each method has a whole run, a test on dev says whether one is better than all others. Run again "
-        "with a larger share to resume; 1 trains every run.",
+        "steps and seeds. If each method has a whole run, a test on dev says whether one is better than all others. "
+        "Run again with a larger share to resume; 1 trains every run.",
     )
     budget_steps: int | None = Field(None, description="The same as a number of optimizer steps, of all runs together.")
     budget_time: str | None = Field(

@@ -14,6 +14,7 @@ from gradgate.study.recommend.costs import ArmCost, Costs
 
 _MARGIN = 0.85  # of the minutes are planned: a shared machine is slower at times
 _HALVINGS = 12
+_FIRST_CUT = 2  # eighths of the schedule: scores before say little of how slow arms end
 REPORT = 8.0
 """Seconds to read the study again and to write the report."""
 
@@ -145,16 +146,15 @@ def _is_first(key: RunKey, observed: Mapping[RunKey, Progress]) -> bool:
 
 
 def _least(grid: FullGrid) -> int:
-    """Return the smallest budget that the allocator takes."""
+    """Return the smallest budget in which every arm gets to a quarter of its steps."""
     return _smallest(1, grid.total_steps, lambda steps: _is_planned(grid, steps))
 
 
 def _is_planned(grid: FullGrid, steps: int) -> bool:
     try:
-        Allocator(grid, steps)
+        return Allocator(grid, steps).stages[0].eighths >= _FIRST_CUT
     except UsageError:
         return False
-    return True
 
 
 def _smallest(low: int, high: int, holds: Callable[[int], bool]) -> int:
