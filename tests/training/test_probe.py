@@ -14,7 +14,9 @@ from torch import nn
 
 from gradgate.errors import UsageError
 from gradgate.runs.folder import RunFolder
+from gradgate.settings.arm import read_arm
 from gradgate.settings.run import make_config
+from gradgate.study.arms import cross
 from gradgate.training.probe.linear_head import find_linear_head
 from gradgate.training.probe.logistic_regression import best_fit
 from gradgate.training.run import train
@@ -135,6 +137,17 @@ def test_a_run_resumed_from_a_pause_is_the_run_that_was_not(settings: dict[str, 
 def test_what_it_does_not_go_with_is_refused(settings: dict[str, Any], others: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="takes no training steps"):
         make_config(**settings | {"method": "probe"} | others)
+
+
+@pytest.mark.parametrize("text", ["probe:lr=1e-3", "houlsby:size=4 + probe", "probe:c=1,clip=0.5"])
+def test_an_arm_with_settings_that_have_no_effect_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"takes no training steps: .* would have no effect"):
+        read_arm(text)
+
+
+def test_settings_that_are_arms_make_one_arm_of_a_probe() -> None:
+    found = cross([read_arm("full"), read_arm("probe:c=1")], [None], [{"lr": 1e-3}, {"lr": 1e-2}])
+    assert [arm.name for arm in found] == ["full:lr=0.001", "full:lr=0.01", "probe:c=1"]
 
 
 def test_other_kinds_of_tasks_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:

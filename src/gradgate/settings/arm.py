@@ -24,6 +24,7 @@ from gradgate.errors import MethodError, SpecError, UsageError, nearest
 from gradgate.files import portable_name
 from gradgate.methods import Full, Method
 from gradgate.methods.catalog import build, is_known, known_names, parse, takes_option
+from gradgate.methods.fixed import Probe
 from gradgate.settings.adapter import NAMES, AdapterSetting, is_peft_config, read_adapter, with_options
 from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings, checked_settings
 from gradgate.specs import Spec, shown, split_joined
@@ -45,6 +46,7 @@ class OwnSettings(CheckedSettings):
 
 OWN_SETTINGS = tuple(OwnSettings.model_fields)
 _RATE = "lr"
+_OF_A_PROBE = ("batch_size", "max_length")
 _WORDS = "|".join(OWN_SETTINGS)
 # The longest names first: "pfeiffer" begins "pfeiffer+inv".
 _ADAPTER = re.compile(rf"\s*(?:{'|'.join(map(re.escape, sorted(NAMES, key=len, reverse=True)))})\s*(?=[:+]|$)")
@@ -70,6 +72,20 @@ class Arm:
     method: Method
     adapter: AdapterSetting | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unused = [f"{name}={value}" for name, value in self.overrides.items() if name not in _OF_A_PROBE]
+        if not self.is_trained and (self.adapter is not None or unused):
+            what = unused[0] if self.adapter is None else f"the adapter {str(self.adapter)!r}"
+            raise SpecError(
+                f"{self.method.spec!r} takes no training steps: it fits the head on the pretrained model, so that "
+                f"{what} would have no effect. Leave it out."
+            )
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it takes training steps, which a probe does not."""
+        return not isinstance(self.method, Probe)
 
     @cached_property
     def name(self) -> str:
