@@ -52,7 +52,7 @@ class BudgetSection(Section):
         model = find_final(study, arm.name, self.study.higher_is_better)
         config = grid.config_of(arm, 0, {}).model_copy(update={"threads": None})
         # Reports name no place of the machine that made them.
-        place = None if model is None else Path(study.name) / model.folder.relative_to(study)
+        place = Path(study.name) / model.folder.relative_to(study) if model is not None and model.is_kept else None
         near = config.model_copy(update={name: short_name(getattr(config, name)) for name in ("model", "task")})
         return [*([] if place is None else [predict_command(place)]), train_command(near)]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from gradgate.runs.folder import CACHE_FOLDER, RunFolder
 from gradgate.runs.pauses import read_progress
-from gradgate.runs.scores import Scores, read_scores
+from gradgate.runs.scores import Scores
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.progress import StudyProgress
+from gradgate.study.results import read_study
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class FinalModel:
     scores: Scores
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the run kept its model, which ``keep_model=False`` does not."""
+        return RunFolder(self.folder).model.is_dir()
+
+    @property
     def said(self) -> str:
         """Its scores in a sentence."""
         scores = self.scores
@@ -40,9 +46,9 @@ class FinalModel:
 def find_final(study: Path, arm: str, higher_is_better: bool) -> FinalModel | None:
     """Return the finished run of an arm with the best score on dev; None without a finished one."""
     finished = [
-        FinalModel(run.folder.path, arm, run.config.seed, read_scores(run.folder.scores_file))
-        for run in _runs_of(study, arm)
-        if run.folder.finished
+        FinalModel(cell.folder, arm, cell.seed, cell.scores)
+        for cell in read_study(study).cells
+        if cell.arm.name == arm and cell.scores is not None and cell.folder is not None
     ]
     sign = 1 if higher_is_better else -1
     return max(finished, key=lambda each: sign * (each.scores.dev[each.scores.metric] or 0.0), default=None)

@@ -64,7 +64,7 @@ class Recommendation:
     @property
     def use(self) -> str | None:
         """The command line that predicts with the trained model; None without one."""
-        return None if self.model is None else predict_command(self.model.folder)
+        return predict_command(self.model.folder) if self.model is not None and self.model.is_kept else None
 
     @property
     def is_of_tie(self) -> bool:
@@ -91,7 +91,9 @@ class Recommendation:
         lines = [self.budget.verdict.summary, f"{self.budget.spending} {spent}", *([self.limit] if self.limit else [])]
         lines += ["", self.advice]
         if self.model is not None:
-            lines += [f"Trained: {self.model.said}.", f"It is in {self.model.folder}. Use it with:", f"  {self.use}"]
+            lines += [f"Trained: {self.model.said}.", f"It is in {self.model.folder}."]
+        if self.use is not None:
+            lines += ["Use it with:", f"  {self.use}"]
         lines += ["Train it again with:", f"  {self.command}"]
         return "\n".join([*lines, "or in Python:", *(f"  {line}" for line in self.python)])
 
