@@ -133,6 +133,20 @@ def test_a_run_resumed_from_a_pause_is_the_run_that_was_not(settings: dict[str, 
     assert (RunFolder(tmp_path / "whole").model / "config.json").is_file()
 
 
+def test_what_the_head_computed_once_is_read_from_the_shared_cache(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Both have the same frozen layers below, which the head leaves closed for two epochs."""
+    shared = tmp_path / "cache"
+    for method in ("head", "probe"):
+        config = make_config(**settings | {"method": method, "steps": 20})
+        scores = train(config, tmp_path / method, cache=shared)
+    alone = train(config, tmp_path / "alone")
+    rows = scores["cost"]["prefix_rows"]
+    assert rows["read"] > 0
+    assert rows["computed"] <= rows["read"], "dev alone is new"
+    assert scores["dev"] == pytest.approx(alone["dev"], abs=1e-4)
+    assert alone["cost"]["prefix_rows"] is None
+
+
 @pytest.mark.parametrize("others", [{"adapter": "houlsby"}, {"tapt_steps": 2}])
 def test_what_it_does_not_go_with_is_refused(settings: dict[str, Any], others: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="takes no training steps"):

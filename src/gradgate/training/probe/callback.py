@@ -80,6 +80,7 @@ class FitHead(TrainerCallback):  # type: ignore[misc]
         model, encoded = trainer.model, self._encoded
         labels, train, dev = encoded.data.labels or (), encoded.train, encoded.splits[DEV].features
         first = next(_batches(trainer, dev))
+        model.eval()
         head = find_linear_head(model, len(labels), self._fresh, lambda: _forward(model, first))
         # The model alone is in training mode, so that its layers are read from the cache, and nothing has dropout.
         model.train()
