@@ -37,7 +37,7 @@ class Recommended(Study):
     @property
     def best(self) -> str:
         """The arm that is recommended: the winner, or the cheapest of a tie."""
-        return self.recommendation.config.arm.name
+        return self.recommendation.arm
 
     @property
     def run(self) -> Run | None:

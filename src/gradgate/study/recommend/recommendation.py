@@ -33,7 +33,8 @@ class Recommendation:
     Attributes:
         folder: of the study.
         budget: its record, with the verdict.
-        config: of the arm that is recommended: the winner, or the cheapest of a tie.
+        arm: that is recommended, by its name in the study: the winner, or the cheapest of a tie.
+        config: that trains it.
         asked: the minutes, their plan, and what was left out.
         model: a finished run of the arm; None if nothing was to be trained beyond the race, and the race has none.
         limit: what dev is too small to show; None if it shows a point.
@@ -41,6 +42,7 @@ class Recommendation:
 
     folder: Path
     budget: BudgetRecord
+    arm: str
     config: RunConfig
     asked: RecommendRecord
     model: FinalModel | None
@@ -74,7 +76,7 @@ class Recommendation:
     @property
     def advice(self) -> str:
         """Which arm to train and why, in a sentence."""
-        verdict, name = self.budget.verdict, self.config.arm.name
+        verdict, name = self.budget.verdict, self.arm
         if verdict.decided:
             return f"Train {name}."
         if not self.is_of_tie:
@@ -99,7 +101,7 @@ class Recommendation:
 
     def record(self) -> dict[str, Any]:
         """Return plain values for scripts."""
-        arm = {"arm": self.config.arm.name, "lr": self.config.peak_lr, "settings": given_settings(self.config)}
+        arm = {"arm": self.arm, "lr": self.config.peak_lr, "settings": given_settings(self.config)}
         model = self.model
         return {
             **self.budget.record(),
@@ -110,7 +112,7 @@ class Recommendation:
             "run": None if model is None else str(model.folder),
             "model": None if model is None else str(model.folder / "model"),
             "predict": self.use,
-            "cheapest": {"arm": self.config.arm.name, "command": self.command} if self.is_of_tie else None,
+            "cheapest": {"arm": self.arm, "command": self.command} if self.is_of_tie else None,
             "left_out": [vars(each) for each in self.left_out],
             "minutes": {"asked": self.asked.minutes, "taken": self.asked.seconds_spent / 60},
             "plan": {
@@ -188,6 +190,7 @@ def read_recommendation(folder: Path, base: RunConfig) -> Recommendation:
     return Recommendation(
         folder,
         budget,
+        arm.name,
         _config_of(base, arm),
         asked,
         find_final(folder, arm.name, task.metric_higher_is_better),
