@@ -14,9 +14,11 @@ from torch import nn
 
 from gradgate.errors import UsageError
 from gradgate.runs.folder import RunFolder
+from gradgate.settings.adapter import read_adapter
 from gradgate.settings.arm import read_arm
 from gradgate.settings.run import make_config
 from gradgate.study.arms import cross
+from gradgate.study.grid import Grid
 from gradgate.training.probe.linear_head import find_linear_head
 from gradgate.training.probe.logistic_regression import best_fit
 from gradgate.training.run import train
@@ -162,6 +164,11 @@ def test_an_arm_with_settings_that_have_no_effect_is_refused(text: str) -> None:
 def test_settings_that_are_arms_make_one_arm_of_a_probe() -> None:
     found = cross([read_arm("full"), read_arm("probe:c=1")], [None], [{"lr": 1e-3}, {"lr": 1e-2}])
     assert [arm.name for arm in found] == ["full:lr=0.001", "full:lr=0.01", "probe:c=1"]
+
+
+def test_a_probe_is_not_crossed_with_adapters(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="trains no adapter"):
+        Grid.of(tmp_path / "study", make_config(**settings), [read_arm("probe")], [0], [read_adapter("houlsby")])
 
 
 def test_other_kinds_of_tasks_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:

@@ -73,15 +73,6 @@ class Arm:
     adapter: AdapterSetting | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        unused = [f"{name}={value}" for name, value in self.overrides.items() if name not in _OF_A_PROBE]
-        if not self.is_trained and (self.adapter is not None or unused):
-            what = unused[0] if self.adapter is None else f"the adapter {str(self.adapter)!r}"
-            raise SpecError(
-                f"{self.method.spec!r} takes no training steps: it fits the head on the pretrained model, so that "
-                f"{what} would have no effect. Leave it out."
-            )
-
     @property
     def is_trained(self) -> bool:
         """Whether it takes training steps, which a probe does not."""
@@ -185,7 +176,20 @@ def read_arm(given: object) -> Arm:
     own.add(parts.own)
     if adapter is not None and adapter.lr is not None and _RATE in own.texts:
         raise own.twice(_RATE)
-    return Arm(method, adapter, own.values())
+    arm = Arm(method, adapter, own.values())
+    _check_effects(arm)
+    return arm
+
+
+def _check_effects(arm: Arm) -> None:
+    """Raise SpecError for an adapter or settings that have no effect on a probe."""
+    unused = [f"{name}={value}" for name, value in arm.overrides.items() if name not in _OF_A_PROBE]
+    if not arm.is_trained and (arm.adapter is not None or unused):
+        what = unused[0] if arm.adapter is None else f"the adapter {str(arm.adapter)!r}"
+        raise SpecError(
+            f"{arm.method.spec!r} takes no training steps: it fits the head on the pretrained model, so that {what} "
+            f"would have no effect. Leave it out."
+        )
 
 
 @dataclass(frozen=True)

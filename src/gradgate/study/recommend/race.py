@@ -28,7 +28,7 @@ _SHARES = (1.0, 2 / 3, 1 / 3, 1 / 6)
 _SHORTEST = 8  # steps, of which each eighth is one
 _FEWEST = 4  # arms, before runs are made shorter
 _TIMING = 1 / 8  # of the minutes at most, to time first steps
-_TOO_LONG = "these minutes do not pay for it; like tasks in the evidence let it leave first."
+_TOO_LONG = "these minutes do not pay for it, and recorded studies favour the other arms."
 
 
 @dataclass(frozen=True)
