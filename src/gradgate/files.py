@@ -7,7 +7,7 @@ import json
 import math
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from hashlib import blake2b, sha256
 from pathlib import Path
@@ -194,9 +194,11 @@ def append_text(path: Path, text: str) -> None:
         raise RunError(f"Cannot write {path}: {error.strerror or error}. {_WRITABLE}") from error
 
 
-def in_use(path: Path) -> bool:
-    """Return True if a path is a file, or a folder with more than locks and half-written files."""
-    return path.is_file() or (path.is_dir() and not all(is_part(p) or p.suffix == ".lock" for p in path.iterdir()))
+def in_use(path: Path, besides: Collection[str] = ()) -> bool:
+    """Return True if a path is a file, or a folder with more than locks, half-written files, and names ``besides``."""
+    if not path.is_dir():
+        return path.is_file()
+    return not all(is_part(p) or p.suffix == ".lock" or p.name in besides for p in path.iterdir())
 
 
 def portable_name(text: str) -> str:

@@ -134,7 +134,7 @@ def test_the_text_of_a_method_leaves_defaults_out() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gradul", r"There is no method 'gradul'\. Did you mean 'gradual'.*Known: full, head, freeze"),
+        ("gradul", r"There is no method 'gradul'\. Did you mean 'gradual'.*Known: full, head, probe, freeze"),
         ("layer_graddrop", r"Did you mean 'layer-graddrop'"),
         ("zzz", r"There is no method 'zzz'\. Known: full"),
         ("", r"There is no method ''"),

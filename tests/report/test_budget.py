@@ -63,7 +63,7 @@ def study(tmp_path: Path) -> Path:
 def test_the_report_shows_the_race(study: Path, draw_only) -> None:
     draw_only(BudgetSection)
     page = write_report(study).html.read_text(encoding="utf-8")
-    assert '<p class="answer">full wins.</p>' in page
+    assert '<p class="answer">full is better than every other arm.</p>' in page
     assert '<p class="remark">A test. 4 of 6 runs were not begun.</p>' in page
     assert "260 of the grid&#39;s 480" in page.replace("\u00a0", " ")
     assert "gradual:every=40 left after 0.125 of the schedule: place 2 of 2 on 2 pairs" in page
@@ -89,7 +89,7 @@ def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
     assert section is not None
     assert section.cautions() == ["The budget is not spent yet: run the same command again to continue."]
     lines = [str(line) for line in status_table(read_status(study)).renderables]
-    assert "The budget is being spent: 1 of 2 arms remain; full leads so far." in lines
+    assert "The budget is being spent: 1 of 2 arms remain; full has the best mean so far." in lines
     assert "Remaining: full." in lines
 
 
@@ -102,7 +102,35 @@ def test_a_damaged_budget_is_told_and_the_rest_is_reported(study: Path, draw_onl
 def test_the_export_has_budget_and_verdict_beside_the_runs(study: Path, command: Command) -> None:
     record = json.loads(command("study", "export", str(study), "--json")[1])
     assert record == json.loads(json.dumps(exported(study)))
-    assert record["budget"] == {"steps_of_grid": 480, "steps_allowed": 300, "steps_spent": 260}
+    assert record["budget"] == {"steps_of_grid": 480, "steps_allowed": 300, "steps_spent": 260, "promise": ""}
     assert (record["verdict"]["winners"], record["verdict"]["decided"]) == (["full"], True)
     assert [run["status"] for run in record["runs"]] == ["finished"] * 3 + ["paused"] * 2 + ["missing"]
     assert command("study", "export", str(study), "--csv")[1].count("\n") == 7
+
+
+def test_a_race_begins_with_its_verdict_the_command_and_its_picture(study: Path) -> None:
+    """An arm without a whole run is in no table of scores, and what a budget left out is not listed as unfinished."""
+    for seed in range(3):
+        (study / f"runs/method-0/seed-{seed}/model").mkdir()
+    page = write_report(study).html.read_text(encoding="utf-8")
+    train = page.index("gradgate train --model")
+    places = [page.index('class="answer"'), train, page.index("<svg"), page.index('id="table-race"')]
+    assert places == sorted(places)
+    assert page.index('id="table-race"') < page.index('id="table-main"')
+    assert f"gradgate predict {study.name}/runs/method-0/seed-2" in page
+    assert str(study) not in page
+    main = page[page.index('id="table-main"') :]
+    assert "gradual" not in main[: main.index("</table>")]
+    assert "Not finished yet" not in page
+    rows = list(csv.DictReader((study / "tables/main.csv").read_text(encoding="utf-8").splitlines()))
+    assert [row["method"] for row in rows] == ["full", "gradual:every=40"], "files have every arm"
+
+
+def test_a_race_without_a_whole_run_has_no_table_of_scores(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "study", seeds=(0,))
+    pause(folder, "gradual:every=40", 0, score=0.5, step=10)
+    verdict = replace(VERDICT, decided=False, tested=False, winners=("gradual:every=40", "full"), departures=())
+    write_budget(folder, replace(RECORD, seeds=(0,), verdict=verdict))
+    page = write_report(folder).html.read_text(encoding="utf-8")
+    assert 'id="table-main"' not in page
+    assert 'id="table-race"' in page

@@ -1,7 +1,8 @@
-"""The best way to train on some data, found within some minutes."""
+"""Find the best way to train on some data within some minutes, and train it."""
 
 from __future__ import annotations
 
+import time
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing_extensions import Unpack
 from gradgate.api.compare import Study
 from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import study_progress
+from gradgate.api.train import Run
 from gradgate.places import typed_path
 from gradgate.settings.base import checked_settings
 from gradgate.settings.compare import RecommendSettings
@@ -34,8 +36,14 @@ class Recommended(Study):
 
     @property
     def best(self) -> str:
-        """The method that is recommended: the winner, or what leads a tie."""
-        return self.recommendation.config.arm.name
+        """The arm that is recommended: the winner, or the cheapest of a tie."""
+        return self.recommendation.arm
+
+    @property
+    def run(self) -> Run | None:
+        """The trained model of that arm; None if nothing was to be trained and the race has no whole run of it."""
+        model = self.recommendation.model
+        return None if model is None else Run(model.folder)
 
     @property
     def command(self) -> str:
@@ -51,7 +59,8 @@ class Recommended(Study):
         return f"{self._heading()}\n{self.recommendation.text}"
 
     def _lines(self) -> list[str]:
-        return [self.command, "", *self.python]
+        use = self.recommendation.use
+        return [*([use, ""] if use is not None else []), self.command, "", *self.python]
 
 
 @takes(RecommendSettings, RecommendKeywords)
@@ -63,11 +72,11 @@ def recommend(
     quiet: bool = False,
     **settings: Unpack[RecommendKeywords],
 ) -> Recommended:
-    """Find the best way to train on some data within some minutes. Called again, it resumes.
+    """Find the best way to train on some data within some minutes, and train it. Called again, it resumes.
 
-    Full fine-tuning, freezing, gradual unfreezing, GradDrop, LISA, LoRA and Houlsby adapters compete at rates that suit
-    the model's size. What the model refuses or the device has no memory for is left out. ``gradgate recommend`` calls
-    this.
+    Full fine-tuning, a probe, the head, freezing, gradual unfreezing, GradDrop, LISA, LoRA and bottleneck adapters
+    compete at rates that suit the model's size. What the model refuses, the device has no memory for, or the minutes
+    do not pay for is left out. ``gradgate recommend`` calls this.
 
     Args:
         model: as for :func:`gradgate.train`.
@@ -76,25 +85,35 @@ def recommend(
         quiet: show no progress.
 
     Returns:
-        The study, with ``best``, and the ``command`` and the lines of ``python`` that train it.
+        The study, with ``best``, the trained ``run``, and the ``command`` and the lines of ``python`` that train it.
 
     Raises:
-        UsageError: for a value that is out of range, or if fewer than two methods can be trained here.
+        UsageError: for a value that is out of range, or if fewer than two arms can be trained here, or in the minutes.
         RunError: if every method failed.
         InterruptedRunError: when Ctrl-C stopped the study after saving the current runs.
 
     Example:
         >>> import gradgate as gg
         >>> found = gg.recommend(task="tickets.csv", minutes=20)  # doctest: +SKIP
-        >>> print(found.command)  # doctest: +SKIP
+        >>> found.run.predict("new.csv")  # doctest: +SKIP
     """
     folder = typed_path(out)
     named = {"model": model_name(model), "task": task_name(task, folder)}
     return recommend_in(checked_settings(RecommendSettings, {**settings, **named}), folder, quiet=quiet)
 
 
-def recommend_in(asked: RecommendSettings, folder: Path, *, quiet: bool = False) -> Recommended:
-    """Recommend with checked settings; see :func:`recommend`."""
+def recommend_in(
+    asked: RecommendSettings, folder: Path, *, quiet: bool = False, began: float | None = None
+) -> Recommended:
+    """Recommend with checked settings; see :func:`recommend`.
+
+    Args:
+        asked: the settings.
+        folder: of the study.
+        quiet: show no progress.
+        began: when the process started, by :func:`time.monotonic`, for which its minutes count; now by default.
+    """
+    began = time.monotonic() if began is None else began
     from gradgate.study.workers.process import refuse_unseen_methods
     from gradgate.training.named_tasks import check_tasks
 
@@ -105,6 +124,6 @@ def recommend_in(asked: RecommendSettings, folder: Path, *, quiet: bool = False)
     from gradgate.study.recommend.recommendation import recommend as find_best
 
     with study_progress(quiet) as progress:
-        found = find_best(asked.run, asked.minutes, asked.seeds, folder, progress)
+        found = find_best(asked.run, asked.minutes, asked.seeds, folder, progress, began=began, trains=asked.train)
     write_report(folder)
     return Recommended(folder, found)

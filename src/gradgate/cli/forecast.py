@@ -67,6 +67,7 @@ def _lines(found: Forecast) -> list[str]:
             f"Time: {about(found.seconds)}{at_once}{share}, if all steps take as long as the first ones did just now "
             f"and a batch that is scored a third of that."
         )
+    lines.extend([found.promise] if found.promise else [])
     lines.extend(map(_decides, found.decides))
     peak = max((arm.peak_bytes for arm in found.arms if arm.peak_bytes is not None), default=None)
     if peak is not None:

@@ -1,7 +1,8 @@
-"""The command for people who do not want to choose: the best way to train on some data, within a time."""
+"""Define the command for people who do not want to choose: the best way to train on some data, within a time."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from gradgate.api.recommend import recommend_in
@@ -19,13 +20,14 @@ def recommend(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Find the best way to train on your data, in minutes.
+    """Find the best way to train on your data within some minutes, and train it.
 
-    Full fine-tuning, freezing, gradual unfreezing, GradDrop, LISA, LoRA and Houlsby adapters compete at rates that suit
-    the model's size. What the model refuses or the device has no memory for is left out. The answer has
-    the command that trains the best one. Run again, it resumes.
+    Full fine-tuning, a probe, the head, freezing, gradual unfreezing, GradDrop, LISA, LoRA and bottleneck adapters
+    compete at rates that suit the model's size. What the model refuses, the device has no memory for, or the minutes
+    do not pay for is left out. The answer has a trained model and the command that trains it again. Run the command
+    again to resume.
     """
-    found = recommend_in(settings, out_folder, quiet=quiet or as_json)
+    found = recommend_in(settings, out_folder, quiet=quiet or as_json, began=_process_began())
     page = out_folder / PAGE
     if as_json:
         print_json(found.recommendation.record() | {"report": str(page)})
@@ -33,3 +35,11 @@ def recommend(
     print_line(found.recommendation.text)
     if not quiet:
         print_line(f"Report: {page}")
+
+
+def _process_began() -> float:
+    """Return when this process started, by :func:`time.monotonic`: imports take a part of the minutes."""
+    import psutil  # takes a moment, which other commands need not wait for
+
+    began: float = psutil.Process().create_time()
+    return time.monotonic() - max(0.0, time.time() - began)

@@ -19,7 +19,7 @@ from gradgate.methods.traits import MethodState, MixoutSettings, Traits
 if TYPE_CHECKING:
     from gradgate.methods.blocks import Blocks
     from gradgate.methods.combined import Combined
-    from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups
+    from gradgate.methods.fixed import BitFit, Freeze, Full, Head, NamedGroups, Probe
     from gradgate.methods.fun import FUN
     from gradgate.methods.graddrop import (
         AnnealGradDrop,
@@ -77,6 +77,7 @@ __all__ = [
     "Modifier",
     "NamedGroups",
     "Plan",
+    "Probe",
     "RandomOrder",
     "RateModifier",
     "Sparse",

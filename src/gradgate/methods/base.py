@@ -58,6 +58,9 @@ class Method(ABC):
     def check(self, layers: LayerMap) -> None:  # noqa: B027 - a method that fits every model checks nothing
         """Raise MethodError if the method cannot work on a model with these layers."""
 
+    def check_task(self, kind: str) -> None:  # noqa: B027 - most methods train any task
+        """Raise MethodError if the method cannot train a task of this kind, such as ``classification``."""
+
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         """Return the names of the groups that the method opens at some step; by default all."""
         return frozenset(layers.names)

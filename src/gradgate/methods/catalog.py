@@ -30,6 +30,7 @@ ADAPTERS = (
 OWN_METHODS = {
     "Full": "gradgate.methods.fixed",
     "Head": "gradgate.methods.fixed",
+    "Probe": "gradgate.methods.fixed",
     "Freeze": "gradgate.methods.fixed",
     "BitFit": "gradgate.methods.fixed",
     "NamedGroups": "gradgate.methods.fixed",

@@ -29,6 +29,9 @@ class MethodWrapper(Method):
     def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:
         return self.wrapped.next_change(clock, layers, memory)
 
+    def check_task(self, kind: str) -> None:
+        self.wrapped.check_task(kind)
+
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         return self.wrapped.reaches(layers)
 

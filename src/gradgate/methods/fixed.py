@@ -1,4 +1,4 @@
-"""Train the same weights at every step: everything, the head, the upper layers, the biases, or named groups."""
+"""Train the same weights at every step: everything, the head, a probe, the upper layers, the biases, named groups."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from gradgate.methods.base import Method, needed_without
 from gradgate.methods.plan import Plan
 from gradgate.methods.towers import axes_of, embeddings_follow, tower_check
 from gradgate.methods.traits import MethodState
+
+CLASSIFICATION = "classification"
+"""The kind of task that a probe fits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,36 @@ class Head(Fixed):
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         return frozenset({"head"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe(Head):
+    """Fit a logistic regression on the features of the frozen model, and set it as the model's head.
+
+    A run of it takes no optimizer steps: the frozen model computes the features of each row once, scikit-learn fits
+    them (standardized, with an L2 penalty), and the weights become the last linear layer of the head. For
+    classification only. ``Tuner`` and ``GateCallback`` have no rows to fit: there it opens the head, as ``head`` does.
+
+    Args:
+        c: inverse strength of the penalty, above 0; by default the best of 0.01, 0.1, 1 and 10 on dev.
+    """
+
+    name: ClassVar[str] = "probe"
+    summary: ClassVar[str] = "logistic regression on the frozen model's features"
+    source: ClassVar[str] = "linear classifier probes (Alain and Bengio 2016), Sec. 3: https://arxiv.org/abs/1610.01644"
+    deviates: ClassVar[str] = "probes the features that enter the head, and no layer below; fitted by lbfgs"
+
+    c: float | None = None
+
+    def __post_init__(self) -> None:
+        self._require(c=(self.c is None or 0.0 < self.c < float("inf"), "above 0"))
+
+    def check_task(self, kind: str) -> None:
+        if kind != CLASSIFICATION:
+            raise MethodError(
+                f"{self.spec!r} fits one label per row, so that it is for {CLASSIFICATION}; this task is {kind}. "
+                f"Train with 'head' instead."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

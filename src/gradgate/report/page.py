@@ -58,6 +58,7 @@ def render_page(
     """
     record, script = study.record, _source("sort.js")
     answer, remarks = find_answer(study, sections)
+    lead = next((drawing for section in sections if section.leads for drawing in section.drawings()), None)
     page = TEMPLATES.get_template("report.html.j2").render(
         study=record,
         tasks=_some(record.task.name, [part.record.task.name for _, part in study.parts], "task"),
@@ -70,7 +71,9 @@ def render_page(
         others=tables[1:],
         further=further,
         titles={table.name: table.title for table in tables},
-        drawings=[(drawing, Markup(drawing.inline)) for drawing in drawings],
+        commands=[command for section in sections for command in section.commands()],
+        lead=None if lead is None else (lead, Markup(lead.inline)),
+        drawings=[(each, Markup(each.inline)) for each in drawings if lead is None or each.name != lead.name],
         **_unfinished(study),
         settings=_readable(record.settings),
         versions=_readable(record.versions),
@@ -86,10 +89,11 @@ def render_page(
 def _unfinished(study: StudySummary) -> dict[str, Any]:
     """Return the runs that failed, never began, or are paused."""
     runs, imported = study.results.runs, study.record.imported
+    left = imported is None and not study.is_race  # which a budget does not mean to finish
     return {
         "failed": [(cell, _place(cell, study)) for cell in runs if cell.state == "failed"],
-        "missing": [cell for cell in runs if cell.state == "missing" and imported is None],
-        "paused": [(cell, cell.paused) for cell in runs if cell.paused],
+        "missing": [cell for cell in runs if cell.state == "missing" and left],
+        "paused": [(cell, cell.paused) for cell in runs if cell.paused and left],
     }
 
 

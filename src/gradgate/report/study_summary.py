@@ -12,6 +12,7 @@ from gradgate.report.formats import ScoreFormat
 from gradgate.runs.records import DEV
 from gradgate.runs.scores import Cost, FileSizes, comparable
 from gradgate.statistics import Comparison, Summary, compare_paired, summarize
+from gradgate.study.budget.file import BUDGET_FILE
 from gradgate.study.frontier import forgetting_of, frontier_of
 from gradgate.study.results import StudyResults
 from gradgate.study.run_result import RunResult
@@ -162,6 +163,11 @@ class StudySummary:
     def parts(self) -> tuple[tuple[str, StudySummary], ...]:
         """Name and summary of each part of a study of several tasks, models or training sizes."""
         return tuple((name, summarize_study(part)) for name, part in self.results.parts)
+
+    @cached_property
+    def is_race(self) -> bool:
+        """Whether the study has a budget, so that most arms have no whole run."""
+        return (self.results.folder / BUDGET_FILE).is_file()
 
     @property
     def reference(self) -> ArmSummary:

@@ -89,7 +89,7 @@ def untested_parts(study: StudySummary) -> list[str]:
 def _run_notes(study: StudySummary) -> list[str]:
     """Return how many runs have finished, if not all have."""
     results = study.results
-    if study.record.imported is not None:
+    if study.record.imported is not None or study.is_race:
         return []
     unfinished = [f"{results.count(state)} {word}" for state, word in _UNFINISHED.items() if results.count(state)]
     if not unfinished:

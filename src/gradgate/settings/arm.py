@@ -24,6 +24,7 @@ from gradgate.errors import MethodError, SpecError, UsageError, nearest
 from gradgate.files import portable_name
 from gradgate.methods import Full, Method
 from gradgate.methods.catalog import build, is_known, known_names, parse, takes_option
+from gradgate.methods.fixed import Probe
 from gradgate.settings.adapter import NAMES, AdapterSetting, is_peft_config, read_adapter, with_options
 from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings, checked_settings
 from gradgate.specs import Spec, shown, split_joined
@@ -45,6 +46,7 @@ class OwnSettings(CheckedSettings):
 
 OWN_SETTINGS = tuple(OwnSettings.model_fields)
 _RATE = "lr"
+_OF_A_PROBE = ("batch_size", "max_length")
 _WORDS = "|".join(OWN_SETTINGS)
 # The longest names first: "pfeiffer" begins "pfeiffer+inv".
 _ADAPTER = re.compile(rf"\s*(?:{'|'.join(map(re.escape, sorted(NAMES, key=len, reverse=True)))})\s*(?=[:+]|$)")
@@ -70,6 +72,11 @@ class Arm:
     method: Method
     adapter: AdapterSetting | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it takes training steps, which a probe does not."""
+        return not isinstance(self.method, Probe)
 
     @cached_property
     def name(self) -> str:
@@ -169,7 +176,20 @@ def read_arm(given: object) -> Arm:
     own.add(parts.own)
     if adapter is not None and adapter.lr is not None and _RATE in own.texts:
         raise own.twice(_RATE)
-    return Arm(method, adapter, own.values())
+    arm = Arm(method, adapter, own.values())
+    _check_effects(arm)
+    return arm
+
+
+def _check_effects(arm: Arm) -> None:
+    """Raise SpecError for an adapter or settings that have no effect on a probe."""
+    unused = [f"{name}={value}" for name, value in arm.overrides.items() if name not in _OF_A_PROBE]
+    if not arm.is_trained and (arm.adapter is not None or unused):
+        what = unused[0] if arm.adapter is None else f"the adapter {str(arm.adapter)!r}"
+        raise SpecError(
+            f"{arm.method.spec!r} takes no training steps: it fits the head on the pretrained model, so that {what} "
+            f"would have no effect. Leave it out."
+        )
 
 
 @dataclass(frozen=True)

@@ -135,10 +135,10 @@ class BudgetSettings(CheckedSettings):
 
     budget: float | None = Field(
         None,
-        description="Train at most this share of the grid's optimizer steps, such as 0.1: all methods run for an "
-        "eighth of their steps, the worse ones leave, the others continue and get more seeds, and a test on dev says "
-        "at the end which one wins, or that it is inconclusive. Run again with a larger share to resume; 1 trains "
-        "every run.",
+        description="Train at most this share of the grid's optimizer steps, such as 0.1. All methods run to a "
+        "quarter or half of their steps, or to their end if the budget pays for it; the best ones get the other "
+        "steps and seeds. If each method has a whole run, a test on dev says whether one is better than all others. "
+        "Run again with a larger share to resume; 1 trains every run.",
     )
     budget_steps: int | None = Field(None, description="The same as a number of optimizer steps, of all runs together.")
     budget_time: str | None = Field(
@@ -267,14 +267,17 @@ class RecommendSettings(SharedSettings, SubjectSettings):
         30.0,
         gt=0,
         le=_MOST_MINUTES,
-        description="How long to train, by the clock. An eighth of one run of each method is trained in any case; how "
-        "long these take turns the time into steps, which stay the same when the study resumes.",
+        description="How long all of it may take, by the clock: timing the first steps, the race, the final model and "
+        "its scores. A part of it says first what these minutes can decide on this machine.",
         json_schema_extra={"metavar": "<minutes>"},
     )
     seeds: SeedsField = Field(
         (0, 1, 2, 3, 4),
         description="At most this number of runs of each method, each with its own seed, or the seeds.",
         json_schema_extra={"default": "5", "text": True},
+    )
+    train: bool = Field(
+        True, description="Train a model of the recommended arm to its end; otherwise stop after the race."
     )
 
     @model_validator(mode="after")

@@ -223,6 +223,7 @@ class RecommendKeywords(TypedDict, total=False):
     forgetting: str | None
     minutes: float | None
     seeds: int | str | Sequence[int] | None
+    train: bool | None
     save_every: int | None
     keep_model: bool | None
     keep_checkpoints: bool | None

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import model_validator
 
+from gradgate.methods.fixed import Probe
 from gradgate.settings.adapter import check_stack
 from gradgate.settings.arm import Arm
 from gradgate.settings.base import checked_settings
@@ -56,6 +57,23 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
             raise ValueError(
                 f"track={str(self.track)!r} and fsdp do not go together: whole weights are measured, and FSDP2 keeps "
                 f"shards. Leave out one of them"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _probed_alone(self) -> RunConfig:
+        others = {
+            f"adapter={str(self.adapter)!r}": self.adapter is not None,
+            "tapt_steps or tapt_epochs": self.tapt is not None,
+            "open_new_tokens": bool(self.open_new_tokens),
+            f"track={str(self.track)!r}": self.track is not None,
+            "fsdp": self.fsdp,
+        }
+        passed = [name for name, is_passed in others.items() if is_passed]
+        if isinstance(self.method, Probe) and passed:
+            raise ValueError(
+                f"{self.method.spec!r} and {passed[0]} do not go together: it fits the head on the pretrained model, "
+                f"and takes no training steps. Leave out one of them"
             )
         return self
 

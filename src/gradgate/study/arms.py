@@ -23,7 +23,7 @@ def cross(
     Args:
         methods: what was given with ``-m``: methods, or arms with an adapter.
         adapters: for those without one; None is the model itself.
-        variants: settings that each make an arm of every one of these.
+        variants: settings that each make an arm of every one of these that takes training steps.
         shared: the settings that all arms share.
     """
     given = list(methods)
@@ -32,9 +32,10 @@ def cross(
     )
     whole = dict.fromkeys([*crossing, *(arm for arm in given if arm.adapter is not None)])
     found: dict[Arm, Arm] = {}
-    for each, variant in product(whole, variants or [{}]):
-        arm = each.with_settings(variant)
-        found.setdefault(arm.apart_from(shared or {}), arm)
+    for each in whole:
+        for variant in variants if variants and each.is_trained else [{}]:
+            arm = each.with_settings(variant)
+            found.setdefault(arm.apart_from(shared or {}), arm)
     return tuple(found.values())
 
 

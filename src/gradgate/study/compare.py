@@ -11,7 +11,7 @@ from gradgate.runs.folder import CACHE_FOLDER
 from gradgate.runs.interrupt import InterruptedRunError, stoppable
 from gradgate.runs.state import RunState
 from gradgate.study import search as searches
-from gradgate.study.budget.driver import BudgetDriver, BudgetedStudy
+from gradgate.study.budget.driver import BudgetDriver, BudgetedStudy, Deadline
 from gradgate.study.budget.file import read_budget
 from gradgate.study.conditions import condition_folders
 from gradgate.study.grid import GridRun
@@ -36,7 +36,11 @@ class RunCounts:
 
 
 def compare(
-    comparison: StudyRequest, out: Path, progress: StudyProgress, execution: Execution | None = None
+    comparison: StudyRequest,
+    out: Path,
+    progress: StudyProgress,
+    execution: Execution | None = None,
+    deadline: Deadline | None = None,
 ) -> RunCounts:
     """Run what is missing of a study; finished runs are skipped, failed ones tried again.
 
@@ -47,6 +51,7 @@ def compare(
         out: the study folder; methods and seeds that it already holds stay in it.
         progress: is called for each run.
         execution: where and how to train; by default one run after another, here.
+        deadline: ends a budget by the clock.
 
     Raises:
         GradgateError: before anything runs, if the data, the model or a method cannot work.
@@ -60,7 +65,7 @@ def compare(
         study.conditions.write(out)
     queue = _begin(out, study, execution, progress, adds_runs=comparison.budget is None)
     try:
-        _run(queue, out, comparison, study.folders, execution, progress)
+        _run(queue, out, comparison, study.folders, execution, progress, deadline)
     finally:
         queue.store.close()
     counts = count_runs(out)
@@ -107,6 +112,7 @@ def _run(
     folders: list[Path],
     execution: Execution,
     progress: StudyProgress,
+    deadline: Deadline | None,
 ) -> None:
     """Train what waits, or what a budget asks for.
 
@@ -129,7 +135,7 @@ def _run(
         if comparison.budget is None:
             train()
         else:
-            BudgetDriver(BudgetedStudy.read(out, folders), queue, train).run(comparison.budget)
+            BudgetDriver(BudgetedStudy.read(out, folders), queue, train, deadline).run(comparison.budget)
 
 
 def count_runs(out: Path) -> RunCounts:

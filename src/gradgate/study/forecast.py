@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import GradgateError
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.arm import Arm
 from gradgate.settings.budget import Budget
+from gradgate.study.budget import Allocator, FullGrid
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.recommend.fitting import free_bytes
 from gradgate.study.search import all_runs, undecided
@@ -70,6 +72,7 @@ class Forecast:
         disk_bytes: of what is kept, at most.
         free_disk: bytes, where the study goes.
         decides: what the seeds can decide, for each task and model; empty without a second arm.
+        promise: what the plan of the budget can decide, in words; empty without a budget.
     """
 
     arms: tuple[ArmForecast, ...]
@@ -81,6 +84,7 @@ class Forecast:
     disk_bytes: int
     free_disk: int
     decides: tuple[Decidable, ...] = ()
+    promise: str = ""
 
     @property
     def runs(self) -> int:
@@ -136,6 +140,7 @@ def forecast(comparison: StudyRequest, out: Path, progress: StudyProgress, execu
         disk_bytes=disk,
         free_disk=shutil.disk_usage(_there(out)).free,
         decides=tuple(_decides(part) for part in planned if len(part.grid.arms) > 1),
+        promise=_promise(comparison.budget, planned, arms, execution.workers),
     )
 
 
@@ -227,6 +232,23 @@ def _scoring(config: RunConfig, rows: dict[str, int], arm: ArmForecast) -> float
     evaluations = arm.steps // config.eval_every if config.eval_every else epochs
     batches = ceil((rows.get("dev", 0) * max(1, evaluations) + tests) / config.batch_size)
     return batches * _FORWARD * (arm.step_seconds or 0.0)
+
+
+def _promise(
+    budget: Budget | None, planned: Sequence[PlannedCondition], arms: Sequence[ArmForecast], workers: int
+) -> str:
+    """Return what the plan of a budget can decide, in words; a time is converted by the steps that were timed."""
+    if budget is None or not arms:
+        return ""
+    grid = planned[0].grid
+    longest = max(arm.steps for arm in arms)
+    steps = {str(place): longest for place, _ in enumerate(planned)}
+    full = FullGrid(arms=tuple(arm.name for arm in grid.arms), seeds=grid.seeds, steps=steps)
+    timed = [arm.step_seconds for arm in arms if arm.step_seconds]
+    pace = fmean(timed) / workers if timed else None
+    if budget.seconds is not None and pace is None:
+        return ""
+    return Allocator(full, max(budget.steps_of(full.total_steps, pace), len(full.arms) * full.seed_steps(1))).promise
 
 
 def _share(budget: Budget | None, arms: Sequence[ArmForecast]) -> float | None:

@@ -18,6 +18,7 @@ from gradgate.settings.run import RunConfig, make_config
 from gradgate.settings.same import differing, worded_as
 from gradgate.study.arms import cross, model_alone
 from gradgate.study.study_file import (
+    RECOMMEND_FILE,
     STUDY_FILE,
     SearchRecord,
     StudyRecord,
@@ -101,9 +102,10 @@ class Grid:
         if existing is not None:
             _check_same_settings(path, existing.settings, settings_of(base))
             base = base.model_copy(update=worded_as(existing.settings, settings_of(base)))
-        elif in_use(path):
+        elif in_use(path, besides=(RECOMMEND_FILE,)):
             raise RunError(f"{path} is not empty and holds no study. Give another out=.")
         grid = cls(path, base, tuple(methods), tuple(seeds), tuple(adapters), condition=condition)
+        grid.check_probes()
         grid = grid._merge_existing(existing)
         if existing is not None and (base.tapt_steps or base.tapt_epochs) and model_alone(existing.arms):
             grid.check_model_alone()
@@ -140,6 +142,17 @@ class Grid:
                 f"out=."
             ) from None
         return cls(path, base, study.given, study.seeds, study.crossed_with, study.search, study.part, study.variants)
+
+    def check_probes(self) -> None:
+        """Raise UsageError for a probe that is crossed with an adapter, which it does not train."""
+        probe = next((arm for arm in self.methods if not arm.is_trained), None)
+        adapter = next((adapter for adapter in self.adapters if adapter is not None), None)
+        if probe is not None and adapter is not None:
+            raise UsageError(
+                f"{probe.name} fits the head on the pretrained model and trains no adapter, so that it cannot be "
+                f"crossed with adapter={str(adapter)!r}. Give the adapter with its method instead, as in "
+                f"'{adapter} + full', or leave {probe.name} out."
+            )
 
     def check_model_alone(self) -> None:
         """Raise RunError for an adapter in a study that was begun with pre-training of the model itself."""

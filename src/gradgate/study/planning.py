@@ -268,6 +268,7 @@ def _plan(condition: Condition, request: _ConditionRequest, progress: StudyProgr
     if request.sweep:
         grid = grid.with_methods(request.sweep.arms(seen.layers, grid.methods))
     for method in dict.fromkeys(arm.method for arm in grid.arms):
+        method.check_task(seen.task.kind)
         method.check(seen.layers.at(method.traits.unit))
     for selector in (condition.base.lr_scale or {}) if not grid.own_adapters else ():
         select(seen.layers, selector)  # of a model with an adapter the run itself says

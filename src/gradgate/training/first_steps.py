@@ -24,10 +24,15 @@ class FirstSteps:
     Attributes:
         total: optimizer steps of the whole run.
         seconds: per step: the median of the steps after the second, or the last step of a shorter run.
+        start: seconds before the first step, for data and model.
+        pause: seconds after the last step, for scores on dev and a checkpoint; None if the steps were discarded at
+            once.
     """
 
     total: int
     seconds: float
+    start: float
+    pause: float | None = None
 
 
 class _EnoughError(Exception):
@@ -35,38 +40,60 @@ class _EnoughError(Exception):
 
 
 class _StepTimer(Silent):
-    def __init__(self) -> None:
+    def __init__(self, steps: int | None) -> None:
         self.total = 0
+        self.steps: list[int] = []
         self.times: list[float] = []
+        self._enough = steps
 
     def begin(self, total: int, done: int) -> None:
         self.total = total
-        self.times.append(time.perf_counter())
+        self._note(done)
 
     def advance(self, step: int, loss: float | None) -> None:
-        self.times.append(time.perf_counter())
-        if step >= min(_STEPS, self.total):
+        self._note(step)
+        if self._enough is not None and step >= min(self._enough, self.total):
             raise _EnoughError
 
     @property
     def seconds(self) -> float:
-        took = [after - before for before, after in zip(self.times, self.times[1:], strict=False)]
+        """Seconds per step. A probe takes all its steps at once."""
+        took = [
+            (after - before) / (later - earlier)
+            for before, after, earlier, later in zip(
+                self.times, self.times[1:], self.steps, self.steps[1:], strict=False
+            )
+        ]
         return median(took[_WARM_UP:] or took[-1:])
 
+    def _note(self, step: int) -> None:
+        self.steps.append(step)
+        self.times.append(time.perf_counter())
 
-def time_first_steps(config: RunConfig) -> FirstSteps:
-    """Train the first 8 steps of a run, with its own data and method, and discard them.
 
-    Nothing is scored on dev or test, nothing is pre-trained on the task's texts, and the activation cache is off.
+def time_first_steps(config: RunConfig, steps: int = _STEPS, *, pauses: bool = False) -> FirstSteps:
+    """Train the first steps of a run, with its own data and method, and discard them.
+
+    Nothing is pre-trained on the task's texts, and the activation cache is off.
+
+    Args:
+        config: of the run.
+        steps: to train.
+        pauses: score dev and save a checkpoint after them, as a run that pauses does; otherwise nothing is scored.
 
     Raises:
         GradgateError: for anything that the run itself would stop at.
     """
-    clock = _StepTimer()
+    clock = _StepTimer(None if pauses else steps)
     quick: dict[str, Any] = {"eval_every": None, "save_every": None, "activation_cache": "off", "track": None}
     quick |= {"forgetting": None, "tapt_steps": None, "tapt_epochs": None}
     if config.adapter is not None:
         quick["adapter"] = replace(config.adapter, tapt_steps=None, tapt_epochs=None)
+    began = time.perf_counter()
     with TemporaryDirectory() as folder, suppress(_EnoughError):
-        train(config.model_copy(update=quick), folder, clock)
-    return FirstSteps(clock.total, clock.seconds)
+        if pauses:
+            train(config.model_copy(update=quick), folder, clock, until=steps)
+        else:
+            train(config.model_copy(update=quick), folder, clock)
+    ended = time.perf_counter()
+    return FirstSteps(clock.total, clock.seconds, clock.times[0] - began, ended - clock.times[-1] if pauses else None)

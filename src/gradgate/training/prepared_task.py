@@ -14,6 +14,7 @@ from gradgate.tasks import TaskData, load_task
 from gradgate.tasks.data import load_to_train
 from gradgate.tasks.held_out import dev_as_test
 from gradgate.tasks.kinds.generation import Generation
+from gradgate.tasks.multitask import KIND as MULTITASK
 from gradgate.tasks.multitask import is_multitask
 from gradgate.training.class_weights import check_classes
 from gradgate.training.generation.task import PreparedGeneration
@@ -92,6 +93,7 @@ def prepare_task(config: RunConfig) -> PreparedTask:
         GradgateError: for names, settings or data that a user can fix.
     """
     if is_multitask(config.task):
+        config.method.check_task(MULTITASK)
         return PreparedMultitask.of(config)
     refuse_mix(config)
     return prepare_single(config)
@@ -113,6 +115,7 @@ def prepare_single(config: RunConfig) -> PreparedSingleTask:
 def prepared(data: TaskData, config: RunConfig) -> PreparedSingleTask:
     """Prepare data for the model that the configuration names."""
     check_classes(config, data)
+    config.method.check_task(data.spec.kind)
     if data.spec.kind == Generation.info.name:
         if config.head is not None:
             raise UsageError(

@@ -13,6 +13,7 @@ from transformers import PrinterCallback
 
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
+from gradgate.methods.fixed import Probe
 from gradgate.replacing import share
 from gradgate.runs.checkpoints import is_whole, writing_to
 from gradgate.runs.folder import RunFolder
@@ -42,6 +43,8 @@ from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weight
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.masked import pretraining
 from gradgate.training.pausing import pause
+from gradgate.training.probe.callback import FitHead
+from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.start import PreparedRun, prepare_run
 from gradgate.training.trainer import ExactTrainer, check_complete, on_cpu, training_arguments
 from gradgate.training.weight_history import WeightHistory
@@ -173,7 +176,11 @@ def _trainer(run: PreparedRun, best: BestCheckpoint, timer: StepTimer, shown: Pr
     callbacks.append(timer)
     if config.track is not None:
         callbacks.append(FisherTracker(config.track, model, run.layers, gate, folder, config.seed, run.progress.note))
-    callbacks += [shown, SealCheckpoint()]
+    callbacks.append(shown)
+    if isinstance(config.method, Probe):
+        assert isinstance(run.encoded, EncodedSingleTask), "other tasks are refused"
+        callbacks.append(FitHead(config.method, run.encoded, gate, run.fresh, timer, shown.until, run.progress))
+    callbacks.append(SealCheckpoint())
     trainer: ExactTrainer = run.encoded.trainer(
         model=model, args=arguments, processing_class=run.tokenizer, callbacks=callbacks
     )

@@ -15,6 +15,7 @@ from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
 from gradgate.layers import LayerMap, map_layers
 from gradgate.methods.base import Method
+from gradgate.methods.fixed import Probe
 from gradgate.methods.new_tokens import NewTokens
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
@@ -59,6 +60,8 @@ def prepare_run(config: RunConfig, folder: RunFolder, progress: RunProgress, sto
     """Load data and model, check that they fit the method and the folder, and write ``run.json``."""
     silence_libraries()
     activation_cache = activation_cache_of(config, cache, progress)
+    if isinstance(config.method, Probe) and cache == folder.cache and config.activation_cache == "auto":
+        activation_cache = None  # no other run would read what it computes once
     prepared = prepare_task(config)
     for text in prepared.notes:
         progress.note(text)

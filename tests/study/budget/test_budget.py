@@ -17,47 +17,89 @@ from support.simulated_runs import batches, begun, full_grid, noisy, run
 EVEN = np.arange(8.0)[::-1]  # a0 is the best, a7 the worst
 
 
-def test_short_runs_first_then_half_resume() -> None:
-    grid = full_grid(8, 20)
-    scores = noisy(EVEN * 100, 20, shared=0, seed=0)
+def test_arms_stop_at_half_then_fewer_get_more_seeds() -> None:
+    grid = full_grid(8, 10)
+    scores = noisy(EVEN * 100, 10, shared=0, seed=0)
     allocator = Allocator(grid, grid.total_steps // 10)
-    assert allocator.stages == (Stage(8, 1, 5), Stage(4, 2, 5), Stage(2, 8, 5))
+    assert allocator.stages == (Stage(8, 4, 1), Stage(5, 4, 2), Stage(3, 4, 3))
     asked = [batch for batch, _ in batches(allocator, scores)]
     assert [sorted({key.arm for key in batch}) for batch in asked] == [
         [f"a{arm}" for arm in range(8)],
-        ["a0", "a1", "a2", "a3"],
-        ["a0", "a1"],
+        ["a0", "a1", "a2", "a3", "a4"],
+        ["a0", "a1", "a2"],
     ]
-    assert [set(batch.values()) for batch in asked] == [{10}, {20}, {80}]
-    assert all({key.seed for key in batch} == set(range(5)) for batch in asked)
+    assert [set(batch.values()) for batch in asked] == [{40}, {40}, {40}]
     verdict = allocator.verdict(run(allocator, scores))
-    assert (verdict.winners, verdict.decided) == (("a0",), True)
-    assert verdict.steps_spent == 5 * (8 * 10 + 4 * 10 + 2 * 60)
+    assert (verdict.winners[0], verdict.decided, verdict.p, verdict.within) == ("a0", False, None, ())
+    assert verdict.uncompared == ("a5", "a6", "a7", "a3", "a4")
+    assert set(verdict.tied) == set(grid.arms)
+    assert verdict.steps_spent == 40 * (8 + 5 + 3)
     assert [(left.arm, left.step_share, left.place) for left in verdict.departures] == [
-        ("a4", 0.125, 5), ("a5", 0.125, 6), ("a6", 0.125, 7), ("a7", 0.125, 8), ("a2", 0.25, 3), ("a3", 0.25, 4)
+        ("a5", 0.5, 6), ("a6", 0.5, 7), ("a7", 0.5, 8), ("a3", 0.5, 4), ("a4", 0.5, 5)
     ]  # fmt: skip
-    assert verdict.departures[0].behind == pytest.approx(scores[0, :5].mean() - scores[4, :5].mean())
+    assert verdict.departures[0].behind == pytest.approx(scores[0, 0] - scores[5, 0])
 
 
-def test_small_budget_names_no_winner() -> None:
+def test_whole_runs_are_tested_and_bounded() -> None:
+    grid = full_grid(8, 10)
+    scores = noisy(EVEN * 100, 10, shared=0, seed=0)
+    allocator = Allocator(grid, grid.total_steps // 5)
+    assert allocator.can_name_a_winner
+    assert {stage.eighths for stage in allocator.stages} == {8}
+    verdict = allocator.verdict(run(allocator, scores))
+    assert (verdict.winners, verdict.decided, verdict.uncompared) == (("a0",), True, ())
+    assert verdict.headline == "a0 is better than every other arm."
+    bounds = {each.arm: each.behind for each in verdict.within}
+    assert bounds.keys() == set(grid.arms)
+    assert (verdict.within[0].arm, bounds["a0"]) == ("a0", 0.0)
+    assert all(bounds[f"a{arm}"] >= 100 * arm - 20 for arm in range(1, 8))
+
+
+@pytest.mark.parametrize(
+    ("arms", "seeds", "share", "plan"),
+    [
+        (12, 5, 0.1, [(12, 2, 1), (6, 4, 1), (3, 4, 2)]),
+        (6, 10, 0.1, [(6, 4, 1), (4, 4, 2), (2, 4, 3)]),
+        (18, 10, 0.1, [(18, 4, 1), (9, 4, 2), (3, 4, 5)]),
+        (6, 5, 0.3, [(6, 8, 1), (3, 8, 2)]),
+        (3, 1, 0.5, [(3, 2, 1), (2, 4, 1)]),
+    ],
+)
+def test_the_late_cut(arms: int, seeds: int, share: float, plan: list[tuple[int, int, int]]) -> None:
+    grid = full_grid(arms, seeds)
+    stages = plan_stages(grid, round(share * grid.total_steps))
+    assert [(stage.arms, stage.eighths, stage.seeds) for stage in stages] == plan
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    arms=st.integers(1, 24), seeds=st.integers(1, 12), tasks=st.integers(1, 3), share=st.floats(0.02, 1),
+)  # fmt: skip
+def test_nobody_leaves_early_if_whole_runs_are_paid(arms: int, seeds: int, tasks: int, share: float) -> None:
+    grid = full_grid(arms, seeds, tasks=tasks)
+    allowed = int(share * grid.total_steps)
+    whole = arms * grid.seed_steps(8)
+    if allowed < arms * grid.seed_steps(1):
+        return
+    stages = plan_stages(grid, allowed)
+    assert stages[0].arms == arms
+    if 2 * allowed >= 3 * whole:
+        assert {stage.eighths for stage in stages} == {8}
+    elif arms > 2 and share < 1:
+        assert stages[0].seeds == 1
+        assert stages[0].eighths == 1 or 2 * arms * grid.seed_steps(stages[0].eighths) <= allowed
+
+
+def test_the_plan_says_what_it_can_decide() -> None:
     grid = full_grid(6, 5)
-    allocator = Allocator(grid, grid.total_steps // 10)
-    assert allocator.stages[-1].eighths == 2
-    assert allocator.stages[-1].seeds == 3
-    verdict = allocator.verdict(run(allocator, noisy(EVEN[:6] * 100, 5, shared=0, seed=0)))
-    assert (verdict.winners[0], verdict.decided, verdict.step_share, verdict.p) == ("a0", False, 0.25, None)
-    assert "The budget ends at 0.25 of the schedule" in verdict.how
-
-
-def test_more_steps_buy_more_seeds() -> None:
-    grid = full_grid(18, 20)
-    seeds = []
-    for share in (0.05, 0.1, 0.2):
-        stages = plan_stages(grid, int(share * grid.total_steps))
-        assert [(stage.arms, stage.eighths) for stage in stages] == [(18, 1), (9, 2), (5, 4), (3, 8), (2, 8)]
-        assert [stage.seeds for stage in stages] == sorted(stage.seeds for stage in stages)
-        seeds.append(stages[-1].seeds)
-    assert seeds == sorted(set(seeds))
+    assert Allocator(grid, grid.total_steps // 5).promise == (
+        "With 6 arms and 5 seeds this budget ranks; it cannot test, a budget of 0.3 can. All arms stop at 4/8 of the "
+        "schedule first, and those that leave there are not compared."
+    )
+    assert Allocator(grid, round(0.3 * grid.total_steps)).promise == (
+        "With 6 arms and 5 seeds this budget trains each arm to its end and tests the leader against all others."
+    )
+    assert "no budget can: give more seeds" in Allocator(full_grid(4, 1), 200).promise
 
 
 def test_a_budget_of_the_whole_grid_is_the_whole_grid() -> None:
@@ -206,11 +248,11 @@ def test_equal_arms_tie_and_name_the_cheapest() -> None:
 
 def test_lower_loss_breaks_equal_scores() -> None:
     """As at the floor of F1 early in a schedule, where each arm predicts one class; the grid's order says nothing."""
-    grid = full_grid(6, 20)
+    grid = full_grid(6, 10)
     allocator = Allocator(grid, grid.total_steps // 10)
-    known = {key: Progress(10, {10: 0.25}, losses={5: 9.0, 10: 2.0 - int(key.arm[1:])}) for key in allocator.next({})}
-    assert {key.arm for key in allocator.next(known)} == {"a5", "a4", "a3"}
-    assert [left.behind for left in allocator.verdict(known).departures] == [0.0, 0.0, 0.0]
+    known = {key: Progress(40, {40: 0.25}, losses={5: 9.0, 40: 2.0 - int(key.arm[1:])}) for key in allocator.next({})}
+    assert {key.arm for key in allocator.next(known)} == {"a5", "a4", "a3", "a2"}
+    assert [left.behind for left in allocator.verdict(known).departures] == [0.0, 0.0]
 
 
 def test_short_runs_count_score_and_loss() -> None:
@@ -225,11 +267,10 @@ def test_short_runs_count_score_and_loss() -> None:
             for seed in grid.seeds
         }
 
-    allocator = Allocator(grid, grid.total_steps // 2)
-    assert allocator.stages[0].eighths == 1
-    kept = {key.arm for key in allocator.next(known(10, 4))}
-    assert kept == {"a1", "a2"}
-    left = allocator.verdict(known(10, 4)).departures
+    allocator = Allocator(grid, grid.total_steps // 3)
+    assert (allocator.stages[0].eighths, allocator.stages[1].arms) == (4, 2)
+    assert set(allocator.verdict(known(40, 4)).winners) == {"a1", "a2"}
+    left = allocator.verdict(known(40, 4)).departures
     assert [(each.arm, each.behind) for each in left] == [("a0", 0.0), ("a3", pytest.approx(0.5))]
     assert Allocator(grid, grid.total_steps).verdict(known(80, 4)).winners[0] == "a0"
 
@@ -290,11 +331,11 @@ def test_impossible_budgets_are_refused() -> None:
         Allocator(full_grid(8, 5), 79)
     with pytest.raises(UsageError, match="0 seeds"):
         full_grid(3, 0)
-    late = {RunKey("a0", "t0", 0): Progress(20, {15: 0.1})}
-    with pytest.raises(DataError, match=r"no score on dev up to step 10.*Evaluate every 10 steps"):
+    late = {RunKey("a0", "t0", 0): Progress(60, {50: 0.1})}
+    with pytest.raises(DataError, match=r"no score on dev up to step 40.*Evaluate every 40 steps"):
         Allocator(full_grid(8, 5), 800).verdict(late)
     with pytest.raises(DataError, match="training was never scored there"):
-        Allocator(full_grid(8, 5), 800).verdict({RunKey("a0", "t0", 0): Progress(20, {})})
+        Allocator(full_grid(8, 5), 800).verdict({RunKey("a0", "t0", 0): Progress(60, {})})
 
 
 def test_an_undecided_verdict_says_what_would_decide() -> None:

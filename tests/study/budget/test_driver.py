@@ -39,7 +39,7 @@ def base(settings: dict[str, Any]) -> RunConfig:
     return make_config(**settings | {"steps": 16, "eval_every": 2, "threads": 1})
 
 
-def race(base: RunConfig, out: Path, share: float = 0.75, progress: StudyProgress | None = None) -> BudgetRecord:
+def race(base: RunConfig, out: Path, share: float = 0.6, progress: StudyProgress | None = None) -> BudgetRecord:
     asked = StudyRequest(base, METHODS, (0, 1), budget=Budget(share=share))
     compare(asked, out, progress or SilentStudy())
     found = read_budget(out)
@@ -63,7 +63,7 @@ def verdict(study: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three quarters of a grid of three methods with two seeds, 16 steps each. Copy it before it is changed."""
+    """Six tenths of a grid of three methods with two seeds, 16 steps each. Copy it before it is changed."""
     folder = tmp_path_factory.mktemp("races") / "done"
     assert race(base, folder).final
     return folder
@@ -74,14 +74,14 @@ def study(done: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(done, tmp_path / "study"))
 
 
-def test_a_budget_is_not_passed_and_is_spent_on_short_runs_first(done: Path) -> None:
+def test_a_budget_is_not_passed(done: Path) -> None:
     steps, found = reached(done), read_budget(done)
     assert found is not None
     assert found.verdict.steps_of_grid == 3 * 2 * 16
-    assert found.steps_allowed == 72
-    assert sum(steps.values()) == found.verdict.steps_spent <= 72
+    assert found.steps_allowed == 57
+    assert sum(steps.values()) == found.verdict.steps_spent <= 57
     assert {name for name in steps if name.endswith("seed-0")} == {f"runs/{arm}/seed-0" for arm in folders(METHODS)}
-    assert min(steps.values()) < 16 == max(steps.values())
+    assert max(steps.values()) == 8
     assert set(found.remaining) | {left.arm for left in found.verdict.departures} == set(METHODS)
 
 
@@ -97,9 +97,7 @@ def test_runs_of_arms_that_left_keep_their_scores_alone(done: Path) -> None:
         assert not folder.checkpoints.exists()
         assert not folder.finished
         assert read_progress(folder) is not None
-    scored = [file.parent.parent for file in done.rglob("predictions/test.jsonl")]
-    assert scored
-    assert all(RunFolder(run).finished for run in scored), "test splits are of whole runs"
+    assert not list(done.rglob("predictions/test.jsonl")), "test splits are of whole runs"
 
 
 def test_the_same_command_trains_nothing_more(base: RunConfig, study: Path) -> None:
@@ -128,12 +126,12 @@ def test_a_larger_budget_goes_on_and_counts_the_verdict_before(base: RunConfig, 
     assert found.earlier_verdicts == 1
     assert sum(before.values()) < sum(after.values()) == 96
     assert set(after.values()) == {16}
-    with pytest.raises(UsageError, match=r"allows 72 optimizer steps, and .* was given 96 before"):
+    with pytest.raises(UsageError, match=r"allows 57 optimizer steps, and .* was given 96 before"):
         race(base, study)
 
 
 def test_a_plain_comparison_of_a_budgeted_study_is_refused(base: RunConfig, study: Path) -> None:
-    with pytest.raises(UsageError, match=r"has a budget of 72 of its grid's 96 .* budget=1 to train every run"):
+    with pytest.raises(UsageError, match=r"has a budget of 57 of its grid's 96 .* budget=1 to train every run"):
         compare(StudyRequest(base, METHODS, [0, 1]), study, SilentStudy())
 
 
@@ -146,7 +144,7 @@ def test_a_worker_of_a_budgeted_study_without_its_store_queues_nothing(study: Pa
 
 def test_the_status_has_budget_and_verdict(done: Path) -> None:
     record = json.loads(json.dumps(read_status(done).record()))
-    assert record["budget"]["steps_allowed"] == 72
+    assert record["budget"]["steps_allowed"] == 57
     assert record["verdict"]["final"] is True
     assert record["verdict"]["winners"]
     assert isinstance(record["verdict"]["decided"], bool)
@@ -191,12 +189,16 @@ def test_an_arm_with_a_failed_run_leaves_and_is_tried_again(base: RunConfig, stu
     assert found is not None
     winner = found.remaining[0]
     folder = RunFolder(study / "runs" / folders([winner])[0] / "seed-0")
-    folder.scores_file.unlink()
-    write_record(folder.error_file, Failure("NonFiniteError", "The loss became nan.", 9))
-    (observed,) = [each for key, each in observe([read_study(study)]).items() if key.arm == winner and key.seed == 0]
-    assert observed.has_failed
+    folder.pauses_file.unlink()
+    write_record(folder.error_file, Failure("NonFiniteError", "The loss became nan.", 7))
+
+    def failed() -> list[bool]:
+        observed = observe([read_study(study)])
+        return [each.has_failed for key, each in observed.items() if (key.arm, key.seed) == (winner, 0)]
+
+    assert failed() == [True]
     again = race(base, study)
-    assert folder.finished
+    assert failed() == [False]
     assert again.verdict.winners == found.verdict.winners
 
 

@@ -30,17 +30,17 @@ def test_a_budget_asks_for_what_the_folders_lack(tmp_path: Path) -> None:
     arms = tuple(f"freeze:layers={layers}" for layers in range(6))
     folder = write_study(tmp_path / "study", methods=arms, seeds=(0, 1, 2, 3))
     grid = FullGrid(arms=arms, seeds=(0, 1, 2, 3), steps={"toy": 80})
-    allocator = Allocator(grid, grid.total_steps // 10)
+    allocator = Allocator(grid, grid.total_steps // 8)
     first = allocator.next(observe([read_study(folder)]))
-    assert set(first.values()) == {10}
+    assert set(first.values()) == {20}
     *most, last = first
     for key in most:
         pause(folder, key.arm, key.seed, 0.5 + 0.01 * arms.index(key.arm), first[key])
-    assert allocator.next(observe([read_study(folder)])) == {last: 10}
-    pause(folder, last.arm, last.seed, 0.9, 10)
+    assert allocator.next(observe([read_study(folder)])) == {last: 20}
+    pause(folder, last.arm, last.seed, 0.9, 20)
     observed = observe([read_study(folder)])
     later = allocator.next(observed)
-    assert set(later.values()) == {20}
-    assert {key.arm for key in later} == set(arms[3:])
-    assert allocator.verdict(observed).steps_spent == 10 * len(first)
+    assert set(later.values()) == {40}
+    assert {key.arm for key in later} == set(arms[-allocator.stages[1].arms :])
+    assert allocator.verdict(observed).steps_spent == 20 * len(first)
     assert read_study(folder).study.task.metric == METRIC

@@ -18,13 +18,16 @@ def test_bert_base_tries_every_family_with_adapters_at_ten_times_the_rate() -> N
     assert found.lr == 5e-5
     assert names(found.arms) == [
         "full",
-        "freeze:layers=4",
-        "freeze:layers=8",
+        "probe",
+        "head:lr=0.001",
+        "freeze:layers=4,lr=0.0001",
+        "freeze:layers=8,lr=0.0001",
         "gradual:every=50",
         "graddrop:p=0.2",
         "lisa:layers=2,every=20",
         "lora:r=8,lr=0.0005",
         "houlsby:size=64,lr=0.0005",
+        "pfeiffer:reduction=16,lr=0.0005",
     ]
     assert found.left_out == ()
 
@@ -37,6 +40,12 @@ def test_every_arm_can_be_read_and_is_there_once(layers: int, steps: int) -> Non
     for arm in found.arms:
         assert getattr(arm.method, "layers", 0) in range(layers), "some layers learn"
         assert arm.adapter is None or arm.lr == pytest.approx(10 * found.lr)
+
+
+@pytest.mark.parametrize("kind", ["token-classification", "generation", "regression"])
+def test_a_probe_and_the_head_are_for_classification(kind: str) -> None:
+    subject = Subject(layers=4, parameters=2_000_000, steps=100, kind=kind)
+    assert not {"probe", "head"} & {arm.method.name for arm in portfolio(subject).arms}
 
 
 def test_larger_models_have_lower_rates() -> None:

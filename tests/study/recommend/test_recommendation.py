@@ -17,7 +17,8 @@ from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.progress import SilentStudy
 from gradgate.study.recommend import fitting as fitting_arms
 from gradgate.study.recommend.portfolio import Portfolio
-from gradgate.study.recommend.recommendation import command_line, recommend
+from gradgate.study.recommend.recommendation import recommend
+from gradgate.study.recommend.train_command import train_command
 from gradgate.training.preview import preview
 from support.arms import arms, names
 from support.command_line import Command
@@ -57,7 +58,22 @@ def test_a_new_user_is_given_a_command_and_lines_that_train(
     assert found["verdict"]["final"] is True
     assert Path(found["report"]).is_file()
     assert [left["arm"] for left in found["left_out"]][:1] == ["lisa"]
-    assert found["recommended"]["arm"] == found["verdict"]["winners"][0]
+    best = "winners" if found["verdict"]["decided"] else "cheapest"
+    assert found["recommended"]["arm"] in found["verdict"][best]
+    assert RunFolder(Path(found["run"])).finished
+    words = shlex.split(found["predict"])
+    assert words[:2] == ["gradgate", "predict"]
+    new = tmp_path / "new.csv"
+    new.write_text("text\ngood day\nbad day\n")
+    predicted = command(*words[1:-1], str(new))
+    assert [json.loads(line)["predicted"] in ("praise", "blame") for line in predicted.out.splitlines()] == [True] * 2
+
+    again = command(
+        "recommend", "--model", str(tiny_model), "--task", str(tickets), *flags, "--minutes", "60", "--seeds", "1",
+        "--out", str(tmp_path / "study"), "--json",
+    )  # fmt: skip
+    resumed = json.loads(again.out)
+    assert {**resumed, "minutes": None} == {**found, "minutes": None}, "nothing is decided anew"
 
     for folder in ("typed", "python"):
         (tmp_path / folder).mkdir()
@@ -87,7 +103,7 @@ def test_the_printed_command_has_the_same_settings(
     given: list[RunConfig] = []
     monkeypatch.setattr("gradgate.training.run.train", lambda config, out, progress: given.append(config))
     config = make_config(**{**settings, "steps": None, **more})
-    assert command(*shlex.split(command_line(config))[1:], "--quiet").code == 0
+    assert command(*shlex.split(train_command(config))[1:], "--quiet").code == 0
     assert given[0].record() == config.record()
 
 

@@ -71,8 +71,9 @@ SECTIONS: tuple[type[Section], ...] = (
 
 
 def find_sections(study: StudySummary) -> list[Section]:
-    """Return the sections that the study has data for."""
-    return [section for kind in SECTIONS if (section := kind.find(study)) is not None]
+    """Return the sections that the study has data for, in the order of the page."""
+    found = [section for kind in SECTIONS if (section := kind.find(study)) is not None]
+    return sorted(found, key=lambda section: not section.leads)
 
 
 def find_answer(study: StudySummary, sections: Sequence[Section]) -> tuple[str, list[str]]:

@@ -48,6 +48,15 @@ class Section(ABC):
         """
         return True
 
+    @property
+    def leads(self) -> bool:
+        """Whether the section answers the study in place of the comparison of finished runs, and comes first."""
+        return False
+
+    def commands(self) -> list[str]:
+        """Return commands that follow from the study's answer."""
+        return []
+
     def tables(self) -> list[Table]:
         """Return the tables, which are written as CSV, Markdown and LaTeX under their names."""
         return []

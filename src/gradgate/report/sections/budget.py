@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from gradgate.errors import RunError
+from gradgate.places import short_name
 from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import counted
 from gradgate.report.sections.base import Section
@@ -14,6 +16,10 @@ from gradgate.report.table import Table
 from gradgate.settings.arm import format_settings
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.budget.full_grid import EIGHTHS
+from gradgate.study.grid import Grid
+from gradgate.study.recommend.final_model import find_final
+from gradgate.study.recommend.recommendation import recommended_arm
+from gradgate.study.recommend.train_command import predict_command, train_command
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,28 @@ class BudgetSection(Section):
         except RunError as error:
             return cls(study, None, str(error))
         return None if record is None else cls(study, record)
+
+    @property
+    def leads(self) -> bool:
+        """Return True: the verdict of the budget is the study's answer."""
+        return self.record is not None
+
+    def commands(self) -> list[str]:
+        """Return how to use the recommended arm's model, if it was trained, and how to train it again."""
+        study = self.study.results.folder
+        if self.record is None or not self.record.final or not self.record.verdict.winners or self.study.parts:
+            return []
+        grid, arm = Grid.read(study), recommended_arm(study)
+        model = find_final(study, arm.name, self.study.higher_is_better)
+        config = grid.config_of(arm, 0, {}).model_copy(update={"threads": None})
+        # Reports name no place of the machine that made them.
+        place = Path(study.name) / model.folder.relative_to(study) if model is not None and model.is_kept else None
+        near = config.model_copy(update={name: short_name(getattr(config, name)) for name in ("model", "task")})
+        return [*([] if place is None else [predict_command(place)]), train_command(near)]
+
+    def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
+        """Return the table of stages."""
+        return [(table, tuple(column.key for column in table.columns)) for table in self.tables()]
 
     def tables(self) -> list[Table]:
         """Return one row per arm, those that ran furthest first."""

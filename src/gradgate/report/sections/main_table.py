@@ -13,6 +13,7 @@ from gradgate.report.table import (
     Entry,
     Table,
     interval_fields,
+    records_of,
     significance,
     spread_entry,
     star_note,
@@ -36,7 +37,11 @@ _COSTS = {
 
 
 def main_table(study: StudySummary) -> Table:
-    """Return one row per method: score, difference to the first method with its evidence, and costs."""
+    """Return one row per method: score, difference to the first method with its evidence, and costs.
+
+    Arms of a race that have no whole run are left out.
+    """
+    arms = study.scored if study.is_race else study.arms
     columns = (
         text_column("method", "Method", of=lambda arm: arm.name),
         *_score_columns(study),
@@ -50,11 +55,12 @@ def main_table(study: StudySummary) -> Table:
     table = Table.of(
         "main",
         f"Methods on {study.record.task.name}",
-        study.arms,
+        arms,
         columns,
         hidden=_unused(study),
-        best=[study.place(arm) for arm in study.best],
-        notes=star_note([arm.p for arm in study.arms], _TEST),
+        records=records_of(study.arms, columns),
+        best=[arms.index(arm) for arm in study.best],
+        notes=star_note([arm.p for arm in arms], _TEST),
     )
     return table.ranked(["score"], study.higher_is_better)
 

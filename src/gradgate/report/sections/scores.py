@@ -22,8 +22,9 @@ class ScoresSection(Section):
 
     @classmethod
     def find(cls, study: StudySummary) -> ScoresSection | None:
-        """Return the section; None for an imported study of which no arm has a score on every task and model."""
-        return None if study.record.imported is not None and study.parts and not study.scored else cls(study)
+        """Return the section; None without scores in a race, or in an import of several tasks and models."""
+        may_lack = study.is_race or (study.record.imported is not None and study.parts)
+        return None if may_lack and not study.scored else cls(study)
 
     def tables(self) -> list[Table]:
         """Return the main table."""

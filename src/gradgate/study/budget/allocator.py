@@ -15,8 +15,8 @@ from functools import cached_property
 
 from gradgate.study.budget.evidence import LEVEL, Look, plan_looks
 from gradgate.study.budget.full_grid import EIGHTHS, FullGrid, RunKey, Targets
-from gradgate.study.budget.judging import FEWEST_TESTED, Compared, LookResult, judge, pairs_for, seen_by_length
-from gradgate.study.budget.stages import Stage, plan_stages
+from gradgate.study.budget.judging import Compared, LookResult, judge, pairs_for, seen_by_length
+from gradgate.study.budget.stages import Stage, can_name_a_winner, plan_stages, smallest_test
 from gradgate.study.budget.standing import UNKNOWN, Observed, Standing, standing
 from gradgate.study.budget.verdict import Needed, Verdict
 
@@ -56,9 +56,26 @@ class Allocator:
 
     @property
     def can_name_a_winner(self) -> bool:
-        """Whether the plan ends with a test: two or more pairs of whole runs."""
-        last = self.stages[-1]
-        return last.eighths == EIGHTHS[-1] and last.seeds * len(self.grid.steps) >= FEWEST_TESTED
+        """Whether the plan ends with a test of all arms: each has a whole run, and the last ones have two pairs."""
+        return can_name_a_winner(self.stages, len(self.grid.steps))
+
+    @cached_property
+    def promise(self) -> str:
+        """What the plan can decide and what it cannot, in words, before anything is trained."""
+        arms, seeds = len(self.grid.arms), len(self.grid.seeds)
+        size = f"With {arms} arm{'s' * (arms != 1)} and {seeds} seed{'s' * (seeds != 1)} this budget"
+        if self.can_name_a_winner:
+            return f"{size} trains each arm to its end and tests the leader against all others."
+        least = smallest_test(self.grid)
+        more = "no budget can: give more seeds" if least is None else f"{self._share(least)} can"
+        early = self.stages[0].eighths
+        cut = f" All arms stop at {early}/8 of the schedule first, and those that leave there are not compared."
+        return f"{size} ranks; it cannot test, {more}.{cut if early < EIGHTHS[-1] and len(self.stages) > 1 else ''}"
+
+    def _share(self, steps: int) -> str:
+        """Return the share of the grid that a number of steps is, rounded up to two digits."""
+        hundredths = -(-100 * steps // self.grid.total_steps)
+        return f"a budget of {hundredths / 100:g}"
 
     def spent(self, observed: Observed) -> int:
         """Return the optimizer steps of all runs."""
@@ -94,6 +111,8 @@ class Allocator:
             confidence=1 - LEVEL if finding.decided else None,
             how=finding.how,
             unsettled=finding.unsettled,
+            uncompared=finding.uncompared,
+            within=finding.within,
             tested=finding.tested,
             p=finding.p,
             pairs=finding.pairs,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gradgate.errors import FolderLockedError, RunError, UsageError
 from gradgate.runs.records import TaskRecord
@@ -113,6 +113,19 @@ class BudgetedStudy:
         return {task: read_study(grid.path) for task, grid in self.grids.items()}
 
 
+class Deadline(Protocol):
+    """Ends a budget by the clock, before its steps are spent.
+
+    Attributes:
+        steps: task to optimizer steps of one of its runs.
+    """
+
+    steps: Mapping[str, int]
+
+    def in_time(self, batch: Targets, observed: Observed) -> Targets:
+        """Return those of some runs that may start now; none if time is up."""
+
+
 class BudgetDriver:
     """Spends a budget on a study.
 
@@ -120,12 +133,16 @@ class BudgetDriver:
         study: whose runs are trained.
         queue: of the study.
         train: trains what waits in the queue; returns once nothing waits or runs.
+        deadline: asked before runs start; None for a budget of steps alone.
     """
 
-    def __init__(self, study: BudgetedStudy, queue: Queue, train: Callable[[], None]) -> None:
+    def __init__(
+        self, study: BudgetedStudy, queue: Queue, train: Callable[[], None], deadline: Deadline | None = None
+    ) -> None:
         self.study = study
         self._queue = queue
         self._train = train
+        self._deadline = deadline
         self._runs = study.runs
         self._forgiven: set[RunKey] = set()
 
@@ -143,9 +160,9 @@ class BudgetDriver:
         grid = self.study.full_grid(self._lengths())
         self._forgiven = {key for key, progress in self._observed(grid).items() if progress.has_failed}
         record, allocator = self._begin(budget, grid)
-        while batch := allocator.next(observed := self._observed(grid)):
+        while batch := self._startable(allocator, observed := self._observed(grid)):
             self._write(replace(record, verdict=allocator.verdict(observed)))
-            self._train_to(self._clipped(batch, observed, allocator), grid)
+            self._train_to(batch, grid)
             left = any(run.is_open for run in self._queue.runs())  # another process added them
             if self._observed(grid) == observed and not left:
                 raise RunError(
@@ -184,6 +201,7 @@ class BudgetDriver:
             steps=dict(grid.steps),
             steps_allowed=allowed,
             verdict=allocator.verdict(observed),
+            promise=allocator.promise,
             pace=pace,
             earlier_verdicts=earlier,
         )
@@ -194,7 +212,7 @@ class BudgetDriver:
         if allocator.stages[0].eighths == EIGHTHS[-1]:
             return
         for key, progress in observed.items():
-            first = grid.until(key.task, EIGHTHS[0])
+            first = grid.until(key.task, allocator.stages[0].eighths)
             if not progress.has_failed and progress.step >= first and min(progress.dev, default=first + 1) > first:
                 raise UsageError(
                     f"{key.arm} seed {key.seed} in {self.study.folder} was trained without a budget and has no score "
@@ -217,7 +235,7 @@ class BudgetDriver:
 
     def _lengths(self) -> dict[str, int]:
         """Return task to steps of a run. If the settings do not say it, train the first step of one run."""
-        found: dict[str, int] = {}
+        found = {} if self._deadline is None else dict(self._deadline.steps)
         waiting = {task: [key for key in self._runs if key.task == task] for task in self.study.grids}
         while len(found) < len(waiting):
             for task, result in self.study.results().items():
@@ -256,6 +274,12 @@ class BudgetDriver:
             )
         return sum(each.seconds or 0.0 for each in done) / sum(each.step for each in done)
 
+    def _startable(self, allocator: Allocator, observed: Observed) -> Targets:
+        """Return the runs to train now; none once the verdict is final, or time is up."""
+        batch = allocator.next(observed)
+        clipped = self._clipped(batch, observed, allocator) if batch else batch
+        return clipped if self._deadline is None else self._deadline.in_time(clipped, observed)
+
     def _clipped(self, batch: Targets, observed: Observed, allocator: Allocator) -> Targets:
         """Return the runs up to the next step where all runs are scored, which a raised budget may compare at."""
         if allocator.stages[0].eighths == EIGHTHS[-1]:
@@ -264,7 +288,8 @@ class BudgetDriver:
         for key, until in batch.items():
             done = observed[key].step if key in observed else 0
             each = self._runs[key].config.eval_every
-            lengths = (allocator.grid.until(key.task, eighths) for eighths in EIGHTHS)
+            first = allocator.stages[0].eighths
+            lengths = (allocator.grid.until(key.task, eighths) for eighths in EIGHTHS if eighths >= first)
             unscored = (length for length in lengths if length > done and (not each or length % each))
             clipped[key] = min([until, *unscored])
         return clipped

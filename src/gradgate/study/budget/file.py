@@ -24,6 +24,7 @@ class BudgetRecord:
 
     Attributes:
         allowance: the budget as it was last asked for.
+        promise: what the plan can decide and what it cannot, in words; empty in files of earlier versions.
         pace: seconds per step, measured on the first runs, for a budget that is a time.
         arms, seeds: that the budget is spent on.
         steps: task to optimizer steps of one of its runs.
@@ -39,6 +40,7 @@ class BudgetRecord:
     steps: Mapping[str, int]
     steps_allowed: int
     verdict: Verdict
+    promise: str = ""
     pace: float | None = None
     earlier_verdicts: int = 0
     final: bool = False
@@ -56,8 +58,9 @@ class BudgetRecord:
         """Who won or leads, in a sentence."""
         if self.final:
             return self.verdict.headline
-        leader = f"; {self.remaining[0]} leads so far" if self.verdict.steps_spent and self.remaining else ""
-        return f"The budget is being spent: {len(self.remaining)} of {len(self.arms)} arms remain{leader}."
+        begun = self.verdict.steps_spent and self.remaining
+        first = f"; {self.remaining[0]} has the best mean so far" if begun else ""
+        return f"The budget is being spent: {len(self.remaining)} of {len(self.arms)} arms remain{first}."
 
     @property
     def details(self) -> str:
@@ -76,7 +79,10 @@ class BudgetRecord:
     def record(self) -> dict[str, Any]:
         """Return plain values for scripts: ``budget`` and ``verdict``."""
         record = self.verdict.record()
-        return {"budget": record["budget"], "verdict": {**record["verdict"], "final": self.final}}
+        return {
+            "budget": {**record["budget"], "promise": self.promise},
+            "verdict": {**record["verdict"], "final": self.final},
+        }
 
 
 def read_budget(folder: Path) -> BudgetRecord | None:

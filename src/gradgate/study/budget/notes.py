@@ -43,6 +43,9 @@ class LeaderNotes:
     def _note_leader(self) -> None:
         """Note what is new in ``budget.json``, which is written before runs are queued."""
         record = read_budget(self._folder)
+        if record is not None and record.promise and record.promise not in self._noted:
+            self._noted.add(record.promise)
+            self._inner.note(record.promise)
         if record is None or not record.verdict.pairs:
             return
         new = [left.reason for left in record.verdict.departures if left.arm not in self._noted]
@@ -53,6 +56,6 @@ class LeaderNotes:
         if leader and (new or leader != self._leader):
             spent = f"{record.verdict.steps_spent:,} of {record.steps_allowed:,} steps"
             self._inner.note(
-                f"{leader} leads on dev, {len(record.remaining)} of {len(record.arms)} are left ({spent})."
+                f"{leader} has the best mean on dev, {len(record.remaining)} of {len(record.arms)} are left ({spent})."
             )
         self._leader = leader

@@ -5,9 +5,9 @@ The plan follows from the size of the grid and the allowed steps, not from score
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
@@ -15,18 +15,19 @@ from gradgate.errors import UsageError
 from gradgate.study.budget.full_grid import EIGHTHS, FullGrid
 
 FEWEST_PAIRS = 3
-"""The fewest pairs of whole runs that are tested."""
-# What a run shows at each length, set by hand after one grid (the embedded sample, 18 arms, 5 seeds, 96 steps): its
-# residual over arms and seeds against the spread of arms, and the correlation of arms' means with those of whole runs.
-# On a second one (the embedded inference task, of the same size) runs of an eighth show less; 48 other values, up to
-# twice the noise, gave the same plans there or others that were as good. Other tasks may differ.
-_LEAD = 1.0
-"""The lead for which the plan is best: that of the best arm over each other, in sd of a whole run's own noise."""
-_NOISE = {1: 1.5, 2: 1.1, 4: 1.0, 8: 1.0}
-"""Eighths of the schedule to the noise of a run relative to the lead that shows there."""
-_SHIFT = {1: 0.8, 2: 0.3, 4: 0.2, 8: 0.0}
+"""The fewest pairs of whole runs that an early look tests."""
+FEWEST_TESTED = 2
+"""The fewest pairs of whole runs that are tested at the end."""
+WHOLE = EIGHTHS[-1]
+# What a run shows at each length, in standard deviations of a whole run's own noise. Of eight sets of values, these
+# put an arm first that is within one of the best most often, over 18 sizes and six kinds of simulated curves.
+_LEAD = 1.5
+"""The lead for which the plan is best: that of the best arm over each other."""
+_NOISE = {1: 1.5, 2: 1.2, 4: 1.0, 8: 1.0}
+"""Eighths of the schedule to the noise of a run."""
+_SHIFT = {1: 2.0, 2: 1.2, 4: 0.45, 8: 0.0}
 """Eighths of the schedule to how far arms are from where they end, which no number of seeds takes away."""
-_DIVISORS = (2, 3, 4, 6, 8, 16, 32)
+_FINALISTS = (2, 3, 4)
 _NODES = 31
 
 
@@ -39,94 +40,115 @@ class Stage:
     seeds: int
 
 
-def plan_stages(grid: FullGrid, allowed: int) -> tuple[Stage, ...]:
-    """Return the stages that a number of optimizer steps pays for.
+Plan = tuple[Stage, ...]
 
-    All arms begin with 1/8 of the schedule. The better half, by scores and losses on dev, continues to 1/4, half of
-    these to 1/2, and half of these to the end, where halving continues over seeds until two remain. If the steps do
-    not pay for one seed of that, more than half leave each time. The remaining steps are spent on extra seeds, each
-    time for the stage with the largest drop in the risk of eliminating the best arm per step. If the steps pay for the
-    grid, the plan is one stage in which no arm leaves.
 
-    Whole runs on fewer than three pairs cannot be tested. A budget that pays for no more ends at the length with the
-    smallest risk of eliminating the best arm: several seeds of shorter runs show more than one whole run.
+def plan_stages(grid: FullGrid, allowed: int) -> Plan:
+    """Return the stages that a number of optimizer steps pays for: the late cut.
+
+    If the steps pay for one whole run of each arm and half as much again, no arm leaves before its end. Otherwise all
+    arms run on one seed to the longest of 1/8, 1/4 and 1/2 of the schedule that takes at most half of the steps. The
+    rest is spent on one or two further stages of fewer arms. Of all such plans, the one with the smallest risk of
+    eliminating the best arm is returned, the cheapest of equal ones. If the steps pay for the grid, no arm leaves.
+
+    Arms that start slowly, such as LoRA and gradual unfreezing, lose at an eighth against arms that end below them. A
+    late first cut costs little on other curves.
 
     Raises:
         UsageError: if the steps do not pay for an eighth of one run of each arm.
-    Source:
-        Successive halving: Jamieson and Talwalkar 2016, Non-stochastic best arm identification and hyperparameter
-        optimization, https://arxiv.org/abs/1502.07943.
-        Differs: seeds and the last length are chosen by expected error, not by an equal share for each stage.
     """
-    count, tasks = len(grid.arms), len(grid.steps)
+    count = len(grid.arms)
     if allowed >= grid.total_steps:
-        return (Stage(count, 8, len(grid.seeds)),)
-    plans = []
-    for longest in EIGHTHS:
-        halvings = (_halving(count, divisor, longest) for divisor in (*_DIVISORS, max(count, 2)))
-        paid = next((stages for stages in halvings if _cost(grid, stages) <= allowed), None)
-        if paid is not None:
-            plans.append(_with_seeds(grid, paid, allowed))
-    tested = [each for each in plans if each[-1].eighths == 8 and each[-1].seeds * tasks >= FEWEST_PAIRS]
-    if plans:
-        return min(tested or plans, key=lambda stages: _risk(stages, tasks))
-    need = count * grid.seed_steps(1)
-    raise UsageError(
-        f"The budget allows {allowed:,} optimizer steps; an eighth of one run of each of {count} arms takes {need:,}, "
-        f"which is {need / grid.total_steps:.2g} of the grid. Allow more, or compare fewer arms."
-    )
+        return (Stage(count, WHOLE, len(grid.seeds)),)
+    first = _first_stages(grid, allowed)
+    if not first:
+        need = count * grid.seed_steps(1)
+        raise UsageError(
+            f"The budget allows {allowed:,} optimizer steps; an eighth of one run of each of {count} arms takes "
+            f"{need:,}, which is {need / grid.total_steps:.2g} of the grid. Allow more, or compare fewer arms."
+        )
+    plans = [plan for stage in first for plan in _plans(grid, stage, allowed)]
+    cut = [plan for plan in plans if len(plan) > 1 or plan[0].eighths == WHOLE or count < 3]
+    tasks = len(grid.steps)
+    return min(cut or plans, key=lambda plan: (_risk(plan, tasks), _cost(grid, plan)))
 
 
-def _halving(count: int, divisor: int, longest: int) -> tuple[Stage, ...]:
-    """Return stages of one seed: all lengths up to the longest, and at that length until two arms remain."""
-    lengths = [each for each in EIGHTHS if each <= longest]
-    counts = [count]
-    while counts[-1] > 2 or len(counts) < len(lengths):
-        counts.append(max(min(count, 2), -(-counts[-1] // divisor)))
-    lengths += [longest] * (len(counts) - len(lengths))
-    stages = [Stage(arms, length, 1) for arms, length in zip(counts, lengths, strict=True)]
-    # A stage after which nobody would leave is a part of the next.
-    return (*(stage for stage, later in pairwise(stages) if stage.arms > later.arms), stages[-1])
+def can_name_a_winner(plan: Plan, tasks: int) -> bool:
+    """Return True if a plan ends with a test of all arms: each has a whole run, and those that remain have two."""
+    return plan[0].eighths == WHOLE and plan[-1].seeds * tasks >= FEWEST_TESTED
 
 
-def _cost(grid: FullGrid, stages: tuple[Stage, ...]) -> int:
+def smallest_test(grid: FullGrid) -> int | None:
+    """Return the fewest optimizer steps whose plan can name a winner; None if the whole grid cannot."""
+    tasks, high = len(grid.steps), grid.total_steps
+    if not can_name_a_winner(plan_stages(grid, high), tasks):
+        return None
+    low = min(high, -(-3 * len(grid.arms) * grid.seed_steps(WHOLE) // 2))
+    while low < high:  # more steps never take the test away
+        if can_name_a_winner(plan_stages(grid, low), tasks):
+            return low
+        middle = (low + high) // 2
+        if can_name_a_winner(plan_stages(grid, middle), tasks):
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def _first_stages(grid: FullGrid, allowed: int) -> list[Stage]:
+    """Return the stages with which a plan may begin."""
+    count, whole = len(grid.arms), len(grid.arms) * grid.seed_steps(WHOLE)
+    if 2 * allowed >= 3 * whole:
+        return [Stage(count, WHOLE, seeds) for seeds in range(1, min(len(grid.seeds), allowed // whole) + 1)]
+    paid = [each for each in EIGHTHS if count * grid.seed_steps(each) <= allowed]
+    if count < 3:  # nobody can leave before the last stage
+        seeds = range(1, len(grid.seeds) + 1)
+        return [Stage(count, each, n) for each in paid for n in seeds if n * count * grid.seed_steps(each) <= allowed]
+    late = [each for each in paid if each < WHOLE and 2 * count * grid.seed_steps(each) <= allowed]
+    return [Stage(count, late[-1] if late else paid[0], 1)] if paid else []
+
+
+def _plans(grid: FullGrid, first: Stage, allowed: int) -> Iterator[Plan]:
+    """Yield every plan of up to three stages that begins with a stage."""
+    yield (first,)
+    for second in _later(grid, first):
+        plan = first, second
+        if _cost(grid, plan) > allowed:
+            continue
+        yield plan
+        for third in _later(grid, second):
+            if third.arms in _FINALISTS and third.eighths >= EIGHTHS[-2] and _cost(grid, (*plan, third)) <= allowed:
+                yield *plan, third
+
+
+def _later(grid: FullGrid, before: Stage) -> Iterator[Stage]:
+    """Yield stages of fewer arms, with longer runs, more seeds or both."""
+    count = len(grid.arms)
+    sizes = {*range(2, 7), 8, -(-count // 4), -(-count // 3), -(-count // 2)}
+    for arms in sorted(size for size in sizes if 2 <= size < before.arms):
+        for eighths in (each for each in EIGHTHS if each >= before.eighths):
+            for seeds in range(before.seeds, len(grid.seeds) + 1):
+                if (eighths, seeds) != (before.eighths, before.seeds):
+                    yield Stage(arms, eighths, seeds)
+
+
+def _cost(grid: FullGrid, plan: Plan) -> int:
     """Return the steps of all stages, whose runs resume from the stage before."""
     total, before = 0, Stage(0, 0, 0)
-    for stage in stages:
+    for stage in plan:
         whole = grid.seed_steps(stage.eighths)
-        resumed = whole - grid.seed_steps(before.eighths)
+        resumed = whole - (grid.seed_steps(before.eighths) if before.eighths else 0)
         total += stage.arms * (before.seeds * resumed + (stage.seeds - before.seeds) * whole)
         before = stage
     return total
 
 
-def _with_seeds(grid: FullGrid, stages: tuple[Stage, ...], allowed: int) -> tuple[Stage, ...]:
-    """Return the stages with the extra seeds that the remaining steps pay for."""
-    tasks = len(grid.steps)
-    while True:
-        spent = _cost(grid, stages)
-        moves = [_raised(stages, place) for place in range(len(stages)) if stages[place].seeds < len(grid.seeds)]
-        paid = [(_cost(grid, move) - spent, move) for move in moves]
-        paid = [(max(cost, 1), move) for cost, move in paid if spent + cost <= allowed]
-        if not paid:
-            return stages
-        risk = _risk(stages, tasks)
-        stages = max(paid, key=lambda each: (risk - _risk(each[1], tasks)) / each[0])[1]
-
-
-def _raised(stages: tuple[Stage, ...], place: int) -> tuple[Stage, ...]:
-    """Return the stages with one more seed for one of them, and at least as many for those after it."""
-    seeds = stages[place].seeds + 1
-    later = (replace(stage, seeds=max(stage.seeds, seeds)) for stage in stages[place:])
-    return (*stages[:place], *later)
-
-
-def _risk(stages: tuple[Stage, ...], tasks: int) -> float:
+def _risk(plan: Plan, tasks: int) -> float:
     """Return the chance, summed over stages, that an arm that leads all others by ``_LEAD`` leaves."""
-    remaining = [*(stage.arms for stage in stages[1:]), 1]
+    remaining = [*(stage.arms for stage in plan[1:]), 1]
     return sum(
         _leaves(stage.arms, after, stage.eighths, stage.seeds * tasks)
-        for stage, after in zip(stages, remaining, strict=True)
+        for stage, after in zip(plan, remaining, strict=True)
     )
 
 

@@ -39,6 +39,17 @@ class Departure:
 
 
 @dataclass(frozen=True)
+class Within:
+    """How far an arm may be behind the best arm with whole runs: at most ``behind``, on dev, with 95 % confidence.
+
+    The bounds of all arms of a verdict hold together.
+    """
+
+    arm: ArmName
+    behind: float
+
+
+@dataclass(frozen=True)
 class Needed:
     """What would decide with 80 % power, if the lead and its noise are as observed.
 
@@ -66,8 +77,10 @@ class Verdict:
         cheapest: of the winners, by seconds per step if these are known, else the first.
         confidence: that the winner is the best, 1 minus the error that all looks of the study share; None without one.
         how: one sentence on the test, or on why there was none.
-        unsettled: arms that left on scores that are not significantly worse than the leader's, or that were not tested;
+        unsettled: arms that left after whole runs and are not significantly worse than the leader, or were not tested;
             while there are any, nothing is decided.
+        uncompared: arms that left before their end. Nothing is known about how they end, so nothing is decided either.
+        within: how far each arm with whole runs may be behind the best of them, the closest first.
         p: the largest of the leader against the others, after Holm's correction; None if one was not tested.
         pairs: whole runs of the leader and the others that the verdict rests on.
         step_share: of the schedule after which the arms were compared; 1 for whole runs.
@@ -95,6 +108,13 @@ class Verdict:
     not_looked_at: str
     needed: Needed | None
     tested: bool = True
+    uncompared: tuple[ArmName, ...] = ()
+    within: tuple[Within, ...] = ()
+
+    @property
+    def tied(self) -> tuple[ArmName, ...]:
+        """The tie set: the arms that no test excludes as the best, those that were not compared among them."""
+        return (*self.winners, *self.unsettled, *self.uncompared)
 
     @property
     def headline(self) -> str:
@@ -103,11 +123,11 @@ class Verdict:
             return "No arm is left: a run of each failed."
         leader, *others = self.winners
         if self.decided:
-            return f"{leader} wins."
+            return f"{leader} is better than every other arm."
         if not self.tested:
             return f"Inconclusive: nothing was tested. {self._untested()}"
         if not others:
-            return f"Inconclusive: {leader} leads."
+            return f"Inconclusive: {leader} is the one arm that remains."
         are = "is" if len(others) == 1 else "are"
         return f"Inconclusive: {leader} leads, but {_listed(others)} {are} not significantly worse."
 
@@ -132,12 +152,25 @@ class Verdict:
         if self.decided or not self.winners:
             return
         if self.method is not None:
-            yield f"All of them are {self.method}, which wins." if len(self.winners) > 1 else f"{self.method} wins."
+            which = f"All of them are {self.method}, which" if len(self.winners) > 1 else self.method
+            yield f"{which} is better than every other method that was compared."
         if len(self.winners) > 1:
             yield f"The cheapest of them is {self.cheapest}."
         if self.unsettled:
             some = ", ".join(self.unsettled) if len(self.unsettled) <= 3 else f"{len(self.unsettled)} arms"
             yield f"{some} left {'on scores that are not significantly worse' if self.tested else 'without a test'}."
+        if self.uncompared:
+            early = len(self.uncompared)
+            yield f"{early} arm{'s' * (early != 1)} left before the end: early scores do not show how they end."
+        yield from self._bounds()
+
+    def _bounds(self) -> Iterator[str]:
+        bounds = {each.arm: each.behind for each in self.within}
+        known = [arm for arm in self.winners if arm in bounds]
+        if len(known) > 1:
+            shown = _listed([f"{arm} ({bounds[arm]:.4g})" for arm in known])
+            whole = "arm with whole runs" if self.uncompared else "arm"
+            yield f"On dev, with 95 % confidence for all, these are behind the best {whole} by at most: {shown}."
 
     def _need(self) -> str:
         if self.needed is None:

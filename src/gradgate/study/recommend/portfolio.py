@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from gradgate.errors import UsageError
+from gradgate.methods.fixed import CLASSIFICATION
 from gradgate.settings.arm import Arm, read_arm
 
 PEFT = "peft"
 _RATES = ((10_000_000, 1e-3), (50_000_000, 2e-4), (150_000_000, 5e-5), (1_000_000_000, 2e-5))
 _LEAST_RATE = 1e-5
-_ADAPTER_FACTOR = 10
+_ADAPTER_FACTOR, _HEAD_FACTOR, _FREEZE_FACTOR = 10, 20, 2
 _MANY_LAYERS = 12
 _GRADUAL_SHARE = 0.5
 
@@ -90,9 +91,11 @@ def usual_rate(parameters: int) -> float:
 
 
 def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
-    """Return arms for a model and its data: full fine-tuning, freezing, gradual unfreezing, GradDrop, adapters.
+    """Return arms for a model and its data: full fine-tuning, a probe, the head, freezing, unfreezing, adapters.
 
-    Adapters have ten times the rate of full fine-tuning, LoRA's best one being about that much higher.
+    A probe and the head are always there for classification. The fewer weights learn, the higher is the rate:
+    adapters have ten times that of full fine-tuning, LoRA's best one being about that much higher; the head has twenty
+    times, and freezing twice.
 
     Args:
         subject: the model and its data.
@@ -102,7 +105,8 @@ def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
         Ten times: LoRA Without Regret (Schulman et al. 2025), https://thinkingmachines.ai/blog/lora/
     """
     lr = usual_rate(subject.parameters) if lr is None else lr
-    arms, left_out = ["full", *_freezing(subject.layers)], []
+    rate = f"lr={_ADAPTER_FACTOR * lr:g}"
+    arms, left_out = ["full", *_heads(subject, lr), *_freezing(subject.layers, lr)], []
     if subject.layers > 1:
         every = max(1, round(_GRADUAL_SHARE * subject.steps / subject.layers))
         arms.append(f"gradual:every={every}")
@@ -113,8 +117,8 @@ def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
         left_out.append(
             LeftOut("lisa", f"it is for models of {_MANY_LAYERS} layers and more, and this one has {subject.layers}.")
         )
-    rate = f"lr={_ADAPTER_FACTOR * lr:g}"
-    adapters = [f"lora:r=8,{rate}", *([] if subject.kind == "generation" else [f"houlsby:size=64,{rate}"])]
+    bottlenecks = [f"houlsby:size=64,{rate}", f"pfeiffer:reduction=16,{rate}"]
+    adapters = [f"lora:r=8,{rate}", *([] if subject.kind == "generation" else bottlenecks)]
     for adapter in adapters:
         reason = _refusal(adapter, subject)
         if reason is None:
@@ -124,10 +128,17 @@ def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
     return Portfolio(lr, tuple(map(read_arm, arms)), tuple(left_out))
 
 
-def _freezing(layers: int) -> list[str]:
+def _heads(subject: Subject, lr: float) -> list[str]:
+    """Return arms that leave the pretrained layers as they are."""
+    if subject.kind != CLASSIFICATION:
+        return []
+    return ["probe", f"head:lr={_HEAD_FACTOR * lr:g}"]
+
+
+def _freezing(layers: int, lr: float) -> list[str]:
     """Return arms that freeze about a third and two thirds of the layers."""
     counts = {round(layers / 3), round(2 * layers / 3)} - {0, layers}
-    return [f"freeze:layers={count}" for count in sorted(counts)]
+    return [f"freeze:layers={count},lr={_FREEZE_FACTOR * lr:g}" for count in sorted(counts)]
 
 
 def _refusal(adapter: str, subject: Subject) -> str | None:

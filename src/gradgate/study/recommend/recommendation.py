@@ -1,118 +1,175 @@
-"""Find the best way to train on some data within a number of minutes."""
+"""Find the best way to train on some data within a number of minutes, and train it."""
 
 from __future__ import annotations
 
-import shlex
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import RunError, UsageError
-from gradgate.settings.arm import Arm
+from gradgate.errors import RunError
+from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.grid import Grid
 from gradgate.study.progress import StudyProgress
-from gradgate.study.recommend.portfolio import LeftOut, Portfolio, portfolio
-
-_OUT = "runs/recommended"
+from gradgate.study.recommend.clock import RaceClock
+from gradgate.study.recommend.dev_limit import dev_limit
+from gradgate.study.recommend.final_model import FinalModel, find_final, train_final
+from gradgate.study.recommend.portfolio import LeftOut
+from gradgate.study.recommend.race import prepare_race
+from gradgate.study.recommend.record import RecommendRecord, read_recommend
+from gradgate.study.recommend.time_plan import minutes as in_minutes
+from gradgate.study.recommend.train_command import given_settings, predict_command, train_command, train_lines
+from gradgate.study.study_file import read_study_file
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to train.
+    """What to train, and the model that was trained.
 
     Attributes:
         folder: of the study.
         budget: its record, with the verdict.
-        config: of the arm that is recommended: the winner, or what leads a tie.
-        cheapest: of the cheapest arm of a tie, where that is another one.
-        left_out: what was not tried.
+        arm: that is recommended, by its name in the study: the winner, or the cheapest of a tie.
+        config: that trains it.
+        asked: the minutes, their plan, and what was left out.
+        model: a finished run of the arm; None if nothing was to be trained beyond the race, and the race has none.
+        limit: what dev is too small to show; None if it shows a point.
     """
 
     folder: Path
     budget: BudgetRecord
+    arm: str
     config: RunConfig
-    cheapest: RunConfig | None
-    left_out: tuple[LeftOut, ...]
+    asked: RecommendRecord
+    model: FinalModel | None
+    limit: str | None = None
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What was not tried, and why."""
+        return self.asked.left_out
 
     @property
     def command(self) -> str:
         """The command line that trains it."""
-        return command_line(self.config)
+        return train_command(self.config)
 
     @property
     def python(self) -> tuple[str, ...]:
         """Three lines of Python that train it."""
-        values = ", ".join(f"{name}={value!r}" for name, value in _given(self.config).items())
-        return ("import gradgate as gg", f"run = gg.train({values}, out={_OUT!r})", "print(run)")
+        return train_lines(self.config)
+
+    @property
+    def use(self) -> str | None:
+        """The command line that predicts with the trained model; None without one."""
+        return predict_command(self.model.folder) if self.model is not None and self.model.is_kept else None
+
+    @property
+    def is_of_tie(self) -> bool:
+        """Whether the arm is recommended as the cheapest of several that may be the best."""
+        return not self.budget.verdict.decided and len(self.budget.verdict.winners) > 1
+
+    @property
+    def advice(self) -> str:
+        """Which arm to train and why, in a sentence."""
+        verdict, name = self.budget.verdict, self.arm
+        if verdict.decided:
+            return f"Train {name}."
+        if not self.is_of_tie:
+            return f"{name} is the one arm that remains; nothing shows that it is the best."
+        return (
+            f"Each of {len(verdict.tied)} arms may be the best: {', '.join(verdict.tied)}. The cheapest of the "
+            f"{len(verdict.winners)} that remain is {name}: train that."
+        )
 
     @property
     def text(self) -> str:
-        """The verdict, what was spent, and how to train it, for people."""
-        lines = [self.budget.verdict.summary, self.budget.spending, "", "Train it with:", f"  {self.command}"]
-        if self.cheapest is not None:
-            lines += [f"or the cheapest of the tie, {self.cheapest.arm.name}:", f"  {command_line(self.cheapest)}"]
+        """The verdict, what was spent, the model, and how to train it again, for people."""
+        spent = f"{in_minutes(self.asked.seconds_spent)} of {in_minutes(60 * self.asked.minutes)} were taken."
+        lines = [self.budget.verdict.summary, f"{self.budget.spending} {spent}", *([self.limit] if self.limit else [])]
+        lines += ["", self.advice]
+        if self.model is not None:
+            lines += [f"Trained: {self.model.said}.", f"It is in {self.model.folder}."]
+        if self.use is not None:
+            lines += ["Use it with:", f"  {self.use}"]
+        lines += ["Train it again with:", f"  {self.command}"]
         return "\n".join([*lines, "or in Python:", *(f"  {line}" for line in self.python)])
 
     def record(self) -> dict[str, Any]:
         """Return plain values for scripts."""
-        cheapest = self.cheapest
+        arm = {"arm": self.arm, "lr": self.config.peak_lr, "settings": given_settings(self.config)}
+        model = self.model
         return {
             **self.budget.record(),
-            "recommended": {"arm": self.config.arm.name, "lr": self.config.peak_lr, "settings": _given(self.config)},
+            "recommended": arm,
+            "advice": self.advice,
             "command": self.command,
             "python": list(self.python),
-            "cheapest": cheapest and {"arm": cheapest.arm.name, "command": command_line(cheapest)},
+            "run": None if model is None else str(model.folder),
+            "model": None if model is None else str(model.folder / "model"),
+            "predict": self.use,
+            "cheapest": {"arm": self.arm, "command": self.command} if self.is_of_tie else None,
             "left_out": [vars(each) for each in self.left_out],
+            "minutes": {"asked": self.asked.minutes, "taken": self.asked.seconds_spent / 60},
+            "plan": {
+                "can_test": self.asked.plan.can_test,
+                "minutes_to_test": _in_minutes(self.asked.plan.seconds_to_test),
+            },
+            "dev_limit": self.limit,
             "study": str(self.folder),
         }
 
 
 def recommend(
-    config: RunConfig, minutes: float, seeds: Sequence[int], out: Path, progress: StudyProgress
+    config: RunConfig,
+    minutes: float,
+    seeds: Sequence[int],
+    out: Path,
+    progress: StudyProgress,
+    *,
+    began: float | None = None,
+    trains: bool = True,
 ) -> Recommendation:
-    """Spend a budget on the portfolio that suits the model and its data, and return how to train the best arm.
+    """Spend minutes on the arms that suit the model and its data, and train the best arm.
 
     Args:
         config: the settings that all arms share; its method, adapter and seed do not count. Where it has no ``lr``,
             the model's size sets one.
-        minutes: by the clock, for training. An eighth of one run of each arm is trained in any case.
+        minutes: by the clock, for all of it. A study that has spent a part of them resumes with the rest.
         seeds: at most one run of each arm for each.
         out: the study folder; an existing study is resumed.
-        progress: is called for each run, and with notes on what leads.
+        progress: is called for each run, and with notes on the plan and on what leads.
+        began: when the command started, by :func:`time.monotonic`; now by default.
+        trains: train a model of the arm that is recommended, if the race has not done so.
 
     Raises:
-        UsageError: if fewer than two arms can be trained here.
+        UsageError: if fewer than two arms can be trained here, or in these minutes.
         RunError: if every arm failed.
     """
     from gradgate.study.budget.notes import LeaderNotes
     from gradgate.study.compare import compare  # both import torch: what is wrong without it was refused
     from gradgate.study.planning import StudyRequest
-    from gradgate.study.recommend.fitting import fitting, subject_of
-    from gradgate.training.preview import preview
 
-    budget = Budget(seconds=60 * minutes)
-    seen = preview(config)
-    chosen = fitting(portfolio(subject_of(config, seen), _given_rate(config)), config, seen)
-    if len(chosen.arms) < 2:
-        raise UsageError(
-            f"There is nothing to choose from: {', '.join(map(str, chosen.arms)) or 'nothing'} can be trained here. "
-            f"{' '.join(map(str, chosen.left_out))} Expected two or more; give a smaller batch_size=, max_length= or "
-            f"model, or what is missing."
-        )
-    for each in chosen.left_out:
-        progress.note(str(each))
-    progress.note(f"Comparing {', '.join(map(str, chosen.arms))}; lr {chosen.lr:g} where an arm has none of its own.")
-    base = config.model_copy(update={"lr": chosen.lr})
-    compare(StudyRequest(base, chosen.arms, seeds, budget=budget), out, LeaderNotes(out, progress))
-    return read_recommendation(out, base, chosen)
+    began = time.monotonic() if began is None else began
+    race = prepare_race(config, minutes, seeds, out, progress, began)
+    base = race.base
+    arms = [read_arm(name) for name in race.record.arms]
+    clock = RaceClock(out, race.record, race.grid, began, progress)
+    budget = Budget(steps=race.record.plan.steps_allowed)
+    compare(StudyRequest(base, arms, seeds, budget=budget), out, LeaderNotes(out, progress), deadline=clock)
+    if trains:
+        higher = read_study_file(out).task.metric_higher_is_better
+        train_final(out, recommended_arm(out).name, higher, progress)
+    clock.note()
+    return read_recommendation(out, base)
 
 
-def read_recommendation(folder: Path, base: RunConfig, chosen: Portfolio) -> Recommendation:
-    """Return what the budget of a study recommends; RunError if no arm is left."""
+def recommended_arm(folder: Path) -> Arm:
+    """Return the winner of a study's budget, or the cheapest of its tie; RunError if no arm is left."""
     budget = read_budget(folder)
     if budget is None or not budget.verdict.winners:
         raise RunError(
@@ -120,42 +177,25 @@ def read_recommendation(folder: Path, base: RunConfig, chosen: Portfolio) -> Rec
             f"says why; mend that and run the same command again."
         )
     found = budget.verdict
-    arms = {arm.name: arm for arm in Grid.read(folder).arms}
-    cheapest = found.cheapest if found.cheapest not in (None, found.winners[0]) else None
+    name = found.winners[0] if found.decided or found.cheapest is None else found.cheapest
+    return {arm.name: arm for arm in Grid.read(folder).arms}[name]
+
+
+def read_recommendation(folder: Path, base: RunConfig) -> Recommendation:
+    """Return what a study recommends; RunError if no arm is left."""
+    arm, budget, asked = recommended_arm(folder), read_budget(folder), read_recommend(folder)
+    assert budget is not None, "written before the race ended"
+    assert asked is not None, "written before the race began"
+    task = read_study_file(folder).task
     return Recommendation(
         folder,
         budget,
-        _config_of(base, arms[found.winners[0]]),
-        None if cheapest is None else _config_of(base, arms[cheapest]),
-        chosen.left_out,
+        arm.name,
+        _config_of(base, arm),
+        asked,
+        find_final(folder, arm.name, task.metric_higher_is_better),
+        dev_limit(task.rows.get("dev", 0), task.metric, task.kind),
     )
-
-
-def command_line(config: RunConfig) -> str:
-    """Return the ``gradgate train`` command with every setting that is not the default."""
-    words = ["gradgate", "train"]
-    for name, value in _given(config).items():
-        flag = "-m" if name == "method" else f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
-            words.append(flag if value else flag.replace("--", "--no-", 1))
-        elif isinstance(value, dict):
-            words += [word for key, factor in value.items() for word in (flag, f"{key}={factor}")]
-        else:
-            words += [flag, str(value)]
-    return shlex.join([*words, "--out", _OUT])
-
-
-def _given(config: RunConfig) -> dict[str, Any]:
-    """Return the settings that are not the defaults as plain values, and always model, task, method and rate."""
-    record = config.record()
-    defaults = {name: field.default for name, field in RunConfig.model_fields.items()}
-    always = {name: record[name] for name in ("model", "task", "method", "adapter", "lr") if record[name] is not None}
-    rest = {name: value for name, value in record.items() if name not in always and value is not None}
-    return always | {name: value for name, value in rest.items() if value != defaults[name]}
-
-
-def _given_rate(config: RunConfig) -> float | None:
-    return config.lr if "lr" in config.model_fields_set else None
 
 
 def _config_of(base: RunConfig, arm: Arm) -> RunConfig:
@@ -164,3 +204,7 @@ def _config_of(base: RunConfig, arm: Arm) -> RunConfig:
     if arm.adapter is None:
         own["language_adapters"] = None
     return base.model_copy(update=own)
+
+
+def _in_minutes(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds / 60

@@ -1,0 +1,53 @@
+"""Record how far arms were behind the best of their study, for ``gradgate recommend``: ``python -m evidence.gaps``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evidence.advice import Arm, grid_arms, study_arms
+from evidence.grids import read_grids
+from evidence.studies import read_studies
+from gradgate.study.recommend.evidence import FILE, GAPS, RecordedGap, family_of
+from gradgate.tasks.find import find_task
+
+
+def main() -> None:
+    """Write the file."""
+    found = gaps()
+    GAPS.write(FILE, found)
+    print(f"{len(found)} rows: {FILE}")
+
+
+def gaps() -> list[RecordedGap]:
+    """Return a row per study and family of arms, in the order of the file."""
+    return sorted(_gaps(), key=lambda row: (row.kind, row.source, row.gap))
+
+
+def _gaps() -> Iterator[RecordedGap]:
+    for study in read_studies():
+        if study.runs.exists():
+            for size, arms in study_arms(study).items():
+                yield from _behind(f"{study.name} {size}".strip(), _kind(study.compare["task"]), arms)
+    for grid in read_grids().values():
+        if grid.curves.exists():
+            yield from _behind(f"grids/{grid.name}", _kind(grid.compare["task"]), grid_arms(grid))
+
+
+def _kind(task: str | Sequence[str]) -> str:
+    return find_task(task if isinstance(task, str) else task[0]).kind
+
+
+def _behind(source: str, kind: str, arms: Sequence[Arm]) -> Iterator[RecordedGap]:
+    best = max(arm.mean for arm in arms)
+    families: dict[str, float] = {}
+    for arm in arms:
+        family = family_of(arm.name.partition(" (")[0])
+        families[family] = min(families.get(family, 1.0), best - arm.mean)
+    if "full" not in families:  # adapters alone show nothing of how they compare with other arms
+        return
+    for family, gap in families.items():
+        yield RecordedGap(source=source, kind=kind, family=family, gap=round(gap, 4))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Prepare a race: choose the arms that fit, time them, and plan the minutes; or read what an earlier call planned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradgate.errors import UsageError
+from gradgate.settings.arm import Arm, read_arm
+from gradgate.settings.run import RunConfig
+from gradgate.study.budget import FullGrid
+from gradgate.study.progress import StudyProgress
+from gradgate.study.recommend.evidence import leaving_order
+from gradgate.study.recommend.portfolio import LeftOut, Portfolio, Subject, portfolio
+from gradgate.study.recommend.record import RecommendRecord, read_recommend, write_recommend
+from gradgate.study.recommend.time_plan import TimePlan, plan_time
+from gradgate.study.recommend.time_plan import minutes as in_minutes
+
+if TYPE_CHECKING:
+    from gradgate.study.recommend.costs import Costs
+    from gradgate.training.preview import Preview
+
+_SHARES = (1.0, 2 / 3, 1 / 3, 1 / 6)
+"""Lengths of runs that are tried, as shares of the default."""
+_SHORTEST = 8  # steps, of which each eighth is one
+_FEWEST = 4  # arms, before runs are made shorter
+_TIMING = 1 / 8  # of the minutes at most, to time first steps
+_TOO_LONG = "these minutes do not pay for it, and recorded studies favour the other arms."
+
+
+@dataclass(frozen=True)
+class Race:
+    """A planned race.
+
+    Attributes:
+        record: of the recommendation.
+        grid: of its arms.
+        config: the settings that all arms share.
+    """
+
+    record: RecommendRecord
+    grid: FullGrid
+    config: RunConfig
+
+    @property
+    def base(self) -> RunConfig:
+        """The settings that all arms share, with the learning rate and the length that were planned."""
+        length = {} if self.record.steps is None else {"steps": self.record.steps}
+        return self.config.model_copy(update={"lr": self.record.lr, **length})
+
+
+def prepare_race(
+    config: RunConfig, minutes: float, seeds: Sequence[int], out: Path, progress: StudyProgress, began: float
+) -> Race:
+    """Plan the minutes, or read the plan of an earlier call; say what they can give.
+
+    Args:
+        config: the settings that all arms share.
+        minutes: that are asked for. With more than before, the race resumes with a larger plan.
+        seeds: of the arms.
+        out: the study folder.
+        progress: receives what is left out, and what the minutes can give.
+        began: when the command started.
+
+    Raises:
+        UsageError: if fewer than two arms can be trained here, or in these minutes.
+    """
+    from gradgate.training.preview import preview  # imports torch
+
+    seen = preview(config)
+    existing = read_recommend(out)
+    if existing is None:
+        race = _planned(config, seen, minutes, seeds, progress, began)
+    else:
+        race = _resumed(config, existing, seen, minutes, seeds, progress)
+    for each in race.record.left_out:
+        progress.note(str(each))
+    record = race.record
+    progress.note(f"Comparing {', '.join(record.arms)}; lr {record.lr:g} where an arm has none of its own.")
+    if record.steps is not None:
+        progress.note(
+            f"Runs have {record.steps:,} steps, fewer than by default, so that these minutes pay for a race of "
+            f"{len(record.arms)} arms. steps= or epochs= sets the length."
+        )
+    progress.note(record.plan.said)
+    out.mkdir(parents=True, exist_ok=True)
+    write_recommend(out, record)
+    return race
+
+
+def _planned(
+    config: RunConfig, seen: Preview, minutes: float, seeds: Sequence[int], progress: StudyProgress, began: float
+) -> Race:
+    """Time the arms, and return the longest runs of which the minutes pay for a race."""
+    from gradgate.study.recommend.costs import measure_costs
+    from gradgate.study.recommend.fitting import fitting, subject_of
+
+    subject = subject_of(config, seen)
+    chosen = fitting(portfolio(subject, _given_rate(config)), config, seen)
+    _check_choice(chosen.arms, chosen)
+    base = config.model_copy(update={"lr": chosen.lr})
+    costs = measure_costs(chosen.arms, base, seen.task, 60 * minutes * _TIMING, progress)
+    chosen = replace(chosen, left_out=(*chosen.left_out, *costs.left_out))
+    measured = [arm.name for arm in chosen.arms if arm.name in costs.arms]
+    _check_choice([read_arm(name) for name in measured], chosen)
+    lengths = _lengths(config, costs.steps)
+    for steps in lengths:
+        names = _renamed(measured, subject, steps, chosen.lr)
+        grid, seconds = _grid(tuple(names), seen, steps, seeds), 60 * minutes - (time.monotonic() - began)
+        order, fewest = leaving_order(tuple(names), seen.task.kind), 2 if steps == lengths[-1] else _FEWEST
+        try:
+            plan = plan_time(grid, costs.of(names, steps), order, seconds, fewest)
+        except UsageError:
+            if steps == lengths[-1]:
+                raise
+            continue
+        return _race(replace(chosen, arms=()), base, grid, costs.of(names, steps), plan, minutes, steps != costs.steps)
+    raise AssertionError("the last length returns or raises")
+
+
+def _race(
+    chosen: Portfolio, base: RunConfig, grid: FullGrid, costs: Costs, plan: TimePlan, minutes: float, is_short: bool
+) -> Race:
+    record = RecommendRecord(
+        minutes=minutes,
+        lr=chosen.lr,
+        steps=costs.steps if is_short else None,
+        arms=plan.arms,
+        left_out=(*chosen.left_out, *(LeftOut(arm, _TOO_LONG) for arm in plan.dropped)),
+        costs=costs,
+        plan=plan,
+        seconds_spent=0.0,
+    )
+    return Race(record, replace(grid, arms=plan.arms), base)
+
+
+def _lengths(config: RunConfig, steps: int) -> tuple[int, ...]:
+    """Return the lengths of runs to try, the longest first: shorter ones where the length is the default."""
+    if config.steps is not None or config.epochs is not None:
+        return (steps,)
+    return tuple(dict.fromkeys(max(_SHORTEST, round(share * steps)) for share in _SHARES if share * steps >= 1))
+
+
+def _renamed(measured: Sequence[str], subject: Subject, steps: int, lr: float) -> dict[str, str]:
+    """Return the arms of a portfolio for runs of another length, each with the one that was measured in its place."""
+    if steps == subject.steps:
+        return {name: name for name in measured}
+    pairs = zip(portfolio(subject, lr).arms, portfolio(replace(subject, steps=steps), lr).arms, strict=True)
+    return {new.name: old.name for old, new in pairs if old.name in measured}
+
+
+def _resumed(
+    config: RunConfig,
+    existing: RecommendRecord,
+    seen: Preview,
+    minutes: float,
+    seeds: Sequence[int],
+    progress: StudyProgress,
+) -> Race:
+    """Return the plan of an earlier call, or a larger one with the same arms for more minutes."""
+    grid = _grid(existing.arms, seen, existing.costs.steps, seeds)
+    if minutes <= existing.minutes:
+        if minutes < existing.minutes:
+            progress.note(f"{in_minutes(60 * existing.minutes)} were planned before, which stay.")
+        return Race(existing, grid, config)
+    plan = plan_time(grid, existing.costs, (), 60 * minutes)
+    if plan.steps_allowed < existing.plan.steps_allowed:
+        plan = replace(plan, steps_allowed=existing.plan.steps_allowed)
+    return Race(replace(existing, minutes=minutes, plan=plan, stopped=False), grid, config)
+
+
+def _grid(arms: Sequence[str], seen: Preview, steps: int, seeds: Sequence[int]) -> FullGrid:
+    return FullGrid(
+        arms=tuple(arms),
+        seeds=tuple(seeds),
+        steps={seen.task.name: steps},
+        methods={name: read_arm(name).without_settings().name for name in arms},
+        higher_is_better=seen.task.metric_higher_is_better,
+    )
+
+
+def _check_choice(arms: Sequence[Arm], chosen: Portfolio) -> None:
+    """Raise UsageError with fewer than two arms."""
+    if len(arms) < 2:
+        raise UsageError(
+            f"There is nothing to choose from: {', '.join(map(str, arms)) or 'nothing'} can be trained here. "
+            f"{' '.join(map(str, chosen.left_out))} Expected two or more; give a smaller batch_size=, max_length= or "
+            f"model, or what is missing."
+        )
+
+
+def _given_rate(config: RunConfig) -> float | None:
+    return config.lr if "lr" in config.model_fields_set else None

@@ -1,0 +1,181 @@
+"""Turn minutes into a budget: which arms compete, in how many optimizer steps, and what that can decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gradgate.errors import UsageError
+from gradgate.runs.state import Progress, RunState
+from gradgate.study.budget import Allocator, FullGrid, RunKey
+from gradgate.study.budget.full_grid import EIGHTHS
+from gradgate.study.budget.stages import WHOLE, smallest_test
+from gradgate.study.recommend.costs import ArmCost, Costs
+
+_MARGIN = 0.95  # of the minutes are planned; that the most expensive arms stay is a margin as well
+_HALVINGS = 12
+_FIRST_CUT = 2  # eighths of the schedule: scores before say little of how slow arms end
+REPORT = 8.0
+"""Seconds to read the study again and to write the report."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimePlan:
+    """What some minutes pay for.
+
+    Attributes:
+        arms: that compete.
+        dropped: arms that fitted the model and that these minutes do not pay for, the last to be dropped first.
+        steps_allowed: the budget, in optimizer steps of all runs.
+        seconds: that it takes at most, by the costs that were measured.
+        can_test: whether it ends with a test, so that it can name a winner.
+        seconds_to_test: that the same arms need for one; None if they have too few seeds.
+    """
+
+    arms: tuple[str, ...]
+    dropped: tuple[str, ...]
+    steps_allowed: int
+    seconds: float
+    can_test: bool
+    seconds_to_test: float | None
+
+    @property
+    def said(self) -> str:
+        """What the minutes can give, in words, before anything is trained."""
+        arms = f"{len(self.arms)} arms"
+        if self.seconds_to_test is None:
+            return f"One seed cannot test {arms}: there will be no winner. Give two or more seeds=."
+        needed = f"about {minutes(self.seconds_to_test)}"
+        if self.can_test:
+            return f"A test of {arms} takes {needed} here. The minutes pay for it: it may find a winner, or a tie."
+        return (
+            f"A useful answer, which is a test of {arms}, takes {needed} here. These minutes rank the arms, and cannot "
+            f"test them: there will be no winner."
+        )
+
+
+def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: float, fewest: int = 2) -> TimePlan:
+    """Return the largest budget that fits into some seconds, with as many arms as it pays for.
+
+    A budget is played through with the costs of each arm and scores that keep the most expensive ones to the end, so
+    that the plan holds whichever arms are left.
+
+    Args:
+        grid: of all arms.
+        costs: of its arms.
+        priority: arms from the first that leaves to the last, if not all of them fit; others stay.
+        seconds: that are left.
+        fewest: arms that a race needs, 2 or more.
+
+    Raises:
+        UsageError: if they do not pay for these.
+    """
+    arms, dropped, leaving = list(grid.arms), list[str](), list(priority)
+    while True:
+        each = replace(grid, arms=tuple(arms))
+        least = _least(each)
+        shortest = played(each, least, costs)
+        if shortest <= _MARGIN * seconds:
+            break
+        leaver = next((arm for arm in leaving if arm in arms), None)
+        if leaver is None or len(arms) <= fewest:
+            raise UsageError(
+                f"minutes= leaves {minutes(seconds)} after the first steps were timed, and {', '.join(arms)} take "
+                f"about {minutes(shortest / _MARGIN)} on this machine, as busy as it is. Give more minutes=, fewer "
+                f"steps= or a smaller train_size=."
+            )
+        arms.remove(leaver)
+        dropped.insert(0, leaver)
+    allowed = _largest(least, each.total_steps, lambda steps: played(each, steps, costs) <= _MARGIN * seconds)
+    testing = smallest_test(each)
+    return TimePlan(
+        arms=tuple(arms),
+        dropped=tuple(dropped),
+        steps_allowed=allowed,
+        seconds=played(each, allowed, costs),
+        can_test=Allocator(each, allowed).can_name_a_winner,
+        seconds_to_test=None if testing is None else played(each, testing, costs) / _MARGIN,
+    )
+
+
+def played(grid: FullGrid, allowed: int, costs: Costs) -> float:
+    """Return the seconds that a budget takes if the most expensive arms stay, with the final model and the report."""
+    allocator, observed, total = Allocator(grid, allowed), dict[RunKey, Progress](), REPORT
+    first = allocator.stages[0].eighths
+    dearest = sorted(grid.arms, key=lambda arm: costs.arms[arm].step)
+    while batch := allocator.next(observed):
+        for key, until in batch.items():
+            before = observed.get(key, Progress(state=RunState.MISSING))
+            total += piece_seconds(grid, costs.arms[key.arm], key, before.step, until, first)
+            total += costs.arms[key.arm].once if _is_first(key, observed) else 0.0
+            score = 0.5 + 1e-6 * dearest.index(key.arm) * (1 if grid.higher_is_better else -1)
+            is_whole = until >= grid.steps[key.task]
+            observed[key] = Progress(
+                until,
+                {**before.dev, until: score},
+                state=RunState.FINISHED if is_whole else RunState.PAUSED,
+                of_steps=grid.steps[key.task],
+            )
+    last = dearest[-1]
+    for task, steps in grid.steps.items():
+        done = max((each.step for key, each in observed.items() if (key.arm, key.task) == (last, task)), default=0)
+        if done < steps:
+            total += piece_seconds(grid, costs.arms[last], RunKey(last, task, grid.seeds[0]), done, steps, WHOLE)
+    return total
+
+
+def piece_seconds(grid: FullGrid, cost: ArmCost, key: RunKey, done: int, until: int, first: int) -> float:
+    """Return the seconds in which a run gets from one step to another.
+
+    It may pause at each length in between from ``first`` eighths of the schedule on.
+    """
+    lengths = {grid.until(key.task, eighths) for eighths in EIGHTHS if eighths >= first}
+    pieces = 1 + sum(done < length < until for length in lengths)
+    return cost.seconds(until - done, pieces) + (cost.tests if until >= grid.steps[key.task] else 0.0)
+
+
+def minutes(seconds: float) -> str:
+    """Return a time as people say it: ``40 seconds``, ``3.5 minutes``, ``2.1 hours``."""
+    if seconds < 59.5:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.1f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _is_first(key: RunKey, observed: Mapping[RunKey, Progress]) -> bool:
+    return not any(other.arm == key.arm for other in observed)
+
+
+def _least(grid: FullGrid) -> int:
+    """Return the smallest budget in which every arm gets to a quarter of its steps."""
+    return _smallest(1, grid.total_steps, lambda steps: _is_planned(grid, steps))
+
+
+def _is_planned(grid: FullGrid, steps: int) -> bool:
+    try:
+        return Allocator(grid, steps).stages[0].eighths >= _FIRST_CUT
+    except UsageError:
+        return False
+
+
+def _smallest(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """Return about the smallest number for which something holds; ``high`` if it does not hold below."""
+    if holds(low):
+        return low
+    for _ in range(_HALVINGS):
+        middle = (low + high) // 2
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _largest(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """Return about the largest number for which something holds, which it does for ``low``."""
+    if holds(high):
+        return high
+    for _ in range(_HALVINGS):
+        middle = (low + high) // 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
