@@ -13,7 +13,7 @@ from transformers import AutoConfig, PrinterCallback
 
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
-from gradgate.errors import RunError, UsageError
+from gradgate.errors import RunError, UsageError, nearest
 from gradgate.files import below, in_use, remedy
 from gradgate.methods import Full
 from gradgate.runs.checkpoints import writing_to
@@ -34,6 +34,7 @@ from gradgate.tasks.multitask import KIND as MIXED
 from gradgate.tasks.multitask import is_multitask
 from gradgate.tasks.readers.files import ENDINGS
 from gradgate.tasks.types import QuestionAnsweringOptions
+from gradgate.training.multitask.heads import load_with_head
 from gradgate.training.named_tasks import find_task_of, task_of_run
 from gradgate.training.prepared_task import prepared
 from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
@@ -70,11 +71,12 @@ class FinishedRun:
         return prepared(data, self.config.model_copy(update={"model": str(self.folder.model)}))
 
 
-def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun:
+def load_finished(path: Path, *, of_task: str | None = None, trust_remote_code: bool = False) -> FinishedRun:
     """Load a run that ``gradgate train`` or ``compare`` has finished.
 
     Args:
         path: folder of the run.
+        of_task: one of the tasks that the run trained together; None for a run of one task.
         trust_remote_code: run code that comes with the model. The setting in the run's folder is ignored.
 
     Raises:
@@ -84,13 +86,13 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     folder = RunFolder(Path(path))
     folder.require_finished()
     record = read_record(folder.run_file, RunRecord)
-    config = _config(record, folder)
+    config = config_of(record, folder)
     task = record.task
     if task is not None and task.kind == MIXED:
-        raise RunError(
-            f"The run in {folder.path} trained several tasks at once, and stores their encoder. Its own scores are in "
-            f"{folder.scores_file}; to score one task, train it from model={folder.model}."
-        )
+        return _load_of_several(folder, config, record, of_task, trust_remote_code)
+    if of_task is not None and (task is None or of_task != task.name):
+        named = "no task" if task is None else f"the task {task.name}"
+        raise UsageError(f"of_task={of_task!r}: the run in {folder.path} trained {named} alone. Leave it out.")
     if task is None or task.kind not in KINDS:
         actual = "no task" if task is None else f"a task of kind {task.kind!r}"
         raise RunError(
@@ -110,7 +112,27 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     if config.language_adapters is not None:
         languages = LanguageAdapters(config.language_adapters, task.source, folder.language_adapters)
         languages.put(model)
-    return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer, languages)
+    return FinishedRun(folder, loaded, record.config, task, model.eval(), tokenizer, languages)
+
+
+def _load_of_several(
+    folder: RunFolder, config: RunConfig, record: RunRecord, of_task: str | None, trust_remote_code: bool
+) -> FinishedRun:
+    """Load the model of one of the tasks that a run trained together, with their encoder."""
+    assert record.task is not None
+    tasks = {task.name: task for task in record.task.tasks or ()}
+    if of_task not in tasks:
+        given = "" if of_task is None else f"{nearest(of_task, tasks)} "
+        raise UsageError(
+            f"The run in {folder.path} trained several tasks at once ({', '.join(tasks)}), each with a head of its "
+            f"own. {given}Name one with of_task=."
+        )
+    task = tasks[of_task]
+    config = config.model_copy(update={"task": of_task, "mix": None, "trust_remote_code": trust_remote_code})
+    saved = config.model_copy(update={"model": str(folder.model)})
+    tokenizer = load_tokenizer(saved)
+    model = load_with_head(KINDS[task.kind], task_of_run(config, task), task, saved, tokenizer, folder.heads)
+    return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer)
 
 
 def _check_labels(folder: RunFolder, task: TaskRecord, model: Any) -> None:
@@ -131,7 +153,7 @@ def _check_labels(folder: RunFolder, task: TaskRecord, model: Any) -> None:
         )
 
 
-def _config(record: RunRecord, folder: RunFolder) -> RunConfig:
+def config_of(record: RunRecord, folder: RunFolder) -> RunConfig:
     """Return the run's settings, with ``full`` in place of an unknown method, since nothing is trained."""
     try:
         return RunConfig.model_validate(record.config)
@@ -163,6 +185,12 @@ def _load_model(kind: Kind, config: RunConfig, saved: RunConfig, tokenizer: Any)
     if config.open_new_tokens:
         add_rows(model, tokenizer)
     return model
+
+
+def load_base(run: FinishedRun) -> Any:
+    """Load the pretrained model that a run's adapter belongs to, with a head of the task's shape."""
+    saved = run.config.model_copy(update={"model": str(run.folder.model)})
+    return _load_model(KINDS[run.task.kind], run.config, saved, run.tokenizer).eval()
 
 
 def begin(command: str, progress: RunProgress | None) -> RunProgress:
