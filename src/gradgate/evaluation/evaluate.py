@@ -35,7 +35,7 @@ from gradgate.tasks.multitask import is_multitask
 from gradgate.tasks.readers.files import ENDINGS
 from gradgate.tasks.types import QuestionAnsweringOptions
 from gradgate.training.multitask.heads import load_with_head
-from gradgate.training.named_tasks import find_task_of, task_of_run
+from gradgate.training.named_tasks import find_multitask_of, find_task_of, task_of_run
 from gradgate.training.prepared_task import prepared
 from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, task_record
@@ -56,6 +56,7 @@ class FinishedRun:
             run has language adapters; in evaluation mode.
         tokenizer: of the model.
         language_adapters: of the run; None without any.
+        together: the settings of the run of several tasks that this model is of one of; None for a run of one task.
     """
 
     folder: RunFolder
@@ -65,6 +66,18 @@ class FinishedRun:
     model: Any
     tokenizer: Any
     language_adapters: LanguageAdapters | None = None
+    together: RunConfig | None = None
+
+    def find_task(self, **changes: Any) -> TaskSpec:
+        """Return the task of the run, with settings of its data replaced by ``changes``.
+
+        Raises:
+            GradgateError: if its files cannot be found, or a setting does not go with them.
+        """
+        if self.together is None or changes.keys() - {"data"}:
+            return find_task_of(self.config.model_copy(update=changes))
+        tasks = find_multitask_of(self.together.model_copy(update=changes)).tasks
+        return next(task for task in tasks if task.name == self.task.name)
 
     def prepared(self, data: TaskData) -> PreparedSingleTask:
         """Prepare data for the model of the run."""
@@ -128,11 +141,12 @@ def _load_of_several(
             f"own. {given}Name one with of_task=."
         )
     task = tasks[of_task]
-    config = config.model_copy(update={"task": of_task, "mix": None, "trust_remote_code": trust_remote_code})
+    together = config.model_copy(update={"trust_remote_code": trust_remote_code})
+    config = together.model_copy(update={"task": of_task, "mix": None})
     saved = config.model_copy(update={"model": str(folder.model)})
     tokenizer = load_tokenizer(saved)
     model = load_with_head(KINDS[task.kind], task_of_run(config, task), task, saved, tokenizer, folder.heads)
-    return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer)
+    return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer, together=together)
 
 
 def _check_labels(folder: RunFolder, task: TaskRecord, model: Any) -> None:
@@ -299,7 +313,7 @@ def _task(
             return _task_of_file(run, test_file, languages, changes | named)
         if languages:
             changes["languages"] = ",".join(languages)
-        return find_task_of(run.config.model_copy(update=changes | named))
+        return run.find_task(**changes, **named)
     if test_file is None and Path(task).is_file() and Path(task).suffix in ENDINGS:
         test_file = Path(task)  # as a task, the file would be split into train, dev and test
     spec = find_task(task, data=data, languages=languages, test_file=test_file, **named)
