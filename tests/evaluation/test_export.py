@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-import gradgate as gg
-from gradgate.errors import AdapterError, RunError, UsageError
-from gradgate.evaluation.evaluate import load_finished
-from gradgate.evaluation.export.export import export
 from gradgate.settings.export import ExportSettings
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
-from support.command_line import Command
 from support.exported_runs import Comparison, compare
 from support.kind_folders import SAVE
-from support.spoken_folders import save_language_adapters, save_spoken_task
 
 ADAPTERHUB = os.environ.get("GRADGATE_ADAPTERHUB", "")
 ROUNDING = 2e-6

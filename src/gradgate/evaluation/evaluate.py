@@ -224,6 +224,7 @@ def evaluate(
     label: str | None = None,
     languages: Sequence[str] | None = None,
     test_file: Path | None = None,
+    of_task: str | None = None,
     out: Path | None = None,
     progress: RunProgress | None = None,
     trust_remote_code: bool = False,
@@ -238,6 +239,7 @@ def evaluate(
         languages: score in these only; with ``test_file``, the language of the file.
         test_file: a file to score in place of the task's test splits; of a task in several languages, in the language
             of training unless ``languages`` names another.
+        of_task: one of the tasks that the run trained together; its own test splits are scored.
         trust_remote_code: run code that comes with the model. The setting in the run's folder is ignored.
         out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's.
 
@@ -248,7 +250,7 @@ def evaluate(
         GradgateError: for a task of another kind, a file in several languages, or what cannot be read.
     """
     progress = begin("gradgate evaluate", progress)
-    loaded = load_finished(run, trust_remote_code=trust_remote_code)
+    loaded = load_finished(run, of_task=of_task, trust_remote_code=trust_remote_code)
     other = None if task == loaded.config.task else task
     columns = {"text": text, "text_pair": text_pair, "label": label}
     spec = _task(loaded, other, data, languages, test_file, columns)

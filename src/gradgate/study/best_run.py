@@ -43,8 +43,8 @@ def best_run(path: Path) -> ChosenRun:
         return _of_study(path)
     if read_conditions(path) is not None:
         raise UsageError(
-            f"{path} compares several tasks or models, each with a best run of its own. Name a run, or the study of one "
-            f"task and model in {path}."
+            f"{path} compares several tasks or models, each with a best run of its own. Name a run, or a study of "
+            f"one task and model in {path}."
         )
     folder = RunFolder(path)
     folder.require_finished()
