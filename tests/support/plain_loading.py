@@ -4,7 +4,8 @@
 
 The jobs are a list: ``code`` defines ``model`` and ``tokenizer``; ``inputs`` (safetensors) go through the model, whose
 outputs are written to ``outputs``. With ``texts`` (JSON: texts, and the arguments of the tokenizer) the tokenizer must
-give ``input_ids`` of the inputs; with ``prompt`` the model generates, and what it says is written to ``generated``.
+give ``input_ids`` of the inputs; with ``prompt`` the model generates, and the new tokens are in
+what is written to ``said``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def main(jobs: list[dict[str, Any]]) -> None:
         said: dict[str, Any] = {"labels": model.config.id2label, "class": type(model).__name__}
         if "prompt" in job:
             ids = torch.tensor([job["prompt"]])
-            said["generated"] = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids))[0].tolist()
+            texts = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids))
+            said["new"] = texts[0, ids.shape[1] :].tolist()
         Path(job["said"]).write_text(json.dumps(said))
 
 

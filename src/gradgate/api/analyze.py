@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradgate.api.analyses import Analysis, Fisher, ForgettingCourse, Landscape, Representations
-from gradgate.api.shown import ResultView, data_frame
+from gradgate.api.finished import AnyRun, folders_of
+from gradgate.api.shown import data_frame
 from gradgate.console import errors
 from gradgate.errors import UsageError, nearest
 from gradgate.files import below
@@ -73,7 +74,7 @@ class Analyzed:
 
 def analyze(
     what: str,
-    runs: str | PathLike[str] | ResultView | Sequence[str | PathLike[str] | ResultView],
+    runs: AnyRun | Sequence[AnyRun],
     *,
     out: str | PathLike[str] | None = None,
     quiet: bool = False,
@@ -96,9 +97,7 @@ def analyze(
         RunError: for a folder without runs that kept their model.
     """
     analysis = _read(what, settings)
-    several = isinstance(runs, Sequence) and not isinstance(runs, str)
-    named: Sequence[Any] = runs if several else [runs]  # type: ignore[assignment,list-item]
-    paths = [run.path if isinstance(run, ResultView) else typed_path(run) for run in named]
+    paths = folders_of(runs)
     note = (lambda text: None) if quiet else (lambda text: errors.print(text, soft_wrap=True))
     return list(analyze_in(analysis, paths, None if out is None else typed_path(out), note, quiet=quiet))
 

@@ -58,7 +58,7 @@ def predict(
         'label'
     """
     asked = checked_settings(PredictSettings, settings)
-    folders = [_folder(run) for run in (runs if _are_several(runs) else [runs])]
+    folders = folders_of(runs)
     for folder in folders:
         RunFolder(folder).require_finished()
 
@@ -115,8 +115,15 @@ def evaluate(
             return evaluate_run(folder, **{**dict(asked), "test_file": source}, out=target, progress=progress)
 
 
-def _are_several(runs: object) -> bool:
-    return isinstance(runs, Sequence) and not isinstance(runs, str)
+def folders_of(runs: AnyRun | Sequence[AnyRun]) -> list[Path]:
+    """Return the folders of one run or study, or of several.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    if isinstance(runs, Sequence) and not isinstance(runs, str):
+        return [_folder(run) for run in runs]
+    return [_folder(runs)]
 
 
 def _folder(run: object) -> Path:

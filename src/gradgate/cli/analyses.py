@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from gradgate.api import analyze as measuring
 from gradgate.api.analyses import Analysis, Fisher, ForgettingCourse, Landscape, Representations
-from gradgate.api.analyze import Analyzed, analyze_in
 from gradgate.cli.grouped_help import GroupedCommand
 from gradgate.cli.options import AsJson, Config, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
@@ -108,7 +108,7 @@ def _analyze(analysis: Analysis[Any, Any], paths: Sequence[Path], out: Path | No
     talk = not (quiet or as_json)
     note = (lambda text: errors.print(text, soft_wrap=True)) if talk else (lambda text: None)
     every = []
-    for analyzed in analyze_in(analysis, paths, out, note, quiet=not talk):
+    for analyzed in measuring.analyze_in(analysis, paths, out, note, quiet=not talk):
         every.append(analyzed.found)
         if talk:
             _show(analyzed)
@@ -116,7 +116,7 @@ def _analyze(analysis: Analysis[Any, Any], paths: Sequence[Path], out: Path | No
         print_json(analysis.record(every))
 
 
-def _show(analyzed: Analyzed) -> None:
+def _show(analyzed: measuring.Analyzed) -> None:
     """Print the tables and what they say."""
     from gradgate.report.export import to_terminal
 

@@ -37,17 +37,17 @@ def export(
     """
     from gradgate.study.best_run import best_run
 
-    found = [best_run(path) for path in runs]
+    chosen = [best_run(path) for path in runs]
     if not quiet and not as_json:
-        for each in found:
-            if each.why:
-                errors.print(each.why, soft_wrap=True)
+        for run in chosen:
+            if run.why:
+                errors.print(run.why, soft_wrap=True)
 
     from gradgate.evaluation.export.export import export as export_runs  # torch loads after the folders are checked
     from gradgate.runs.progress import Bar, Silent
 
     with nullcontext(Silent()) if quiet or as_json else Bar(errors, "exporting", "runs") as bar:
-        made = export_runs([each.folder.path for each in found], out_folder, settings, bar)
+        made = export_runs([run.folder.path for run in chosen], out_folder, settings, bar)
     if as_json:
         print_json([each.record() for each in made] if len(made) > 1 else made[0].record())
         return

@@ -127,8 +127,8 @@ def plan(
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")
         if timeline.learns:
             print_line(
-                f"The file opens whole groups, of which {settings.run.method} opens single weights. For these alone, train "
-                f"with --method {settings.run.method}"
+                f"The file opens whole groups, of which {settings.run.method} opens single weights. For these alone, "
+                f"train with --method {settings.run.method}"
             )
 
 

@@ -29,6 +29,8 @@ from gradgate.training.generation.decoding import Greedy, new_tokens
 
 BASE, LANGUAGES = "base", "languages"
 """Folders in an export of a bottleneck adapter: a base model of its own, and a folder per language."""
+_TOKENIZER_CONFIG = "tokenizer_config.json"
+_NEW_TOKENIZER, _OLD_TOKENIZER = "TokenizersBackend", "PreTrainedTokenizerFast"
 
 
 def write_transformers(run: FinishedRun, folder: Path, dtype: Dtype | None) -> None:
@@ -73,7 +75,7 @@ def write_adapterhub(run: FinishedRun, folder: Path, dtype: Dtype | None) -> Non
     _write_languages(run, folder)
     _cast_files(folder, dtype)
     _write_configuration(run, folder, dtype)
-    run.tokenizer.save_pretrained(folder)
+    _write_older_tokenizer(run, folder)
     if needs_own_base(run):
         _write_own_base(run, folder / BASE, dtype)
 
@@ -142,7 +144,16 @@ def _write_own_base(run: FinishedRun, folder: Path, dtype: Dtype | None) -> None
     adapters.remove(run.model)
     model.load_state_dict(norms, strict=False)
     _write_model(run, model, folder, dtype)
+
+
+def _write_older_tokenizer(run: FinishedRun, folder: Path) -> None:
+    """Write the tokenizer under a class that transformers 4 has, too, which AdapterHub's library needs."""
     run.tokenizer.save_pretrained(folder)
+    config = read_json(folder / _TOKENIZER_CONFIG)
+    if config.get("tokenizer_class") == _NEW_TOKENIZER:
+        write_text(
+            folder / _TOKENIZER_CONFIG, json.dumps(config | {"tokenizer_class": _OLD_TOKENIZER}, indent=2) + "\n"
+        )
 
 
 def _delta_file(run: FinishedRun, folder: Path) -> Path:
