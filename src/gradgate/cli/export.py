@@ -50,9 +50,8 @@ def export(
         made = export_runs([run.folder.path for run in chosen], out_folder, settings, bar)
     if as_json:
         print_json([each.record() for each in made] if len(made) > 1 else made[0].record())
-        return
-    for each in made:
-        print_line(f"{each.folder}: {each.form}" + ("" if each.task is None else f", {each.task}"))
-    if not quiet:
-        print_line("It loads without gradgate:" if made[0].form != "delta" else "It loads with gradgate:")
+    elif not quiet:
+        for each in made:
+            print_line(f"{each.folder}: {each.form}" + ("" if each.task is None else f", {each.task}"))
+        print_line(f"It loads {'with' if made[0].form == 'delta' else 'without'} gradgate:")
         print_line(made[0].code.rstrip())

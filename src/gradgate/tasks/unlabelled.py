@@ -72,14 +72,15 @@ def read_texts(texts: Sequence[Any], spec: TaskSpec) -> Table:
     columns = spec.text_columns
     if not texts:
         raise DataError(f"{IN_MEMORY} are empty; expected one or more")
-    cells: list[Any] = [[row] if isinstance(row, str) or len(columns) == 1 else list(row) for row in texts]
+    tokens = spec.kind == "token-classification"  # a list has the words of one text there
+    cells: list[Any] = [[row] if tokens or isinstance(row, str) else list(row) for row in texts]
     for number, row in enumerate(cells):
         if len(row) != len(columns):
             raise DataError(
                 f"{IN_MEMORY}, row {number + 1} has {len(row)} texts; expected {len(columns)} "
                 f"({', '.join(columns)}). Give that many, or dicts with these names"
             )
-    if spec.kind == "token-classification":
+    if tokens:
         cells = [[words.split() if isinstance(words, str) else words] for (words,) in cells]
     by_column = zip(*cells, strict=True)
     return Table(IN_MEMORY, dict(zip(columns, map(list, by_column), strict=True)))
