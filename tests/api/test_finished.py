@@ -61,6 +61,11 @@ def test_wrong_rows_are_named(run: gg.Run) -> None:
         run.evaluate(TEXTS)
 
 
+def test_run_shows_itself(run: gg.Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run.show()
+    assert "accuracy" in capsys.readouterr().out
+
+
 def test_labelled_rows_are_scored(run: gg.Run, tmp_path: Path) -> None:
     found = run.predict(TEXTS)["label"]
     rows = [{"text": text, "label": label} for text, label in zip(TEXTS, found, strict=True)]

@@ -42,7 +42,7 @@ def settings_of(name: str, settings: dict[str, Any], folder: Path) -> dict[str, 
         "bfloat16": {"weights": "bfloat16"},
         "delta": {"method": "freeze:layers=1", "store": "delta"},
         "generation": {**sample, "max_new_tokens": 8},
-        "generation-lora": {**sample, "max_new_tokens": 8, "adapter": "lora:r=2"},
+        "generation-lora": {**sample, "max_new_tokens": 8, "adapter": "lora:r=2", "lr": 1e-2},
         **{text: {"adapter": text, "lr": 1e-2} for text in (*PEFT, "houlsby:size=4", "pfeiffer:reduction=4")},
     }
     if name in SAVE and name != "generation":

@@ -140,7 +140,7 @@ def merge(model: Any, text: str) -> Any:
     """Merge the adapter into the model's weights, and return the model without it.
 
     Raises:
-        AdapterError: for an adapter that is no change of weights, such as a prompt, or whose values are not finite.
+        AdapterError: for an adapter that does not change weights, such as a prompt, or whose values are not finite.
     """
     adapter, host = attached(model), inner(model)
     try:
