@@ -116,7 +116,9 @@ def test_one_of_several_tasks_is_loaded_and_predicts(settings: dict[str, Any], t
         assert found["tests"] == run.scores["tasks"][task]["tests"]
     assert list(run.predict(TEXTS, of_task="moods").columns)[1:] == ["probability.bad", "probability.good"]
     assert all(isinstance(labels, list) for labels in run.predict(TEXTS, of_task="sets")["label"])
-    with pytest.raises(UsageError, match=r"several tasks at once \(moods, sets\).*Did you mean 'moods'.*of_task="):
+    with pytest.raises(
+        UsageError, match=r"several tasks at once \(moods, sets\).*own. Did you mean 'moods'\? .*of_task="
+    ):
         run.load(of_task="mood")
 
 

@@ -259,6 +259,13 @@ def test_best_run_of_a_study_is_exported(settings: dict[str, Any], tmp_path: Pat
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
 
+def test_card_of_one_of_several_tasks_names_the_run(few: dict[str, list[Comparison]]) -> None:
+    moods, several = ((each.made.folder / "README.md").read_text() for each in few["both"])
+    assert "# tiny-bert0 on moods" in moods
+    assert all("--task both.yaml" in card for card in (moods, several))
+    assert "sigmoid of its output reaches 0.5" in several
+
+
 def test_several_runs_become_a_folder_each(runs: dict[str, Path], tmp_path: Path, command: Command) -> None:
     for name in ("full", "lora:r=2"):
         shutil.copytree(runs[name], tmp_path / name[:4])

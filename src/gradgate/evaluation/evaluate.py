@@ -135,10 +135,11 @@ def _load_of_several(
     assert record.task is not None
     tasks = {task.name: task for task in record.task.tasks or ()}
     if of_task not in tasks:
-        given = "" if of_task is None else f"{nearest(of_task, tasks)} "
+        near = "" if of_task is None else nearest(of_task, tasks)
         raise UsageError(
             f"The run in {folder.path} trained several tasks at once ({', '.join(tasks)}), each with a head of its "
-            f"own. {given}Name one with of_task=."
+            f"own.{near} Predictions, scores and exports take one with of_task=; an analysis takes a run of one task: "
+            f"train it from model={folder.model}."
         )
     task = tasks[of_task]
     together = config.model_copy(update={"trust_remote_code": trust_remote_code})

@@ -77,7 +77,7 @@ def predict(
         RunError: for a run that has not finished, or cannot be read.
     """
     progress = begin("gradgate predict", progress)
-    names = _names(runs)
+    names = names_of(runs)
     columns = {name: value for name, value in (("text", text), ("text_pair", text_pair), ("data", data)) if value}
     progress.begin(len(names), 0)
     tasks: list[_Task] = []
@@ -140,7 +140,7 @@ def _kept(table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
-def _names(runs: Sequence[Path]) -> list[str]:
+def names_of(runs: Sequence[Path]) -> list[str]:
     """Return the runs' paths without their common parent; raise UsageError without a run, or for one named twice."""
     twice = [run for run in runs if list(runs).count(run) > 1]
     if twice or not runs:

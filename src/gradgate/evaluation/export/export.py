@@ -13,6 +13,7 @@ from gradgate.evaluation.evaluate import FinishedRun, begin, config_of, load_fin
 from gradgate.evaluation.export import files
 from gradgate.evaluation.export.forms import LIBRARIES, Exportable
 from gradgate.evaluation.export.usage import Loading
+from gradgate.evaluation.predict import names_of
 from gradgate.files import in_use, write_text
 from gradgate.places import typed_path
 from gradgate.replacing import fresh_folder
@@ -55,7 +56,7 @@ def export(
     """Export finished runs; the folder appears once everything in it is on disk.
 
     Args:
-        runs: folders; several are written into a folder each, named as the run's.
+        runs: folders; several are written into a folder each, named by their paths below their common parent.
         out: a folder that is absent or empty.
         settings: the form and the precision.
         progress: is called for each model.
@@ -64,7 +65,7 @@ def export(
         The models: one per run, or one per task of a run of several tasks.
 
     Raises:
-        UsageError: for a form that a run cannot take, or two runs of one name.
+        UsageError: for a form that a run cannot take, or a run that is named twice.
         RunError: for a run that has not finished or kept no model, or a folder that is not empty.
         DeltaError: if a delta, or a whole model for PEFT, cannot be made.
     """
@@ -73,7 +74,7 @@ def export(
     if in_use(out):
         raise RunError(f"{out} is not empty. Give a new folder as out=, or remove it.")
     chosen = [_Chosen.of(run, settings) for run in runs]
-    parts = _parts([each.run.path for each in chosen])
+    names = [""] if len(chosen) == 1 else names_of([each.run.path for each in chosen])
     target = out.resolve()
     try:
         part = fresh_folder(target)
@@ -82,7 +83,7 @@ def export(
     found: list[ExportedModel] = []
     progress.begin(len(chosen), 0)
     try:
-        for number, (each, name) in enumerate(zip(chosen, parts, strict=True), 1):
+        for number, (each, name) in enumerate(zip(chosen, names, strict=True), 1):
             found += each.write(part / name, out / name)
             progress.advance(number, None)
         if target.is_dir():
@@ -94,19 +95,6 @@ def export(
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return found
-
-
-def _parts(runs: Sequence[Path]) -> list[str]:
-    """Return the folder of each run in the export: the export itself for one."""
-    if len(runs) == 1:
-        return [""]
-    names = [run.resolve().name for run in runs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError(
-            f"Two runs are called {twice}, the name of their folder in the export. Export them one by one."
-        )
-    return names
 
 
 @dataclass(frozen=True)
@@ -142,7 +130,7 @@ class _Chosen:
         trusted = self.settings.trust_remote_code
         run = load_finished(self.run.path, of_task=task, trust_remote_code=trusted)
         part.mkdir(parents=True, exist_ok=True)
-        source = CardSource.of(self.run, task, run.config)
+        source = CardSource.of(self.run, task, run.together or run.config)
         loading = _loading(run, self.form, shown.name, source.base)
         self._write_weights(run, part)
         card = model_card(source, library=LIBRARIES[self.form], usage=loading.code, notes=_notes(run))
@@ -181,7 +169,7 @@ def _notes(run: FinishedRun) -> tuple[str, ...]:
             f"`tokenizer(..., truncation=True, max_length={options.max_length})`."
         )
     if run.task.kind == "multi-label":
-        threshold = (run.task.reading or {}).get("threshold", 0.5)
+        threshold = (run.task.reading or {}).get("options", {}).get("threshold", 0.5)
         notes.append(f"A label is predicted if the sigmoid of its output reaches {threshold:g}.")
     if run.task.kind == "generation":
         notes.append("`generation_config.json` has the settings that its texts were scored with: greedy decoding.")

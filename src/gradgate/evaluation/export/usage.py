@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
+from gradgate.deltas.delta import DELTA_FILE
 from gradgate.settings.export import Form
 
 
@@ -33,21 +35,26 @@ class Loading:
         return "\n".join(_LINES[self.form](self)) + "\n"
 
 
+def _quoted(text: str) -> str:
+    """Return a text as Python has it, whatever signs a path has."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def _transformers(loading: Loading) -> list[str]:
     return [
         f"from transformers import {loading.auto_model}, AutoTokenizer",
         "",
-        f'tokenizer = AutoTokenizer.from_pretrained("{loading.folder}")',
-        f'model = {loading.auto_model}.from_pretrained("{loading.folder}")',
+        f"tokenizer = AutoTokenizer.from_pretrained({_quoted(loading.folder)})",
+        f"model = {loading.auto_model}.from_pretrained({_quoted(loading.folder)})",
     ]
 
 
 def _base_lines(loading: Loading) -> list[str]:
     return [
-        f'tokenizer = AutoTokenizer.from_pretrained("{loading.folder}")',
-        f'config = AutoConfig.from_pretrained("{loading.folder}")  # labels, and the size of the head',
+        f"tokenizer = AutoTokenizer.from_pretrained({_quoted(loading.folder)})",
+        f"config = AutoConfig.from_pretrained({_quoted(loading.folder)})  # labels, and the size of the head",
         f"base = {loading.auto_model}.from_pretrained(",
-        f'    "{loading.base}", config=config, ignore_mismatched_sizes=True',
+        f"    {_quoted(loading.base)}, config=config, ignore_mismatched_sizes=True",
         ")",
     ]
 
@@ -58,7 +65,7 @@ def _peft(loading: Loading) -> list[str]:
         f"from transformers import AutoConfig, {loading.auto_model}, AutoTokenizer",
         "",
         *_base_lines(loading),
-        f'model = PeftModel.from_pretrained(base, "{loading.folder}").eval()',
+        f"model = PeftModel.from_pretrained(base, {_quoted(loading.folder)}).eval()",
     ]
 
 
@@ -71,25 +78,26 @@ def _adapterhub(loading: Loading) -> list[str]:
         "",
         *_base_lines(Loading(loading.form, loading.folder, loading.auto_model, base)),
         "adapters.init(base)",
-        f'task = base.load_adapter("{loading.folder}", use_safetensors=True)',
+        f"task = base.load_adapter({_quoted(loading.folder)}, use_safetensors=True)",
     ]
     if loading.language is None:
         return [*lines, "base.set_active_adapters(task)", "model = base.eval()"]
     place = f"{loading.folder}/languages/{loading.language}"
     return [
         *lines,
-        f'language = base.load_adapter("{place}", use_safetensors=True, with_head=False)',
+        f"language = base.load_adapter({_quoted(place)}, use_safetensors=True, with_head=False)",
         "base.set_active_adapters(Stack(language, task))",
         "model = base.eval()",
     ]
 
 
 def _delta(loading: Loading) -> list[str]:
+    file = f"{loading.folder}/{DELTA_FILE}"
     return [
         "import gradgate as gg",
         f"from transformers import {loading.auto_model}",
         "",
-        f'gg.deltas.apply("{loading.folder}/delta.safetensors", base="{loading.base}", out="whole")',
+        f"gg.deltas.apply({_quoted(file)}, base={_quoted(loading.base)}, out='whole')",
         f'model = {loading.auto_model}.from_pretrained("whole")',
     ]
 
