@@ -237,6 +237,7 @@ def test_card_says_what_was_trained_and_names_no_path(runs: dict[str, Path], tmp
     assert str(tmp_path) not in card
 
 
+@pytest.mark.slow
 def test_best_run_of_a_study_is_exported(settings: dict[str, Any], tmp_path: Path, command: Command) -> None:
     config = tmp_path / "study.yaml"
     names = ("model", "task", "max_length", "batch_size", "lr", "device")
