@@ -148,20 +148,37 @@ def test_merged_adapters_differ_by_rounding_alone(
         assert each.difference < MERGED_DIFFERENCE
 
 
+@pytest.fixture(scope="module")
+def stacked(settings: dict[str, Any], tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on language adapters."""
+    folder = tmp_path_factory.mktemp("stacked")
+    spoken = save_language_adapters(tiny_model, folder / "adapters")
+    own = {"task": str(save_spoken_task(folder / "moods")), "adapter": "pfeiffer:reduction=4"}
+    train(make_config(**settings | own | {"language_adapters": f"{spoken}/{{language}}", "steps": 2}), folder / "run")
+    return folder / "run"
+
+
+def test_language_adapters_become_a_folder_each(stacked: Path, tmp_path: Path) -> None:
+    place = gg.Run(stacked).export(tmp_path / "out")
+    assert sorted(folder.name for folder in (place / "languages").iterdir()) == ["de", "en", "sw"]
+    for language in ("de", "en", "sw"):
+        copied = load_file(place / "languages" / language / "adapter.safetensors")
+        original = load_file(stacked / "language-adapters" / language / "adapter.safetensors")
+        assert sorted(map(str, map(torch.Tensor.tolist, copied.values()))) == sorted(
+            map(str, map(torch.Tensor.tolist, original.values()))
+        )
+    assert "base.set_active_adapters(Stack(language, task))" in (place / "README.md").read_text()
+
+
 @pytest.mark.skipif(not ADAPTERHUB, reason="GRADGATE_ADAPTERHUB names no Python that has AdapterHub's library")
 def test_adapterhub_loads_bottleneck_adapters(
-    settings: dict[str, Any], tiny_model: Path, tmp_path: Path, runs: dict[str, Path]
+    settings: dict[str, Any], stacked: Path, tmp_path: Path, runs: dict[str, Path]
 ) -> None:
-    spoken = save_language_adapters(tiny_model, tmp_path / "adapters")
-    own = {"task": str(save_spoken_task(tmp_path / "moods")), "adapter": "pfeiffer:reduction=4"}
-    own |= {"language_adapters": f"{spoken}/{{language}}", "steps": 2}
-    train(make_config(**settings | own), tmp_path / "stacked")
     (tmp_path / "own").mkdir()
     plain = trained(["pfeiffer:reduction=4"], settings, tmp_path / "own")
-    every = [*plain.values(), runs["houlsby:size=4"], tmp_path / "stacked"]
+    every = [*plain.values(), runs["houlsby:size=4"], stacked]
     for each in compare([(path, ExportSettings()) for path in every], tmp_path, ADAPTERHUB):
         assert each.difference < MERGED_DIFFERENCE
-    assert sorted(place.name for place in (tmp_path / "export-2/languages").iterdir()) == ["de", "en", "sw"]
 
 
 def test_adapterhub_form_has_a_base_with_the_tuned_layer_norms(runs: dict[str, Path], tmp_path: Path) -> None:
