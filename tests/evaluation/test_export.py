@@ -231,9 +231,19 @@ def test_folder_in_use_is_left_alone(runs: dict[str, Path], tmp_path: Path) -> N
 
 
 def test_failed_export_leaves_no_folder(runs: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(DeltaError, match="No linear layer"):
+    with pytest.raises(DeltaError, match=r"to=peft: the run in .* changed no single weights .* transformers or delta"):
         gg.Run(runs["delta"]).export(tmp_path / "out", to="peft")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_single_changed_weights_become_shira(settings: dict[str, Any], tmp_path: Path) -> None:
+    train(make_config(**settings | {"method": "sparse:share=0.02", "steps": 2}), tmp_path / "run/sparse")
+    place = gg.Run(tmp_path / "run/sparse").export(tmp_path / "out", to="peft")
+    config = json.loads((place / "adapter_config.json").read_text())
+    assert config["peft_type"] == "SHIRA"
+    assert config["base_model_name_or_path"] == settings["model"]
+    assert "classifier" in config["modules_to_save"]
+    assert not (place / "delta.safetensors").exists()
 
 
 def test_card_says_what_was_trained_and_names_no_path(runs: dict[str, Path], tmp_path: Path) -> None:

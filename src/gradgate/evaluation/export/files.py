@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gradgate.adapters.keys import prefix_of, written_norms
 from gradgate.adapters.kinds import NAME as TASK
 from gradgate.deltas.delta import DELTA_FILE
 from gradgate.deltas.model_files import copy_files
+from gradgate.deltas.peft_export import NotSparseError, export
 from gradgate.evaluation.evaluate import FinishedRun
 from gradgate.evaluation.plain import plain_model
 from gradgate.files import read_json, write_text
@@ -44,16 +46,10 @@ def write_peft(run: FinishedRun, folder: Path, dtype: Dtype | None) -> None:
     """Write an adapter as ``PeftModel.from_pretrained`` reads it; a whole model as SHiRA and whole modules.
 
     Raises:
-        DeltaError: if too much of a whole model has changed.
+        DeltaError: if a whole model has no single changed weights, or its base cannot be read.
     """
     if run.config.adapter is None:
-        from gradgate.deltas import export
-
-        export(_delta_file(run, folder), run.config.model, folder / "peft")
-        for file in sorted((folder / "peft").iterdir()):
-            file.replace(folder / file.name)
-        (folder / "peft").rmdir()
-        (folder / DELTA_FILE).unlink(missing_ok=True)
+        _write_shira(run, folder)
     else:
         for name in (ADAPTER_CONFIG, "adapter_model.safetensors"):
             shutil.copyfile(run.folder.model / name, folder / name)
@@ -62,6 +58,25 @@ def write_peft(run: FinishedRun, folder: Path, dtype: Dtype | None) -> None:
     _cast_files(folder, dtype)
     _write_configuration(run, folder, dtype)
     run.tokenizer.save_pretrained(folder)
+
+
+def _write_shira(run: FinishedRun, folder: Path) -> None:
+    """Write a whole model as SHiRA and whole modules.
+
+    Raises:
+        NotSparseError: if the method changed no single weights of linear layers.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        delta = _delta_file(run, Path(scratch))
+        try:
+            export(delta, run.config.model, Path(scratch) / "peft")
+        except NotSparseError:
+            raise NotSparseError(
+                f"to=peft: the run in {run.folder.path} changed no single weights of linear layers, which SHiRA is "
+                f"made of. Export it as transformers or delta."
+            ) from None
+        for file in sorted((Path(scratch) / "peft").iterdir()):
+            shutil.copyfile(file, folder / file.name)
 
 
 def write_adapterhub(run: FinishedRun, folder: Path, dtype: Dtype | None) -> None:

@@ -97,7 +97,7 @@ def _delta(loading: Loading) -> list[str]:
         "import gradgate as gg",
         f"from transformers import {loading.auto_model}",
         "",
-        f"gg.deltas.apply({_quoted(file)}, base={_quoted(loading.base)}, out='whole')",
+        f'gg.deltas.apply({_quoted(file)}, base={_quoted(loading.base)}, out="whole")',
         f'model = {loading.auto_model}.from_pretrained("whole")',
     ]
 
