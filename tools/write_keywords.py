@@ -9,8 +9,10 @@ from pathlib import Path
 
 from gradgate.settings.base import CheckedSettings
 from gradgate.settings.compare import CompareSettings, RecommendSettings
+from gradgate.settings.finished import EvaluateSettings, PredictSettings
 from gradgate.settings.imports import ImportSettings
 from gradgate.settings.memory import MemorySettings
+from gradgate.settings.plan import PlanSettings
 from gradgate.settings.run import RunConfig
 from gradgate.settings.signature import in_sections
 
@@ -20,6 +22,9 @@ REQUESTS: dict[str, tuple[type[CheckedSettings], frozenset[str]]] = {
     "CompareKeywords": (CompareSettings, frozenset({"model", "task", "method"})),
     "RecommendKeywords": (RecommendSettings, frozenset({"model", "task"})),
     "ImportKeywords": (ImportSettings, frozenset()),
+    "EvaluateKeywords": (EvaluateSettings, frozenset({"test_file"})),
+    "PredictKeywords": (PredictSettings, frozenset()),
+    "PlanKeywords": (PlanSettings, frozenset({"model", "method", "keep_model", "save_every", "eval_every"})),
     "MemoryKeywords": (
         MemorySettings,
         frozenset({"model", "method", "optim", "adapter", "language_adapters", "layers", "steps"}),
@@ -41,6 +46,7 @@ _TYPES = {
     "Head": 'Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]',
     "PathField": "str | PathLike[str] | None",
     "PlaceField": "str",
+    "OptionalPlaceField": "str | None",
     "PlacesField": "str | Sequence[str]",
     "Texts": "str | Sequence[str]",
     "Columns": "str | Sequence[str]",

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from gradgate import adapters, deltas, gates
     from gradgate import lightning as lightning
     from gradgate.activation_cache import ActivationCache
+    from gradgate.api.analyze import analyze
     from gradgate.api.compare import Study, compare
+    from gradgate.api.finished import evaluate, predict
     from gradgate.api.imports import import_results
+    from gradgate.api.plan import plan
     from gradgate.api.recommend import recommend
     from gradgate.api.train import Run, train
     from gradgate.clock import Clock
@@ -108,16 +111,20 @@ __all__ = [
     "Study",
     "Tuner",
     "adapters",
+    "analyze",
     "compare",
     "deltas",
     "detach",
     "estimate_memory",
+    "evaluate",
     "gates",
     "import_results",
     "map_layers",
     "method",
     "methods",
     "new_token_rows",
+    "plan",
+    "predict",
     "recommend",
     "register",
     "select",
@@ -140,15 +147,19 @@ __getattr__, __dir__ = lazy_names(
         "Study": "gradgate.api.compare",
         "Tuner": "gradgate.tuner",
         "adapters": "gradgate.adapters",
+        "analyze": "gradgate.api.analyze",
         "compare": "gradgate.api.compare",
         "deltas": "gradgate.deltas",
         "detach": "gradgate.tuner",
         "estimate_memory": "gradgate.memory.request",
+        "evaluate": "gradgate.api.finished",
         "gates": "gradgate.gates",
         "import_results": "gradgate.api.imports",
         "lightning": "gradgate.lightning",  # not in __all__: it needs an extra
         "map_layers": "gradgate.layers",
         "new_token_rows": "gradgate.training.new_tokens",
+        "plan": "gradgate.api.plan",
+        "predict": "gradgate.api.finished",
         "recommend": "gradgate.api.recommend",
         "select": "gradgate.layers",
         "train": "gradgate.api.train",

@@ -129,6 +129,13 @@ class LanguageAdapters:
             adapters.switch(model, NAME)
             adapters.remove(model, OTHER)
 
+    def kept(self) -> dict[str, Path | str]:
+        """Return where the adapters are by language, the source language's first; of one for all, the source alone."""
+        if LANGUAGE not in self.place or self.folder is None:
+            return {self.source: self._where(self.source)}
+        others = (place.name for place in sorted(self.folder.iterdir()) if self._is_kept(place.name))
+        return {language: self._where(language) for language in dict.fromkeys((self.source, *others))}
+
     def _contents(self, languages: Iterable[str]) -> dict[str, dict[str, bytes]]:
         """Read the adapter files of each language, by name; if an original is gone, its copy is read."""
         found: dict[str, dict[str, bytes]] = {}

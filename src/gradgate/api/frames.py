@@ -14,8 +14,12 @@ EXPECTED = (
 _MOST_KINDS = 3  # that a message lists
 
 
-def arrow_table(rows: Any) -> Any:
+def arrow_table(rows: Any, name: str = "task") -> Any:
     """Return rows as an Arrow table, without the metadata of pandas or datasets.
+
+    Args:
+        rows: a DataFrame, a ``datasets.Dataset``, an Arrow table, or dicts.
+        name: of the parameter, for messages.
 
     Raises:
         UsageError: for data without rows, two columns of one name, or a column with values that are not text, numbers
@@ -23,21 +27,21 @@ def arrow_table(rows: Any) -> Any:
     """
     import pyarrow as pa
 
-    columns = _columns(rows)
-    names = [str(name) for name, _ in columns]
+    columns = _columns(rows, name)
+    names = [str(each) for each, _ in columns]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"task has two columns called {twice!r}. Expected a name of its own for each; rename one.")
-    unnamed = next((name for name, _ in columns if name is None or name != name or name == ""), _ALL_NAMED)
+        raise UsageError(f"{name} has two columns called {twice!r}. Expected a name of its own for each; rename one.")
+    unnamed = next((each for each, _ in columns if each is None or each != each or each == ""), _ALL_NAMED)
     if unnamed is not _ALL_NAMED:
-        raise UsageError(f"task has a column without a name ({unnamed!r}). Give it one, or leave it out.")
-    return pa.table([_array(str(name), values) for name, values in columns], names=names)
+        raise UsageError(f"{name} has a column without a name ({unnamed!r}). Give it one, or leave it out.")
+    return pa.table([_array(str(each), values) for each, values in columns], names=names)
 
 
 _ALL_NAMED = object()
 
 
-def _columns(rows: Any) -> list[tuple[Any, Any]]:
+def _columns(rows: Any, parameter: str) -> list[tuple[Any, Any]]:
     """Return the name and the values of each column."""
     import pyarrow as pa
 
@@ -53,9 +57,11 @@ def _columns(rows: Any) -> list[tuple[Any, Any]]:
     if isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
         names = dict.fromkeys(name for row in rows for name in row)
         if not names:
-            raise UsageError(f"task has {len(rows)} rows without a column. Expected dicts such as {{'text': 'good'}}.")
+            raise UsageError(
+                f"{parameter} has {len(rows)} rows without a column. Expected dicts such as {{'text': 'good'}}."
+            )
         return [(name, [row.get(name) for row in rows]) for name in names]
-    raise UsageError(f"task is a {type(rows).__name__}; {EXPECTED}.")
+    raise UsageError(f"{parameter} is a {type(rows).__name__}; {EXPECTED}.")
 
 
 def _with_names(rows: Any) -> list[tuple[Any, Any]]:

@@ -104,11 +104,16 @@ class ResultView(ABC):
         report = ComposedReport(self._report.study, all_sections) if all_sections else self._report
         return write_whole(report, folder, page).html
 
-    def show(self, console: Console) -> None:
-        """Print the main table, the answer and its cautions."""
+    def show(self, console: Console | None = None) -> None:
+        """Print the main table, the answer and its cautions.
+
+        Args:
+            console: of rich; by default standard output.
+        """
+        from gradgate.console import console as standard_output
         from gradgate.report import print_report
 
-        print_report(self._report, console)
+        print_report(self._report, console or standard_output)
 
     def __repr__(self) -> str:
         return f"{self._heading()}\n{self.answer}"

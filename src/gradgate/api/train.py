@@ -17,7 +17,9 @@ from gradgate.distributed import launch
 from gradgate.places import short_name, typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
-from gradgate.settings.keywords import RunKeywords
+from gradgate.settings.export import Dtype, ExportSettings, Form
+from gradgate.settings.finished import EvaluateSettings, PredictSettings
+from gradgate.settings.keywords import EvaluateKeywords, PredictKeywords, RunKeywords
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.settings.signature import takes
 from gradgate.tasks.languages import average_label
@@ -69,6 +71,80 @@ class Run(ResultView):
         >>> run.report("first.html").name
         'first.html'
     """
+
+    def load(self, *, merge: bool = False, of_task: str | None = None, trust_remote_code: bool = False) -> Any:
+        """Load the trained model and its tokenizer.
+
+        Args:
+            merge: merge an adapter of PEFT into the weights.
+            of_task: one of the tasks that the run trained together.
+            trust_remote_code: run code that comes with the model.
+
+        Returns:
+            The model and the tokenizer, as transformers knows them. The model is in evaluation mode; it is a
+            ``PeftModel`` for an adapter of PEFT that is not merged. A bottleneck adapter is active in the model.
+
+        Raises:
+            RunError: if the run has not finished, or kept no model.
+            UsageError: for a bottleneck adapter with ``merge``.
+        """
+        RunFolder(self.path).require_finished()
+        from gradgate.evaluation.evaluate import load_finished
+        from gradgate.evaluation.plain import plain_model
+        from gradgate.training.pretrained import silence_libraries
+
+        silence_libraries()
+        run = load_finished(self.path, of_task=of_task, trust_remote_code=trust_remote_code)
+        return plain_model(run, merge=merge), run.tokenizer
+
+    @takes(PredictSettings, PredictKeywords)
+    def predict(self, rows: Any, *, quiet: bool = True, **settings: Unpack[PredictKeywords]) -> Any:
+        """Predict rows, as :func:`gradgate.predict` does."""
+        from gradgate.api.finished import predict
+
+        return predict(self, rows, quiet=quiet, **settings)
+
+    @takes(EvaluateSettings, EvaluateKeywords)
+    def evaluate(
+        self,
+        rows: Any = None,
+        *,
+        out: str | PathLike[str] | None = None,
+        quiet: bool = True,
+        **settings: Unpack[EvaluateKeywords],
+    ) -> dict[str, Any]:
+        """Score the run on test splits, languages, or labelled rows, as :func:`gradgate.evaluate` does."""
+        from gradgate.api.finished import evaluate
+
+        return evaluate(self, rows, out=out, quiet=quiet, **settings)
+
+    def export(
+        self,
+        out: str | PathLike[str],
+        *,
+        to: Form | None = None,
+        dtype: Dtype | None = None,
+        trust_remote_code: bool = False,
+    ) -> Path:
+        """Write the model for other libraries, as ``gradgate export`` does; return the folder.
+
+        Args:
+            out: a folder that is absent or empty.
+            to: ``"transformers"``, ``"peft"``, ``"adapterhub"`` or ``"delta"``; by default what fits the run.
+            dtype: of the weights; by default as the run stored them.
+            trust_remote_code: run code that comes with the model.
+
+        Raises:
+            UsageError: for a form that the run cannot take; the message says which it can.
+            RunError: if the run has not finished or kept no model, or the folder is not empty.
+        """
+        asked = checked_settings(ExportSettings, {"to": to, "dtype": dtype, "trust_remote_code": trust_remote_code})
+        RunFolder(self.path).require_finished()
+        from gradgate.evaluation.export.export import export
+
+        folder = typed_path(out)
+        export([self.path], folder, asked)
+        return folder
 
     @cached_property
     def scores(self) -> dict[str, Any]:

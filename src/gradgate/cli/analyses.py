@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from gradgate.api import analyze as measuring
 from gradgate.api.analyses import Analysis, Fisher, ForgettingCourse, Landscape, Representations
 from gradgate.cli.grouped_help import GroupedCommand
 from gradgate.cli.options import AsJson, Config, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
-from gradgate.errors import UsageError
-from gradgate.files import below
 from gradgate.settings.analysis import ForgettingCourseSettings, LandscapeSettings, RepresentationSettings
-
-if TYPE_CHECKING:
-    from gradgate.runs.progress import RunProgress
 
 analyze_app = typer.Typer(
     help="Measure what training changed; the report shows it.",
@@ -109,48 +104,24 @@ def forgetting(
 
 
 def _analyze(analysis: Analysis[Any, Any], paths: Sequence[Path], out: Path | None, quiet: bool, as_json: bool) -> None:
-    """Find the runs, measure them, and show what was found.
-
-    Raises:
-        UsageError: for several runs without a folder to share.
-    """
+    """Measure the runs, and show what was found."""
     talk = not (quiet or as_json)
-    groups = analysis.find(paths, (lambda text: errors.print(text, soft_wrap=True)) if talk else (lambda text: None))
-    if len(paths) > 1 and out is None:
-        raise UsageError(f"{len(paths)} runs were named; expected --out, a folder for what is measured of them all.")
+    note = (lambda text: errors.print(text, soft_wrap=True)) if talk else (lambda text: None)
     every = []
-    for group in groups:
-        folder = below(group.folder, "analyses", analysis.name) if out is None else out / group.part
-        with _progress(analysis.progress if talk else None) as progress:
-            found = analysis.measure(group, folder, progress)
-        every.append(found)
-        _show(analysis, found, group.arms, folder, talk)
+    for analyzed in measuring.analyze_in(analysis, paths, out, note, quiet=not talk):
+        every.append(analyzed.found)
+        if talk:
+            _show(analyzed)
     if as_json:
         print_json(analysis.record(every))
 
 
-@contextmanager
-def _progress(counted: tuple[str, str] | None) -> Iterator[RunProgress]:
-    """Yield a bar on standard error, or nothing that shows."""
-    from gradgate.runs.progress import Bar, Silent
-
-    if counted is None:
-        yield Silent()
-    else:
-        with Bar(errors, *counted) as bar:
-            yield bar
-
-
-def _show(analysis: Analysis[Any, Any], found: Any, arms: Sequence[str], folder: Path, talk: bool) -> None:
-    """Write the figures, and print the tables and what they say."""
-    from gradgate.report import write_drawings
+def _show(analyzed: measuring.Analyzed) -> None:
+    """Print the tables and what they say."""
     from gradgate.report.export import to_terminal
 
-    write_drawings(folder, analysis.drawings(found, arms))
-    if not talk:
-        return
-    for table in analysis.tables(found):
+    for table in analyzed.tables:
         console.print(to_terminal(table, tuple(column.key for column in table.columns), console.width))
-    for sentence in analysis.caption(found):
+    for sentence in analyzed.captions:
         print_line(console.worded(sentence))
-    print_line(f"CSV, SVG and PDF are in {folder}")
+    print_line(f"CSV, SVG and PDF are in {analyzed.folder}")

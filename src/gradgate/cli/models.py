@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
+from gradgate.api.plan import plan_in
 from gradgate.cli.options import AsJson, Config, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
-from gradgate.clock import Clock
 from gradgate.errors import UsageError, nearest
 from gradgate.layers import LayerMap
 from gradgate.settings.data import names_a_task
 from gradgate.settings.plan import LayersSettings, PlanSettings
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from gradgate.methods.timeline import Timeline
 
 _OPEN, _PART, _CLOSED = "█", "▒", "·"
@@ -120,42 +118,18 @@ def plan(
     config_file: Config = None,
 ) -> None:
     """Draw what a method opens when, without training."""
-    from gradgate.files import write_text  # torch loads after the settings are checked
-    from gradgate.layers import map_layers
-    from gradgate.memory.request import structure_of
-    from gradgate.methods.timeline import foresee
-
-    method, steps = settings.run.method, settings.steps
-    structure = structure_of(settings.run, has_task=names_a_task(settings))
-    layer_map = map_layers(structure, layers=settings.layers)
-    clock = Clock(0, max(1, round(steps / settings.epochs)), steps)
-    timeline = foresee(method, layer_map, clock, settings.seed)
-    drawn = timeline
-    if settings.run.adapter is not None:
-        learns = _learning_shares(structure, layer_map.at(method.traits.unit), timeline.learns)
-        drawn = replace(timeline, method=settings.run.arm.name, learns=learns)
+    timeline, drawn = plan_in(settings)
     console.print(draw_timeline(drawn, width=console.width, expand=expand))
     if write is not None:
+        from gradgate.files import write_text
+
         write_text(write, timeline.to_yaml())
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")
         if timeline.learns:
             print_line(
-                f"The file opens whole groups, of which {method} opens single weights. For these alone, train "
-                f"with --method {method}"
+                f"The file opens whole groups, of which {settings.run.method} opens single weights. For these alone, "
+                f"train with --method {settings.run.method}"
             )
-
-
-def _learning_shares(model: nn.Module, layer_map: LayerMap, shares: dict[str, float]) -> dict[str, float]:
-    """Return the share of each group's weights that may learn in a model that is frozen except for its adapter."""
-    from gradgate.layers import named_parameters
-
-    sizes = {name: weight.numel() for name, weight in named_parameters(model).items() if weight.requires_grad}
-    return {
-        group.name: shares.get(group.name, 1.0)
-        * sum(sizes.get(name, 0) for name in group.parameter_names)
-        / max(1, group.parameter_count)
-        for group in layer_map
-    }
 
 
 def draw_timeline(timeline: Timeline, width: int = 100, expand: bool = False) -> Text:

@@ -27,6 +27,10 @@ from gradgate.places import typed_path
 _PREFIX = "base_model.model."
 
 
+class NotSparseError(DeltaError):
+    """A delta without single changed weights of linear layers, which SHiRA is made of."""
+
+
 @dataclass(frozen=True)
 class Exported:
     """The result of an export.
@@ -155,7 +159,7 @@ def _rank(trained: Patched, model: nn.Module, changed: Mapping[str, list[str]]) 
             return rank, counts
         widest = max(full, key=lambda module: counts[module] / sum(trained.entries[f"{module}.weight"].shape))
         del counts[widest]
-    raise DeltaError(
+    raise NotSparseError(
         f"No linear layer in {delta.path} has single changed weights and room for SHiRA's r (m + n) indices: "
         f"{len(delta.whole)} tensors are stored in full. Use 'gradgate delta apply' instead."
     )

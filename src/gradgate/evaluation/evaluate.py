@@ -13,7 +13,7 @@ from transformers import AutoConfig, PrinterCallback
 
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
-from gradgate.errors import RunError, UsageError
+from gradgate.errors import RunError, UsageError, nearest
 from gradgate.files import below, in_use, remedy
 from gradgate.methods import Full
 from gradgate.runs.checkpoints import writing_to
@@ -34,7 +34,8 @@ from gradgate.tasks.multitask import KIND as MIXED
 from gradgate.tasks.multitask import is_multitask
 from gradgate.tasks.readers.files import ENDINGS
 from gradgate.tasks.types import QuestionAnsweringOptions
-from gradgate.training.named_tasks import find_task_of, task_of_run
+from gradgate.training.multitask.heads import load_with_head
+from gradgate.training.named_tasks import find_multitask_of, find_task_of, task_of_run
 from gradgate.training.prepared_task import prepared
 from gradgate.training.pretrained import load_pretrained, load_tokenizer, silence_libraries
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, task_record
@@ -55,6 +56,7 @@ class FinishedRun:
             run has language adapters; in evaluation mode.
         tokenizer: of the model.
         language_adapters: of the run; None without any.
+        together: the settings of the run of several tasks that this model is of one of; None for a run of one task.
     """
 
     folder: RunFolder
@@ -64,17 +66,30 @@ class FinishedRun:
     model: Any
     tokenizer: Any
     language_adapters: LanguageAdapters | None = None
+    together: RunConfig | None = None
+
+    def find_task(self, **changes: Any) -> TaskSpec:
+        """Return the task of the run, with settings of its data replaced by ``changes``.
+
+        Raises:
+            GradgateError: if its files cannot be found, or a setting does not go with them.
+        """
+        if self.together is None or changes.keys() - {"data"}:
+            return find_task_of(self.config.model_copy(update=changes))
+        tasks = find_multitask_of(self.together.model_copy(update=changes)).tasks
+        return next(task for task in tasks if task.name == self.task.name)
 
     def prepared(self, data: TaskData) -> PreparedSingleTask:
         """Prepare data for the model of the run."""
         return prepared(data, self.config.model_copy(update={"model": str(self.folder.model)}))
 
 
-def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun:
+def load_finished(path: Path, *, of_task: str | None = None, trust_remote_code: bool = False) -> FinishedRun:
     """Load a run that ``gradgate train`` or ``compare`` has finished.
 
     Args:
         path: folder of the run.
+        of_task: one of the tasks that the run trained together; None for a run of one task.
         trust_remote_code: run code that comes with the model. The setting in the run's folder is ignored.
 
     Raises:
@@ -84,13 +99,13 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     folder = RunFolder(Path(path))
     folder.require_finished()
     record = read_record(folder.run_file, RunRecord)
-    config = _config(record, folder)
+    config = config_of(record, folder)
     task = record.task
     if task is not None and task.kind == MIXED:
-        raise RunError(
-            f"The run in {folder.path} trained several tasks at once, and stores their encoder. Its own scores are in "
-            f"{folder.scores_file}; to score one task, train it from model={folder.model}."
-        )
+        return _load_of_several(folder, config, record, of_task, trust_remote_code)
+    if of_task is not None and (task is None or of_task != task.name):
+        named = "no task" if task is None else f"the task {task.name}"
+        raise UsageError(f"of_task={of_task!r}: the run in {folder.path} trained {named} alone. Leave it out.")
     if task is None or task.kind not in KINDS:
         actual = "no task" if task is None else f"a task of kind {task.kind!r}"
         raise RunError(
@@ -110,7 +125,29 @@ def load_finished(path: Path, *, trust_remote_code: bool = False) -> FinishedRun
     if config.language_adapters is not None:
         languages = LanguageAdapters(config.language_adapters, task.source, folder.language_adapters)
         languages.put(model)
-    return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer, languages)
+    return FinishedRun(folder, loaded, record.config, task, model.eval(), tokenizer, languages)
+
+
+def _load_of_several(
+    folder: RunFolder, config: RunConfig, record: RunRecord, of_task: str | None, trust_remote_code: bool
+) -> FinishedRun:
+    """Load the model of one of the tasks that a run trained together, with their encoder."""
+    assert record.task is not None
+    tasks = {task.name: task for task in record.task.tasks or ()}
+    if of_task not in tasks:
+        near = "" if of_task is None else nearest(of_task, tasks)
+        raise UsageError(
+            f"The run in {folder.path} trained several tasks at once ({', '.join(tasks)}), each with a head of its "
+            f"own.{near} Predictions, scores and exports take one with of_task=; an analysis takes a run of one task: "
+            f"train it from model={folder.model}."
+        )
+    task = tasks[of_task]
+    together = config.model_copy(update={"trust_remote_code": trust_remote_code})
+    config = together.model_copy(update={"task": of_task, "mix": None})
+    saved = config.model_copy(update={"model": str(folder.model)})
+    tokenizer = load_tokenizer(saved)
+    model = load_with_head(KINDS[task.kind], task_of_run(config, task), task, saved, tokenizer, folder.heads)
+    return FinishedRun(folder, config, record.config, task, model.eval(), tokenizer, together=together)
 
 
 def _check_labels(folder: RunFolder, task: TaskRecord, model: Any) -> None:
@@ -131,7 +168,7 @@ def _check_labels(folder: RunFolder, task: TaskRecord, model: Any) -> None:
         )
 
 
-def _config(record: RunRecord, folder: RunFolder) -> RunConfig:
+def config_of(record: RunRecord, folder: RunFolder) -> RunConfig:
     """Return the run's settings, with ``full`` in place of an unknown method, since nothing is trained."""
     try:
         return RunConfig.model_validate(record.config)
@@ -165,6 +202,12 @@ def _load_model(kind: Kind, config: RunConfig, saved: RunConfig, tokenizer: Any)
     return model
 
 
+def load_base(run: FinishedRun) -> Any:
+    """Load the pretrained model that a run's adapter belongs to, with a head of the task's shape."""
+    saved = run.config.model_copy(update={"model": str(run.folder.model)})
+    return _load_model(KINDS[run.task.kind], run.config, saved, run.tokenizer).eval()
+
+
 def begin(command: str, progress: RunProgress | None) -> RunProgress:
     """Refuse several processes and silence libraries. Return what shows progress."""
     launch.refuse(command)
@@ -182,6 +225,7 @@ def evaluate(
     label: str | None = None,
     languages: Sequence[str] | None = None,
     test_file: Path | None = None,
+    of_task: str | None = None,
     out: Path | None = None,
     progress: RunProgress | None = None,
     trust_remote_code: bool = False,
@@ -196,6 +240,7 @@ def evaluate(
         languages: score in these only; with ``test_file``, the language of the file.
         test_file: a file to score in place of the task's test splits; of a task in several languages, in the language
             of training unless ``languages`` names another.
+        of_task: one of the tasks that the run trained together; its own test splits are scored.
         trust_remote_code: run code that comes with the model. The setting in the run's folder is ignored.
         out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's.
 
@@ -206,7 +251,7 @@ def evaluate(
         GradgateError: for a task of another kind, a file in several languages, or what cannot be read.
     """
     progress = begin("gradgate evaluate", progress)
-    loaded = load_finished(run, trust_remote_code=trust_remote_code)
+    loaded = load_finished(run, of_task=of_task, trust_remote_code=trust_remote_code)
     other = None if task == loaded.config.task else task
     columns = {"text": text, "text_pair": text_pair, "label": label}
     spec = _task(loaded, other, data, languages, test_file, columns)
@@ -271,7 +316,7 @@ def _task(
             return _task_of_file(run, test_file, languages, changes | named)
         if languages:
             changes["languages"] = ",".join(languages)
-        return find_task_of(run.config.model_copy(update=changes | named))
+        return run.find_task(**changes, **named)
     if test_file is None and Path(task).is_file() and Path(task).suffix in ENDINGS:
         test_file = Path(task)  # as a task, the file would be split into train, dev and test
     spec = find_task(task, data=data, languages=languages, test_file=test_file, **named)

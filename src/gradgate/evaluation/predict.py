@@ -23,21 +23,29 @@ from gradgate.runs.predictions import Predictions
 from gradgate.runs.progress import RunProgress
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData
+from gradgate.tasks.kinds import sequence
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.unlabelled import SPLIT, load_unlabelled, read_file, read_text
-from gradgate.training.named_tasks import find_task_of, task_of_run
+from gradgate.tasks.unlabelled import SPLIT, load_unlabelled, read_file, read_text, read_texts
+from gradgate.training.named_tasks import task_of_run
 from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.trainer import scoring_arguments
 
 _GOLD = "gold"
 _LONGEST_LINE = 64 << 20  # bytes of one prediction
+_SHARES: dict[str, Callable[[Any], Any]] = {
+    "classification": sequence.softmax,
+    "ranking": sequence.softmax,
+    "multiple-choice": sequence.softmax,
+    "multi-label": sequence.sigmoid,
+}
+"""Kind to the function that turns logits, of shape ``(rows, labels)``, into probabilities."""
 _LABELS = ("labels", "start_positions", "end_positions")
 
 
 def predict(
     runs: Sequence[Path],
-    rows: Path | str,
+    rows: Path | str | Sequence[Any],
     *,
     text: str | None = None,
     text_pair: str | None = None,
@@ -45,6 +53,7 @@ def predict(
     language: str | None = None,
     batch_size: int | None = None,
     data: Path | None = None,
+    of_task: str | None = None,
     progress: RunProgress | None = None,
     trust_remote_code: bool = False,
 ) -> Predictions:
@@ -59,6 +68,7 @@ def predict(
         language: of the rows, for runs on language adapters; by default the language of training.
         batch_size: rows of a batch; by default the run's.
         data: folder with the files of the runs' task, if it has moved.
+        of_task: one of the tasks that each run trained together.
         trust_remote_code: run code that comes with the models. The setting in the runs' folders is ignored.
 
     Raises:
@@ -67,36 +77,44 @@ def predict(
         RunError: for a run that has not finished, or cannot be read.
     """
     progress = begin("gradgate predict", progress)
-    names = _names(runs)
+    names = names_of(runs)
     columns = {name: value for name, value in (("text", text), ("text_pair", text_pair), ("data", data)) if value}
     progress.begin(len(names), 0)
     tasks: list[_Task] = []
     cells: list[dict[str, Any]] = []
     with ExitStack() as active_languages:
         for path in runs:
-            run = load_finished(path, trust_remote_code=trust_remote_code)
+            run = load_finished(path, of_task=of_task, trust_remote_code=trust_remote_code)
             active_languages.enter_context(_in_language(run, language, progress.note))
             spec, table = _read_rows(run, rows, columns)
             cells = cells or _kept(table, keep)
             tasks.append(_Task.of(run, spec, table, batch_size, progress.note))
-        return Predictions(_predicted(names, tasks, progress), cells)
+        return _predicted(names, tasks, cells, progress)
 
 
-def _predicted(names: Sequence[str], tasks: Sequence[_Task], progress: RunProgress) -> dict[str, list[dict[str, Any]]]:
+def _predicted(
+    names: Sequence[str], tasks: Sequence[_Task], cells: list[dict[str, Any]], progress: RunProgress
+) -> Predictions:
     """Return each run's predictions by its name; runs that share layers from the bottom compute these once."""
     predicted: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    probabilities: dict[str, list[dict[str, float]]] = {}
     for group in _groups(tasks):
         for task, outputs in zip(group, _outputs(group), strict=True):
-            predicted[names[tasks.index(task)]] = task.records(outputs)
+            name = names[tasks.index(task)]
+            predicted[name], probabilities[name] = task.records(outputs), task.probabilities(outputs)
         progress.advance(sum(map(bool, predicted.values())), None)
-    return predicted
+    return Predictions(predicted, cells, probabilities)
 
 
-def _read_rows(run: FinishedRun, rows: Path | str, columns: Mapping[str, Any]) -> tuple[TaskSpec, Table]:
+def _read_rows(
+    run: FinishedRun, rows: Path | str | Sequence[Any], columns: Mapping[str, Any]
+) -> tuple[TaskSpec, Table]:
     """Read rows as a run's task does, with other columns or another folder of its data if these are passed."""
     changed = run.config.model_copy(update=columns)
-    spec = find_task_of(changed) if "data" in columns else task_of_run(changed, run.task)
-    return spec, read_text(rows, spec) if isinstance(rows, str) else read_file(rows, spec)
+    spec = run.find_task(**columns) if "data" in columns or run.together else task_of_run(changed, run.task)
+    if isinstance(rows, str):
+        return spec, read_text(rows, spec)
+    return spec, read_file(rows, spec) if isinstance(rows, Path) else read_texts(rows, spec)
 
 
 def _in_language(run: FinishedRun, language: str | None, note: Callable[[str], None]) -> AbstractContextManager[None]:
@@ -122,7 +140,7 @@ def _kept(table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
-def _names(runs: Sequence[Path]) -> list[str]:
+def names_of(runs: Sequence[Path]) -> list[str]:
     """Return the runs' paths without their common parent; raise UsageError without a run, or for one named twice."""
     twice = [run for run in runs if list(runs).count(run) > 1]
     if twice or not runs:
@@ -170,6 +188,15 @@ class _Task:
             for task in (self, other)
         )
         return mine == theirs
+
+    def probabilities(self, outputs: Any) -> list[dict[str, float]]:
+        """Return the probability of each label for each row; empty if outputs are not classes of whole rows."""
+        kind, labels = self.run.task.kind, self.run.task.labels
+        if kind not in _SHARES:
+            return []
+        shares = _SHARES[kind](sequence.logits_of(outputs))
+        names = labels if labels is not None else [str(number) for number in range(shares.shape[1])]
+        return [dict(zip(names, row, strict=True)) for row in shares.tolist()]
 
     def records(self, outputs: Any) -> list[dict[str, Any]]:
         scored = self.encoded.kind.score(self.data.tests[SPLIT], self.features, outputs, self.data, SPLIT)

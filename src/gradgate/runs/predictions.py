@@ -47,10 +47,12 @@ class Predictions:
         by_run: a run's name to one record for each row, in their order: ``predicted`` at least, and what its kind of
             task adds, such as ``probability``.
         row_cells: cells of the rows themselves, by column; empty if none are wanted.
+        probabilities: a run's name to the probability of each label, by row; empty for outputs that are not classes.
     """
 
     by_run: dict[str, list[dict[str, Any]]]
     row_cells: list[dict[str, Any]] = field(default_factory=list)
+    probabilities: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
     def records(self) -> list[dict[str, Any]]:
         """Return one record per row with the cells of the row: the prediction of one run, or of several by run."""
@@ -64,6 +66,22 @@ class Predictions:
             {"index": index, **cells, **dict(zip(self.by_run, row, strict=True))}
             for index, (row, cells) in enumerate(zip(rows, row_cells, strict=False))
         ]
+
+    def columns(self) -> list[dict[str, Any]]:
+        """Return one flat record per row: cells of the row, ``label``, and ``probability.LABEL`` of every label.
+
+        Outputs that are not classes are ``predicted``, with what their kind of task adds. The columns of several runs
+        are called ``RUN.label``.
+        """
+        flat: list[dict[str, Any]] = [dict(cells) for cells in self.row_cells]
+        for run, rows in self.by_run.items():
+            flat = flat or [{} for _ in rows]
+            stem = f"{run}." if len(self.by_run) > 1 else ""
+            shares = self.probabilities.get(run) or [{} for _ in rows]
+            for cells, row, own in zip(flat, rows, shares, strict=True):
+                cells.update({f"{stem}{name}": value for name, value in _shown(row, bool(own)).items()})
+                cells.update({f"{stem}probability.{label}": share for label, share in own.items()})
+        return flat
 
     def as_csv(self) -> str:
         """Return the records as CSV; columns of several runs are called ``RUN.predicted``. Lists are JSON."""
@@ -115,3 +133,11 @@ def read_predictions(folder: RunFolder, split: str) -> list[dict[str, Any]]:
             raise RunError(f"{path}:{number} is damaged: expected a JSON object. Score the run again into another out=")
         rows.append(row)
     return rows
+
+
+def _shown(row: dict[str, Any], has_probabilities: bool) -> dict[str, Any]:
+    """Return the values of a prediction under their names in a frame."""
+    if not has_probabilities:
+        return {name: value for name, value in row.items() if name != "index"}
+    others = ("index", "predicted", "probability", "probabilities")
+    return {"label": row["predicted"], **{name: value for name, value in row.items() if name not in others}}

@@ -29,7 +29,15 @@ class ColumnSettings(PlaceSettings):
     text_pair: str | None = Field(None, description="Column of the second text, of pairs.")
 
 
-class EvaluateSettings(ColumnSettings):
+class OfTaskSettings(ColumnSettings):
+    """Which model of a run is asked, if it has several."""
+
+    section: ClassVar[str] = "data"
+
+    of_task: str | None = Field(None, description="One of the tasks that the run trained together.")
+
+
+class EvaluateSettings(OfTaskSettings):
     """Everything that an evaluation of a finished run is asked for."""
 
     section: ClassVar[str] = "data"
@@ -47,7 +55,7 @@ class EvaluateSettings(ColumnSettings):
         return [code.strip() for code in languages.split(",")] if isinstance(languages, str) else languages
 
 
-class PredictSettings(ColumnSettings):
+class PredictSettings(OfTaskSettings):
     """Everything that predictions of finished runs are asked for."""
 
     section: ClassVar[str] = "data"

@@ -248,6 +248,97 @@ class ImportKeywords(TypedDict, total=False):
     pair: str | None
 
 
+class EvaluateKeywords(TypedDict, total=False):
+    """The settings of a ``EvaluateSettings``; None means not passed."""
+
+    data: str | PathLike[str] | None
+    trust_remote_code: bool | None
+    text: str | None
+    text_pair: str | None
+    of_task: str | None
+    task: str | None
+    label: str | None
+    languages: tuple[str, ...] | None
+
+
+class PredictKeywords(TypedDict, total=False):
+    """The settings of a ``PredictSettings``; None means not passed."""
+
+    data: str | PathLike[str] | None
+    trust_remote_code: bool | None
+    text: str | None
+    text_pair: str | None
+    of_task: str | None
+    keep: str | Sequence[str] | None
+    language: str | None
+    batch_size: int | None
+
+
+class PlanKeywords(TypedDict, total=False):
+    """The settings of a ``PlanSettings``; None means not passed."""
+
+    task: str | None
+    train_size: int | None
+    data: str | PathLike[str] | None
+    mix: str | None
+    text: str | None
+    text_pair: str | None
+    label: str | None
+    kind: str | None
+    train_file: str | PathLike[str] | None
+    dev_file: str | PathLike[str] | None
+    test_file: str | PathLike[str] | None
+    split: str | None
+    languages: str | Sequence[str] | None
+    source: str | None
+    dev_size: int | None
+    max_length: int | None
+    packing: bool | None
+    adapter: str | AdapterSetting | PeftConfig | None
+    head: Literal["fresh", "keep"] | None
+    layers: str | None
+    open_new_tokens: bool | None
+    language_adapters: str | None
+    tapt_steps: int | None
+    tapt_epochs: float | None
+    tapt_batch: int | None
+    frozen_dropout: bool | None
+    trust_remote_code: bool | None
+    seed: int | None
+    epochs: float | None
+    steps: int | None
+    batch_size: int | None
+    accumulate: int | None
+    optim: str | None
+    lr: float | None
+    lr_scale: Mapping[str, float] | Sequence[str] | None
+    schedule: Literal["linear", "constant", "cosine"] | None
+    warmup: float | None
+    weight_decay: float | None
+    clip: float | None
+    dropout: float | None
+    class_weights: Literal["balanced"] | None
+    device: Literal["auto", "cpu", "cuda"] | None
+    threads: int | None
+    precision: Literal["fp32", "bf16", "fp16"] | None
+    weights: Literal["float32", "bfloat16"] | None
+    master: Literal["float32", "none"] | None
+    checkpointing: bool | None
+    release_gradients: bool | None
+    activation_cache: str | None
+    activation_cache_dtype: Literal["model", "bfloat16"] | None
+    activation_cache_size: float | None
+    metric: str | None
+    skip_test: bool | None
+    test_each_epoch: bool | None
+    max_new_tokens: int | None
+    audit: bool | None
+    track: str | None
+    forgetting: str | None
+    keep_checkpoints: bool | None
+    store: Literal["auto", "delta", "model"] | None
+
+
 class MemoryKeywords(TypedDict, total=False):
     """The settings of a ``MemorySettings``; None means not passed."""
 

@@ -22,6 +22,7 @@ from gradgate.tasks.types import FileFormat, KindName
 SPLIT = "test"
 """The name of the rows among the splits of their task."""
 STANDARD_INPUT = "standard input"
+IN_MEMORY = "The rows"
 
 
 def read_file(path: Path, spec: TaskSpec) -> Table:
@@ -60,6 +61,29 @@ def read_text(text: str, spec: TaskSpec, source: str = STANDARD_INPUT) -> Table:
             return replace(read_table(file, FileFormat()), source=source)
         except DataError as error:
             raise DataError(str(error).replace(str(file), source)) from None
+
+
+def read_texts(texts: Sequence[Any], spec: TaskSpec) -> Table:
+    """Return the table of texts in memory: one per row, or a sequence of the texts of each row.
+
+    Raises:
+        DataError: no row, or rows that do not have as many texts as the task.
+    """
+    columns = spec.text_columns
+    if not texts:
+        raise DataError(f"{IN_MEMORY} are empty; expected one or more")
+    tokens = spec.kind == "token-classification"  # a list has the words of one text there
+    cells: list[Any] = [[row] if tokens or isinstance(row, str) else list(row) for row in texts]
+    for number, row in enumerate(cells):
+        if len(row) != len(columns):
+            raise DataError(
+                f"{IN_MEMORY}, row {number + 1} has {len(row)} texts; expected {len(columns)} "
+                f"({', '.join(columns)}). Give that many, or dicts with these names"
+            )
+    if tokens:
+        cells = [[words.split() if isinstance(words, str) else words] for (words,) in cells]
+    by_column = zip(*cells, strict=True)
+    return Table(IN_MEMORY, dict(zip(columns, map(list, by_column), strict=True)))
 
 
 def _lines(text: str, source: str, spec: TaskSpec) -> Table:

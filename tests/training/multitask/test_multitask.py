@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import gradgate
 from gradgate.cli.runs import scores_table
-from gradgate.errors import RunError
+from gradgate.errors import RunError, UsageError
 from gradgate.evaluation.evaluate import load_finished
 from gradgate.measure.track import read_fisher
 from gradgate.runs.folder import RunFolder
@@ -200,9 +201,20 @@ def test_a_study_can_say_what_it_will_work_on(together: dict[str, Any], mixture:
     assert seen.layers.names == ("embeddings", "layers.0", "layers.1", "head")
 
 
-def test_a_finished_run_of_several_tasks_is_no_model_of_one(finished: Path) -> None:
-    with pytest.raises(RunError, match=r"trained several tasks at once, .* train it from model="):
+def test_a_finished_run_of_several_tasks_is_asked_for_one(finished: Path) -> None:
+    with pytest.raises(UsageError, match=r"several tasks at once \(moods, scores\), .* take one with of_task="):
         load_finished(finished)
+    assert load_finished(finished, of_task="moods").task.name == "moods"
+
+
+def test_damaged_head_is_named(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(finished, tmp_path / "run"))
+    shutil.copy(copy / "heads/moods.safetensors", copy / "heads/scores.safetensors")
+    with pytest.raises(RunError, match=r"scores\.safetensors"):
+        load_finished(copy, of_task="scores")
+    (copy / "heads/scores.safetensors").write_bytes(b"no weights")
+    with pytest.raises(RunError, match=r"Cannot read the head .*scores\.safetensors"):
+        load_finished(copy, of_task="scores")
 
 
 def test_closed_layers_are_computed_once_for_all_tasks(together: dict[str, Any], tmp_path: Path) -> None:

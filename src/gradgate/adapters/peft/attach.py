@@ -32,7 +32,19 @@ from gradgate.adapters.stack import head_parameters
 from gradgate.errors import AdapterError, AdapterFileError
 from gradgate.files import write_files
 
-__all__ = ["attached", "bytes_stored", "described", "load", "put", "read_config", "remove", "restore", "save"]
+__all__ = [
+    "attached",
+    "bytes_stored",
+    "described",
+    "load",
+    "merge",
+    "put",
+    "read_config",
+    "remove",
+    "restore",
+    "save",
+    "wrapped",
+]
 
 CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
@@ -122,6 +134,40 @@ def remove(model: Any) -> None:
         parameter.requires_grad_(flag)
     del host.__dict__[_KEY]
     host.__dict__.pop("peft_config", None)
+
+
+def merge(model: Any, text: str) -> Any:
+    """Merge the adapter into the model's weights, and return the model without it.
+
+    Raises:
+        AdapterError: for an adapter that does not change weights, such as a prompt, or whose values are not finite.
+    """
+    adapter, host = attached(model), inner(model)
+    try:
+        merged = adapter.wrapper.merge_and_unload(safe_merge=True)
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        raise AdapterError(
+            f"PEFT cannot merge the adapter {text!r} into {type(host).__name__}: {_reason(error)}. Export it as peft, "
+            f"or load it without merge=True."
+        ) from error
+    del host.__dict__[_KEY]
+    host.__dict__.pop("peft_config", None)
+    return merged
+
+
+def wrapped(base: Any, folder: Path) -> Any:
+    """Return the pretrained model with the adapter and the head of a folder, as a ``PeftModel``.
+
+    Raises:
+        AdapterFileError: if the configuration is damaged.
+    """
+    record = read_record(open_files(folder), CONFIG_FILE)
+    config = _config_of(record, folder)
+    config.modules_to_save, config.task_type = record.get("modules_to_save"), record.get("task_type")
+    config.inference_mode, config.base_model_name_or_path = True, record.get("base_model_name_or_path")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return peft.PeftModel.from_pretrained(base, str(folder), config=config)
 
 
 def described(model: Any) -> str:

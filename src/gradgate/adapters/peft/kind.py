@@ -82,6 +82,14 @@ class PeftKind(AdapterKind):
         """Load the adapter as its ``adapter_config.json`` says, whatever the defaults of this version of PEFT are."""
         self._peft().load(model, folder, self.type, self.text)
 
+    def merge(self, model: Any) -> Any:
+        """Merge the adapter into the weights as PEFT's ``merge_and_unload`` does; return the model without it."""
+        return self._peft().merge(model, self.text)
+
+    def wrapped(self, base: Any, folder: Path) -> Any:
+        """Return a pretrained model with the adapter and the head of a folder, as a ``PeftModel``."""
+        return self._peft().wrapped(base, folder)
+
     def restore(self, model: Any, folder: Path) -> None:
         """Load the weights in place."""
         self._peft().restore(model, folder)

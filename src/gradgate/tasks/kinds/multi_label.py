@@ -83,7 +83,7 @@ class MultiLabel(OneLabel):
         assert isinstance(data.spec.options, MultiLabelOptions)
         logits = sequence.logits_of(outputs)
         sequence.check_predictions(logits, len(rows), len(labels))
-        probabilities = 1 / (1 + np.exp(-logits.astype(np.float64)))
+        probabilities = sequence.sigmoid(logits)
         predicted = probabilities >= data.spec.options.threshold
         gold = rows["label"][:]
         return Scored(

@@ -181,6 +181,11 @@ def softmax(logits: Array) -> Array:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
+def sigmoid(logits: Array) -> Array:
+    """Compute the probability of each label by itself in double precision; shape ``(rows, labels)``."""
+    return np.asarray(1 / (1 + np.exp(-logits.astype(np.float64))))
+
+
 def class_predictions(logits: Array, predicted: Array, gold: Array, labels: Sequence[Any]) -> list[dict[str, Any]]:
     """Build the rows of a prediction file, with label names and the probability of the predicted label."""
     sure = softmax(logits)[np.arange(len(predicted)), predicted]

@@ -17,6 +17,7 @@ from gradgate.specs import shown
 Prompt = Sequence[int]
 _USUAL = 128
 _TOKENS = ("eos_token_id", "bos_token_id", "pad_token_id", "decoder_start_token_id")
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff")
 _ROUTERS = "output_router_logits"
 
 
@@ -49,6 +50,16 @@ class Greedy:
                 generated.update(zip(batch, tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True))
         together = {number: text for part in launch.gather(generated) for number, text in part.items()}
         return [together[number].strip() for number in range(len(cut))]
+
+    def keep(self, model: Any, tokenizer: Any) -> None:
+        """Make these settings those that the model generates with by default, and saves."""
+        settings = model.generation_config
+        for name in _SAMPLING:
+            if hasattr(settings, name):
+                setattr(settings, name, None)
+        settings.do_sample, settings.num_beams, settings.max_new_tokens = False, 1, self.max_new_tokens
+        settings.pad_token_id = tokenizer.pad_token_id
+        settings.eos_token_id = _end_tokens(model, tokenizer) or None
 
     def _fitting(self, model: Any, prompts: Sequence[Prompt]) -> list[Prompt]:
         """Return the prompts, each cut from the left so that the response has room."""

@@ -1,0 +1,1 @@
+"""Export finished runs: what comes out loads without gradgate."""

@@ -1,0 +1,213 @@
+"""Write the model card of a finished run: what it was trained on, what learned, and what it scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gradgate import sample
+from gradgate.places import short_name, typed_path
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import RunRecord, TaskRecord, read_record
+from gradgate.runs.scores import Metrics, Scores, SplitScores, read_scores
+from gradgate.settings.command_line import train_command
+from gradgate.settings.run import RunConfig, make_config
+
+CARD_FILE = "README.md"
+PIPELINES: Mapping[str, str] = {
+    "classification": "text-classification",
+    "multi-label": "text-classification",
+    "regression": "text-classification",
+    "ranking": "text-classification",
+    "token-classification": "token-classification",
+    "question-answering": "question-answering",
+    "multiple-choice": "multiple-choice",
+    "generation": "text-generation",
+}
+"""Kind of task to the hub's name of the pipeline that runs it."""
+_MOST_LABELS = 100
+_ESCAPED = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]<>|#$"} | {"\n": " ", "\r": " "})
+
+
+@dataclass(frozen=True)
+class CardSource:
+    """What a card says of a run, read from its folder.
+
+    Attributes:
+        config: the settings of the run.
+        record: the content of ``run.json``.
+        task: the record of the task, or of the one of several tasks that the card is about.
+        metric, dev, tests: the scores on that task.
+        scores: the content of ``scores.json``.
+    """
+
+    config: RunConfig
+    record: RunRecord
+    task: TaskRecord
+    metric: str
+    dev: Metrics
+    tests: Mapping[str, Metrics]
+    scores: Scores
+
+    @classmethod
+    def of(cls, folder: RunFolder, task: str | None = None, config: RunConfig | None = None) -> CardSource:
+        """Read a run.
+
+        Args:
+            folder: of the run.
+            task: one of several that it trained together; None for a run of one task.
+            config: its settings, if they were read already.
+
+        Raises:
+            RunError: if the folder has no finished run, or damaged files.
+        """
+        folder.require_scores()
+        record, scores = read_record(folder.run_file, RunRecord), read_scores(folder.scores_file)
+        own: Scores | SplitScores = scores
+        found = record.task
+        assert found is not None, "a finished run has recorded its task"
+        if task is not None:
+            own = (scores.tasks or {})[task]
+            found = next(each for each in found.tasks or () if each.name == task)
+        return cls(config or make_config(**record.config), record, found, own.metric, own.dev, own.tests, scores)
+
+    @property
+    def base(self) -> str:
+        """The name of the base model; the last part of the path of a folder."""
+        return short_name(self.config.model)
+
+    @property
+    def hub_base(self) -> str | None:
+        """The base model's name on the hub; None for a folder or an embedded model."""
+        name = self.config.model
+        return None if name in sample.MODELS or typed_path(name).is_dir() or short_name(name) != name else name
+
+
+def model_card(source: CardSource, *, library: str, usage: str, notes: tuple[str, ...] = ()) -> str:
+    """Return the card as Markdown with the metadata block that the hub reads.
+
+    Args:
+        source: the run.
+        library: the library that loads the weights, by the hub's name: ``transformers``, ``peft``, ``adapters``.
+        usage: Python code that loads the model.
+        notes: sentences on how to load it, below the code.
+    """
+    task = source.task
+    lines = [
+        f"# {_plain(source.base)} on {_plain(task.name)}",
+        "",
+        f"A {task.kind} model, trained with [gradgate](https://pypi.org/project/gradgate/).",
+        "",
+        "## Use",
+        "",
+        "```python",
+        usage.rstrip(),
+        "```",
+        "",
+        *(f"{note}\n" for note in notes),
+        "## Scores",
+        "",
+        *_score_table(source),
+        "",
+        "## Training",
+        "",
+        *_facts(source),
+        "",
+        "```console",
+        f"$ {train_command(_portable(source.config), 'RUN')}",
+        "```",
+        "",
+    ]
+    return f"---\n{_metadata(source, library)}\n---\n\n" + "\n".join(lines)
+
+
+def _score_table(source: CardSource) -> Iterator[str]:
+    splits = {"dev": source.dev, **source.tests}
+    names = [source.metric, *sorted({name for values in splits.values() for name in values} - {source.metric, "loss"})]
+    yield f"| split | rows | {' | '.join(map(_plain, names))} |"
+    yield f"| --- | ---: |{' ---: |' * len(names)}"
+    for split, values in splits.items():
+        rows = source.task.rows.get(split)
+        cells = ("" if (value := values.get(name)) is None else f"{value:.4f}" for name in names)
+        yield f"| {_plain(split)} | {'' if rows is None else f'{rows:,}'} | {' | '.join(cells)} |"
+    yield ""
+    direction = "highest" if source.task.metric_higher_is_better else "lowest"
+    yield f"The weights are those with the {direction} {_plain(source.scores.metric)} on dev; one seed."
+
+
+def _facts(source: CardSource) -> Iterator[str]:
+    task, cost, record = source.task, source.scores.cost, source.record
+    yield f"- Base model: {_plain(source.base)}"
+    yield f"- Method: `{_method(record)}`"
+    if cost.parameters_trained is not None and cost.parameters and cost.trainable_share is not None:
+        yield (
+            f"- What learned: {cost.parameters_trained:,} of {cost.parameters:,} parameters; "
+            f"{cost.trainable_share:.2%} per step on average"
+        )
+    where = "" if source.scores.best_step is None else f", best at step {source.scores.best_step}"
+    yield f"- Steps: {cost.steps}{where}; seed {record.seed}"
+    if record.train_examples is not None:
+        yield f"- Rows of training: {record.train_examples:,}"
+    if source.config.max_length is not None:
+        yield f"- Length: rows are cut to {source.config.max_length} tokens"
+    if task.labels:
+        more = f" and {len(task.labels) - _MOST_LABELS} more" if len(task.labels) > _MOST_LABELS else ""
+        yield f"- Labels, in the order of the outputs: {', '.join(map(_plain, task.labels[:_MOST_LABELS]))}{more}"
+    if task.fingerprint is not None:
+        yield f"- Data: {_plain(task.name)}, SHA-256 `{task.fingerprint}`"
+    if source.scores.forgetting is not None:
+        forgotten = source.scores.forgetting
+        yield (
+            f"- Forgetting: {forgotten.metric} on {_plain(short_name(str(forgotten.file)))} "
+            f"{forgotten.before:.4f} before, {forgotten.after:.4f} after"
+        )
+    yield f"- Versions: {', '.join(f'{name} {number}' for name, number in record.versions.items())}"
+    yield ""
+    yield "The command that trains it:"
+
+
+def _method(record: RunRecord) -> str:
+    """Return what learns, as it was typed."""
+    return record.method if record.adapter is None else f"{record.adapter} + {record.method}"
+
+
+def _metadata(source: CardSource, library: str) -> str:
+    from huggingface_hub import EvalResult, ModelCardData
+
+    pipeline = PIPELINES[source.task.kind]
+    splits = {"dev": source.dev, **source.tests}
+    results = [
+        EvalResult(
+            task_type=pipeline,
+            dataset_type=source.task.name,
+            dataset_name=source.task.name,
+            dataset_split=split,
+            metric_type=source.metric,
+            metric_value=values[source.metric],
+        )
+        for split, values in splits.items()
+        if values.get(source.metric) is not None
+    ]
+    given: dict[str, Any] = {} if source.hub_base is None else {"base_model": source.hub_base}
+    data = ModelCardData(
+        library_name=library,
+        tags=["gradgate"],
+        pipeline_tag=pipeline,
+        metrics=[source.metric],
+        model_name=f"{source.base} on {source.task.name}",
+        eval_results=results,
+        **given,
+    )
+    return str(data.to_yaml()).rstrip()
+
+
+def _portable(config: RunConfig) -> RunConfig:
+    """Return the settings with the last parts of paths alone: a card leaves the machine that it was written on."""
+    places = {name: value for name in ("model", "task", "data") if isinstance(value := getattr(config, name), str)}
+    return config.model_copy(update={name: short_name(value) for name, value in places.items()})
+
+
+def _plain(text: str) -> str:
+    """Return a text without the signs that Markdown or HTML would read as their own."""
+    return text.translate(_ESCAPED)

@@ -1,0 +1,36 @@
+"""Write the command that trains with some settings."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from gradgate.settings.run import RunConfig
+
+
+def train_command(config: RunConfig, out: str) -> str:
+    """Return the ``gradgate train`` command with every setting that is not the default.
+
+    Args:
+        config: of the training.
+        out: the folder that the command names.
+    """
+    words = ["gradgate", "train"]
+    for name, value in given_settings(config).items():
+        flag = "-m" if name == "method" else f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        elif isinstance(value, dict):
+            words += [word for key, factor in value.items() for word in (flag, f"{key}={factor}")]
+        else:
+            words += [flag, str(value)]
+    return shlex.join([*words, "--out", out])
+
+
+def given_settings(config: RunConfig) -> dict[str, Any]:
+    """Return the settings that are not the defaults as plain values, and always model, task, method and rate."""
+    record = config.record()
+    defaults = {name: field.default for name, field in RunConfig.model_fields.items()}
+    always = {name: record[name] for name in ("model", "task", "method", "adapter", "lr") if record[name] is not None}
+    rest = {name: value for name, value in record.items() if name not in always and value is not None}
+    return always | {name: value for name, value in rest.items() if value != defaults[name]}

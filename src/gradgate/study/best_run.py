@@ -1,0 +1,92 @@
+"""Find the run of a study whose model people use: the best on dev of the arm that the study names best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradgate.errors import RunError, UsageError
+from gradgate.places import typed_path
+from gradgate.runs.folder import RunFolder
+from gradgate.study.conditions import read_conditions
+from gradgate.study.results import StudyResults, read_study
+from gradgate.study.run_result import RunResult
+from gradgate.study.study_file import STUDY_FILE
+from gradgate.tasks.types import DEV
+
+
+@dataclass(frozen=True)
+class ChosenRun:
+    """A run with a model.
+
+    Attributes:
+        folder: of the run.
+        why: a sentence that names it, if it was chosen from a study; else empty.
+    """
+
+    folder: RunFolder
+    why: str = ""
+
+
+def best_run(path: Path) -> ChosenRun:
+    """Return the run in a folder, or the best run of a study.
+
+    The winner of a budget, such as what :func:`gradgate.recommend` recommends, comes first. Without one it is the arm
+    with the best mean score on dev. Of the arm's runs, the one with the best score on dev is taken.
+
+    Raises:
+        UsageError: for a study of several tasks or models, which has no best run.
+        RunError: for a folder that holds neither, a run that has not finished or kept no model, or a study without one.
+    """
+    path = typed_path(path)
+    if (path / STUDY_FILE).is_file():
+        return _of_study(path)
+    if read_conditions(path) is not None:
+        raise UsageError(
+            f"{path} compares several tasks or models, each with a best run of its own. Name a run, or a study of "
+            f"one task and model in {path}."
+        )
+    folder = RunFolder(path)
+    folder.require_finished()
+    return ChosenRun(folder)
+
+
+def _of_study(path: Path) -> ChosenRun:
+    from gradgate.study.budget.file import read_budget
+
+    results = read_study(path)
+    runs = [
+        run
+        for run in results.runs
+        if run.score(DEV) is not None and run.folder is not None and run.files.model.is_dir()
+    ]
+    if not runs:
+        raise RunError(
+            f"No run of the study in {path} has finished and kept its model; expected one or more. Let it finish "
+            f"('gradgate study status {path}'), with keep_model=True."
+        )
+    budget = read_budget(path)
+    winners = [] if budget is None else [run for run in runs if run.arm.name == next(iter(budget.verdict.winners), "")]
+    arm = winners[0].arm.name if winners else _best_arm(results, runs)
+    best = max((run for run in runs if run.arm.name == arm), key=lambda run: _ranked(results, run))
+    task = results.study.task
+    why = (
+        f"The best run of {path} is {arm} with seed {best.seed}, {task.metric} {best.score(DEV):.4f} on dev: "
+        f"{best.files.path}"
+    )
+    return ChosenRun(best.files, why)
+
+
+def _best_arm(results: StudyResults, runs: list[RunResult]) -> str:
+    means: dict[str, float] = {}
+    for name in dict.fromkeys(run.arm.name for run in runs):
+        own = [_ranked(results, run) for run in runs if run.arm.name == name]
+        means[name] = sum(own) / len(own)
+    return max(means, key=lambda name: means[name])
+
+
+def _ranked(results: StudyResults, run: RunResult) -> float:
+    """Return the score on dev, with its sign turned if lower is better."""
+    score = run.score(DEV)
+    assert score is not None
+    return score if results.study.task.metric_higher_is_better else -score
