@@ -16,6 +16,7 @@ from gradgate.study.budget import RunKey
 from gradgate.study.replay.curve_rows import CurveRow, read_rows, write_curves
 from gradgate.study.replay.curves import as_curves
 from gradgate.study.replay.replay import replay, seed_orders, truth_of
+from gradgate.study.replay.table import truth_line
 from support.command_line import Command
 from support.study_folder import fail, finish, write_study
 
@@ -184,6 +185,31 @@ def test_one_standard_deviation_is_that_of_whole_runs(clear: list[CurveRow]) -> 
     assert truth.noise == pytest.approx((np.square(rest).sum() / 81) ** 0.5)
     (score,) = replay(as_curves(clear), 0.1, repeats=5).scores
     assert score.within_one_sd == 1.0
+
+
+def test_an_arm_that_stopped_early_is_left_out_by_name(clear: list[CurveRow]) -> None:
+    short = [replace(row, of_steps=50) for row in clear if row.arm == "a3" and row.seed == 4 and row.step <= 50]
+    rest = [row for row in clear if (row.arm, row.seed) != ("a3", 4)]
+    curves = as_curves([*rest, *short])
+    assert curves.grid.arms == tuple(f"a{arm}" for arm in range(10) if arm != 3)
+    assert len(curves.grid.seeds) == 10
+    assert curves.notes == ("left out: a3; a run on toy has 50 steps, and most runs have 80",)
+
+
+def test_lengths_without_a_majority_are_refused(clear: list[CurveRow]) -> None:
+    halves = [replace(row, of_steps=80 if row.seed % 2 else 90) for row in clear]
+    with pytest.raises(DataError, match="Runs of toy differ in of_steps: 80, 90"):
+        as_curves(halves)
+
+
+def test_one_seed_ranks_and_tests_nothing(clear: list[CurveRow]) -> None:
+    curves = as_curves([row for row in clear if row.seed == 0])
+    found = replay(curves, 0.3, repeats=3)
+    assert (found.repeats, found.truth.decisive, found.can_name_a_winner) == (1, False, False)
+    assert found.scores[0].false_winners is None
+    line = truth_line(curves, found.truth)
+    assert "One seed ranks arms, but cannot test them" in line
+    assert "significant" not in line
 
 
 def test_rows_that_are_not_a_grid_are_refused(clear: list[CurveRow], tmp_path: Path) -> None:

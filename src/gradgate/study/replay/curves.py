@@ -5,6 +5,7 @@ Several studies can make one grid, such as one study per rate: an arm is a metho
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,13 +35,16 @@ class Curves:
 def as_curves(rows: Sequence[CurveRow]) -> Curves:
     """Build the grid of some rows. Seeds that an arm has not run on every task are left out, with a note.
 
-    Rows of other schedules than the whole one are left out.
+    Rows of other schedules than the whole one are left out. So are arms with a run that has another length than most
+    runs of its task, such as imported runs that were stopped early; a note names them.
 
     Raises:
-        DataError: if no run has a score on dev, no seed is left, a run occurs twice, or runs of one task differ in
-            length or metric.
+        DataError: if no run has a score on dev, no seed is left, a run occurs twice, no length is that of more than
+            half of a task's runs, or runs of one task differ in metric.
     """
-    chosen = [row for row in rows if row.schedule == WHOLE]
+    whole_schedules = [row for row in rows if row.schedule == WHOLE]
+    of_other_length = _arms_of_other_length(rows_by_run(whole_schedules))
+    chosen = [row for row in whole_schedules if row.arm not in of_other_length]
     if not any(row.dev is not None for row in chosen):
         raise DataError(
             f"None of the {len(rows_by_run(chosen))} runs has a score on dev, by which a budget compares them: there "
@@ -64,8 +68,9 @@ def as_curves(rows: Sequence[CurveRow]) -> Curves:
     methods = {arm: arm_of_texts(row.method, row.adapter).name for arm, row in of_arm.items()}
     grid = FullGrid(arms=arms, seeds=whole, steps=steps, methods=methods, higher_is_better=higher == {"higher"})
     runs = {key: _progress(key, found[key]) for key in found if key.seed in whole}
+    lengths = [f"left out: {arm}; {reason}" for arm, reason in of_other_length.items()]
     left_out = [f"seed {seed} is left out, which not every arm has run" for seed in seeds if seed not in whole]
-    notes = [*left_out, *_stand_ins(grid, runs)]
+    notes = [*lengths, *left_out, *_stand_ins(grid, runs)]
     return Curves(grid, runs, tuple(notes))
 
 
@@ -77,6 +82,19 @@ def rows_by_run(rows: Sequence[CurveRow]) -> dict[RunKey, list[CurveRow]]:
         task = f"{row.task} with {row.model}" if several else row.task
         found.setdefault(RunKey(row.arm, task, row.seed), []).append(row)
     return found
+
+
+def _arms_of_other_length(found: dict[RunKey, list[CurveRow]]) -> dict[str, str]:
+    """Return the arms with a run of another length than more than half of its task's runs, each with the reason."""
+    lengths: dict[str, Counter[int]] = {}
+    for key, rows in found.items():
+        lengths.setdefault(key.task, Counter())[rows[0].of_steps] += 1
+    reasons = {}
+    for key, rows in found.items():
+        (usual, runs), of_steps = lengths[key.task].most_common(1)[0], rows[0].of_steps
+        if of_steps != usual and 2 * runs > lengths[key.task].total():
+            reasons[key.arm] = f"a run on {key.task} has {of_steps} steps, and most runs have {usual}"
+    return reasons
 
 
 def _one(task: str, name: str, found: dict[RunKey, list[CurveRow]]) -> Any:

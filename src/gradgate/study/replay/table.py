@@ -33,6 +33,8 @@ def truth_line(curves: Curves, truth: Truth) -> str:
         return f"{size}. {truth.best} is its only arm."
     lead = abs(truth.means[truth.best] - truth.means[truth.second])
     best = f"{truth.best} has the best mean on dev, {lead:.4g} ahead of {truth.second}"
+    if len(grid.seeds) * len(grid.steps) < 2:
+        return f"{size}. One seed ranks arms, but cannot test them: {best}, and no arm is known to be worse."
     p = "" if truth.p is None else f", p = {truth.p:.2g} at most"
     how = f"two-sided paired t-tests of whole runs, Holm-corrected{p}"
     if truth.decisive:
