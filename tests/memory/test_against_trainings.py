@@ -37,8 +37,9 @@ OPTIMIZERS: dict[str, Any] = {"encoder": adamw, "decoder": momentum, "encoder-de
 
 
 def on_one_model(row: MethodInfo | str, place: int) -> str:
-    """Each method on one of the models in turns; one that decides by measuring on the one where order matters least."""
-    return "encoder" if method_of(row).traits.decides_by_measuring else list(MODELS)[place % 3]
+    """Each method on one of the models in turns; on the encoder, whose optimizer is Adam, those that measure or need it."""
+    method = method_of(row)
+    return "encoder" if method.traits.decides_by_measuring or method.name == "mofo" else list(MODELS)[place % 3]
 
 
 # These take what another method in the table takes: they open and close layers, or mask elements, at other steps.

@@ -102,7 +102,7 @@ def test_a_saved_state_goes_on_with_its_rows() -> None:
         ("groups", MethodError, r"needs open=\.\.\. or closed=\.\.\."),
         ("groups:open=head,closed=embeddings", MethodError, "expected nothing if open says what learns"),
         ("freeze", MethodError, r"needs layers=\.\.\. or only=\.\.\."),
-        ("freeze:layers=1,only=@mlp", MethodError, "neither layers nor tower beside it"),
+        ("freeze:layers=1,only=@mlp", MethodError, "neither layers nor tower with it"),
         ("freeze:only=@experts", SelectorError, "'@experts' matches nothing"),
     ],
 )

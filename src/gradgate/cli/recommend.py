@@ -20,7 +20,7 @@ def recommend(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Find the best way to train on your data within some minutes, and train it.
+    """Find the best way to train on your data, and train it.
 
     Full fine-tuning, a probe, the head, freezing, gradual unfreezing, GradDrop, LISA, LoRA and bottleneck adapters
     compete at rates that suit the model's size. What the model refuses, the device has no memory for, or the minutes

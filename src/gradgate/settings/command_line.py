@@ -1,11 +1,15 @@
-"""Write the command that trains with some settings."""
+"""Write the command and the Python that train with some settings."""
 
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 from gradgate.settings.run import RunConfig
+
+RECOMMENDED = "runs/recommended"
+"""The folder that a recommended command trains into."""
 
 
 def train_command(config: RunConfig, out: str) -> str:
@@ -25,6 +29,17 @@ def train_command(config: RunConfig, out: str) -> str:
         else:
             words += [flag, str(value)]
     return shlex.join([*words, "--out", out])
+
+
+def predict_command(run: Path) -> str:
+    """Return the ``gradgate predict`` command for the rows of a file."""
+    return shlex.join(["gradgate", "predict", str(run), "--file", "FILE"])
+
+
+def train_lines(config: RunConfig, out: str) -> tuple[str, str, str]:
+    """Return three lines of Python that train with some settings into a folder."""
+    values = ", ".join(f"{name}={value!r}" for name, value in given_settings(config).items())
+    return "import gradgate as gg", f"run = gg.train({values}, out={out!r})", "print(run)"
 
 
 def given_settings(config: RunConfig) -> dict[str, Any]:

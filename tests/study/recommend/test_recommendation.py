@@ -13,12 +13,12 @@ import pytest
 
 from gradgate.errors import UsageError
 from gradgate.runs.folder import RunFolder
+from gradgate.settings.command_line import RECOMMENDED, train_command
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.progress import SilentStudy
 from gradgate.study.recommend import fitting as fitting_arms
 from gradgate.study.recommend.portfolio import Portfolio
 from gradgate.study.recommend.recommendation import recommend
-from gradgate.study.recommend.train_command import train_command
 from gradgate.training.preview import preview
 from support.arms import arms, names
 from support.command_line import Command
@@ -103,7 +103,7 @@ def test_the_printed_command_has_the_same_settings(
     given: list[RunConfig] = []
     monkeypatch.setattr("gradgate.training.run.train", lambda config, out, progress: given.append(config))
     config = make_config(**{**settings, "steps": None, **more})
-    assert command(*shlex.split(train_command(config))[1:], "--quiet").code == 0
+    assert command(*shlex.split(train_command(config, RECOMMENDED))[1:], "--quiet").code == 0
     assert given[0].record() == config.record()
 
 

@@ -14,12 +14,12 @@ from gradgate.report.sections.budget_table import NAME, TITLE, StageScores, budg
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
 from gradgate.settings.arm import format_settings
+from gradgate.settings.command_line import RECOMMENDED, predict_command, train_command
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.grid import Grid
 from gradgate.study.recommend.final_model import find_final
 from gradgate.study.recommend.recommendation import recommended_arm
-from gradgate.study.recommend.train_command import predict_command, train_command
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class BudgetSection(Section):
         # Reports name no place of the machine that made them.
         place = Path(study.name) / model.folder.relative_to(study) if model is not None and model.is_kept else None
         near = config.model_copy(update={name: short_name(getattr(config, name)) for name in ("model", "task")})
-        return [*([] if place is None else [predict_command(place)]), train_command(near)]
+        return [*([] if place is None else [predict_command(place)]), train_command(near, RECOMMENDED)]
 
     def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
         """Return the table of stages."""

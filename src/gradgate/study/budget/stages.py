@@ -104,8 +104,9 @@ def _first_stages(grid: FullGrid, allowed: int) -> list[Stage]:
     if count < 3:  # nobody can leave before the last stage
         seeds = range(1, len(grid.seeds) + 1)
         return [Stage(count, each, n) for each in paid for n in seeds if n * count * grid.seed_steps(each) <= allowed]
-    late = [each for each in paid if each < WHOLE and 2 * count * grid.seed_steps(each) <= allowed]
-    return [Stage(count, late[-1] if late else paid[0], 1)] if paid else []
+    half = [each for each in paid if each < WHOLE and 2 * count * grid.seed_steps(each) <= allowed]
+    quarter = [each for each in paid if each <= EIGHTHS[1]]
+    return [Stage(count, max([*half, *quarter]), 1)] if paid else []
 
 
 def _plans(grid: FullGrid, first: Stage, allowed: int) -> Iterator[Plan]:

@@ -11,6 +11,7 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.budget import Budget
+from gradgate.settings.command_line import RECOMMENDED, given_settings, predict_command, train_command, train_lines
 from gradgate.settings.run import RunConfig
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.grid import Grid
@@ -22,7 +23,6 @@ from gradgate.study.recommend.portfolio import LeftOut
 from gradgate.study.recommend.race import prepare_race
 from gradgate.study.recommend.record import RecommendRecord, read_recommend
 from gradgate.study.recommend.time_plan import minutes as in_minutes
-from gradgate.study.recommend.train_command import given_settings, predict_command, train_command, train_lines
 from gradgate.study.study_file import read_study_file
 
 
@@ -56,12 +56,12 @@ class Recommendation:
     @property
     def command(self) -> str:
         """The command line that trains it."""
-        return train_command(self.config)
+        return train_command(self.config, RECOMMENDED)
 
     @property
     def python(self) -> tuple[str, ...]:
         """Three lines of Python that train it."""
-        return train_lines(self.config)
+        return train_lines(self.config, RECOMMENDED)
 
     @property
     def use(self) -> str | None:
