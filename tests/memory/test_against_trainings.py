@@ -37,7 +37,7 @@ OPTIMIZERS: dict[str, Any] = {"encoder": adamw, "decoder": momentum, "encoder-de
 
 
 def on_one_model(row: MethodInfo | str, place: int) -> str:
-    """Each method on one of the models in turns; on the encoder, whose optimizer is Adam, those that measure or need it."""
+    """Each method on one of the models in turns; those that measure or need Adam on the encoder, which has it."""
     method = method_of(row)
     return "encoder" if method.traits.decides_by_measuring or method.name == "mofo" else list(MODELS)[place % 3]
 

@@ -47,9 +47,10 @@ def plan_stages(grid: FullGrid, allowed: int) -> Plan:
     """Return the stages that a number of optimizer steps pays for: the late cut.
 
     If the steps pay for one whole run of each arm and half as much again, no arm leaves before its end. Otherwise all
-    arms run on one seed to the longest of 1/8, 1/4 and 1/2 of the schedule that takes at most half of the steps. The
-    rest is spent on one or two further stages of fewer arms. Of all such plans, the one with the smallest risk of
-    eliminating the best arm is returned, the cheapest of equal ones. If the steps pay for the grid, no arm leaves.
+    arms run on one seed to half of the schedule if that takes at most half of the steps, else to a quarter if the steps
+    pay for it, else to an eighth. The rest is spent on one or two further stages of fewer arms. Of all such plans, the
+    one with the smallest risk of eliminating the best arm is returned, the cheapest of equal ones. If the steps pay for
+    the grid, no arm leaves.
 
     Arms that start slowly, such as LoRA and gradual unfreezing, lose at an eighth against arms that end below them. A
     late first cut costs little on other curves.
