@@ -38,6 +38,11 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
 def main(words: list[str]) -> None:
+    if words[:1] == ["gpu"]:
+        from benchmarks.gpu import command
+
+        command.main(words[1:])
+        return
     names = [word for word in words if word != "--write"] or list(BENCHMARKS)
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
