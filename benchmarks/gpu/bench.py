@@ -23,7 +23,7 @@ class Bench:
 
     device: torch.device
     dry: bool
-    known: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def on_cuda(self) -> bool:

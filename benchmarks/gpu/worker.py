@@ -78,7 +78,7 @@ def work(task: Task, send: Send, *, leave_on_error: bool) -> None:
         except torch.OutOfMemoryError as error:
             send(Event("memory", case.name, str(error).split(". ")[0]))
         except Exception as error:  # a part that fails must not take the others with it
-            traceback.print_exc()
+            traceback.print_exc(limit=-4)
             send(Event("error", case.name, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"))
             if leave_on_error:
                 return

@@ -99,7 +99,9 @@ def _timed(name: str, build: Callable[[Bench], Training], compiled: bool, bench:
     rivals = {None: _plain, "graddrop:p=0.2": partial(_tuned, "graddrop:p=0.2")}
     rivals |= {method: partial(_tuned, method) for method in closing}
     rivals |= {f"{method} by hand": partial(_by_hand, method) for method in closing}
-    times = _turns(training, optimizer, rivals)
+    with torch._dynamo.config.patch(recompile_limit=64, accumulated_recompile_limit=512):  # one graph per rival
+        times = _turns(training, optimizer, rivals)
+    torch._dynamo.reset()
     plain = times[None]
     yield Figure(f"{name}, plain step", 1e3 * plain, "ms")
     over = "over plain"
