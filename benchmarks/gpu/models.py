@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForCausalLM
+from transformers.utils import logging
 
 from benchmarks.gpu.bench import Bench
 
@@ -56,3 +58,20 @@ def batch_of(bench: Bench, model: Any, rows: int, tokens: int, seed: int = 0) ->
     texts = hasattr(model, "lm_head")
     labels = ids if texts else torch.randint(0, 2, (rows,), generator=draw)
     return {"input_ids": ids.to(bench.device), "labels": labels.to(bench.device)}
+
+
+def save(model: Any, folder: Path) -> None:
+    """Write a model as ``save_pretrained`` does, without a progress bar."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        model.save_pretrained(folder)
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def checkpointing(model: Any) -> None:
+    """Turn activation checkpointing on."""
+    # transformers 5.20 has renamed it.
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)({"use_reentrant": False})

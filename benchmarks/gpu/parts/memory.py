@@ -18,7 +18,7 @@ from torch import Tensor
 import gradgate as gg
 from benchmarks.gpu.bench import Bench, Case
 from benchmarks.gpu.figures import Figure, Goal
-from benchmarks.gpu.models import Size, batch_of, decoder, decoder_config
+from benchmarks.gpu.models import Size, batch_of, checkpointing, decoder, decoder_config
 from gradgate.memory import GIB, OVERHEAD, LiveBytes, MemoryEstimate
 from gradgate.settings.adapter import read_adapter
 from gradgate.training.adapted import put_adapter
@@ -167,7 +167,7 @@ def _model(bench: Bench, size: Size) -> Any:
     """Build a model that the arms of a process share: 8 B take seconds to build, and room for one."""
     bench.free()
     model = decoder(bench, size)
-    model.gradient_checkpointing_enable({"use_reentrant": False})
+    checkpointing(model)
     return model
 
 

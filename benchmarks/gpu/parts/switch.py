@@ -15,7 +15,7 @@ from torch import Tensor
 from benchmarks.gpu.bench import Bench, Case
 from benchmarks.gpu.determinism import differing
 from benchmarks.gpu.figures import NONE_DIFFERS, Figure
-from benchmarks.gpu.models import encoder
+from benchmarks.gpu.models import encoder, save
 from benchmarks.gpu.timing import medians
 from gradgate import deltas, gates
 
@@ -48,9 +48,9 @@ def _switched(kind: str, change: Change, bench: Bench) -> Iterator[Figure]:
     base = encoder(bench).eval()
     with TemporaryDirectory() as folder:
         trained = copy.deepcopy(base).cpu()
-        base.save_pretrained(Path(folder, "base"))
         _change(trained, change)
-        trained.save_pretrained(Path(folder, "trained"))
+        save(base, Path(folder, "base"))
+        save(trained, Path(folder, "trained"))
         file = Path(folder, "task.safetensors")
         deltas.create(Path(folder, "trained"), Path(folder, "base"), file)
         size = file.stat().st_size
