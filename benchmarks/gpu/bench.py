@@ -42,8 +42,8 @@ class Bench:
 
     def free(self) -> None:
         """Return what nothing refers to any longer to the device."""
-        gc.collect()
         if self.on_cuda:
+            gc.collect()
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
 

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu import machine
+from benchmarks.gpu import machine, wheels
 from benchmarks.gpu.page import summary
-from benchmarks.gpu.parts import PARTS, Part
+from benchmarks.gpu.parts import PARTS
 from benchmarks.gpu.processes import Processes
 from benchmarks.gpu.record import Records
 from benchmarks.gpu.session import Runs, Session, in_this_process
@@ -46,6 +46,11 @@ def _found(dry: bool) -> tuple[dict[str, Any], Runs]:
     """Return the description of the machine, and how parts are run on it."""
     if dry:
         return machine.describe("cpu"), in_this_process
+    if absent := wheels.missing():
+        sys.exit(
+            f"These packages are missing: {', '.join(absent)}. 'make gpu-wheels OUT=wheels' downloads them on a "
+            f"machine with a network, and says how to install them here without one."
+        )
     for way in ("forkserver", "spawn"):
         processes = Processes(way)
         found = processes.call(partial(machine.describe, "cuda"), _START)

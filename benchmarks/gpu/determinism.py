@@ -33,9 +33,7 @@ def deterministic() -> Iterator[None]:
 
 def differing(one: Iterable[Tensor], other: Iterable[Tensor]) -> int:
     """Count the elements whose bits differ between tensors in pairs."""
-    return sum(
-        int((_bits(left) != _bits(right).to(left.device)).sum()) for left, right in zip(one, other, strict=True)
-    )
+    return sum(int((_bits(left) != _bits(right).to(left.device)).sum()) for left, right in zip(one, other, strict=True))
 
 
 def _bits(tensor: Tensor) -> Tensor:

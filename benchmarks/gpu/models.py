@@ -26,9 +26,11 @@ def encoder(bench: Bench, layers: int = 12) -> BertForSequenceClassification:
     if bench.dry:
         sizes = {"vocab_size": 512, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
         sizes |= {"num_hidden_layers": min(layers, 3)}
+    # Set here, because the head writes it in its first pass, and compiled graphs depend on it.
+    config = BertConfig(**sizes, problem_type="single_label_classification")
     torch.manual_seed(0)
     with bench.device:
-        model = BertForSequenceClassification._from_config(BertConfig(**sizes), attn_implementation="sdpa")
+        model = BertForSequenceClassification._from_config(config, attn_implementation="sdpa")
     return model.train()
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.gpu.parts import PARTS, Part
-from benchmarks.gpu.record import CaseRecord, MachineRecord
+from benchmarks.gpu.record import MachineRecord
 
 _HEAD = """# On a GPU
 
 `make gpu` measures this page and resumes where it stopped; `python -m benchmarks gpu --help` has the options. Weights
-are random, as their values affect neither speed nor memory. Times are of CUDA events, medians of rivals that take turns.
+are random: their values affect neither speed nor memory. Times are medians of CUDA events; rivals take turns.
 """
 _DRY = "A dry run on a CPU: tiny shapes, which show that everything runs. Times and memory are not judged.\n"
 

@@ -39,7 +39,7 @@ def _phases(mode: str | None, bench: Bench) -> Iterator[Figure]:
     name = "CUDA graphs" if mode else "compiled"
     torch._dynamo.reset()
     counters.clear()
-    steps = PER_PHASE * (LAYERS + 2)
+    steps = PER_PHASE * _layers(bench)
     eager, _, _ = _trained(bench, None, steps, compiled=False)
     times, graphs, begins = _trained(bench, mode, steps, compiled=True)
     within = sum(count for number, count in enumerate(graphs) if number not in begins)
@@ -55,15 +55,19 @@ def _phases(mode: str | None, bench: Bench) -> Iterator[Figure]:
     torch._dynamo.reset()
 
 
+def _layers(bench: Bench) -> int:
+    return 2 if bench.dry else LAYERS
+
+
 def _compiled(bench: Bench, model: Any, mode: str | None) -> Any:
     if bench.on_cuda:
         return torch.compile(model, mode=mode, dynamic=False)
-    return torch.compile(model, backend="aot_eager" if mode else "eager", dynamic=False)
+    return torch.compile(model, backend="eager", dynamic=False)
 
 
 def _trained(bench: Bench, mode: str | None, steps: int, *, compiled: bool) -> tuple[list[float], list[int], list[int]]:
     """Return the seconds of each step, the graphs that it made, and the numbers of the steps that begin a phase."""
-    model = encoder(bench, LAYERS)
+    model = encoder(bench, _layers(bench))
     batch, layers = batch_of(bench, model, 16, 128), gg.map_layers(model)
     called = _compiled(bench, model, mode) if compiled else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
@@ -97,7 +101,7 @@ def _masks(bench: Bench) -> Iterator[Figure]:
 
 def _dropped(bench: Bench, *, compiled: bool) -> list[Tensor]:
     """Return which elements of one matrix of each layer have no gradient, step by step."""
-    model = encoder(bench, LAYERS)
+    model = encoder(bench, _layers(bench))
     batch = batch_of(bench, model, 16, 128)
     called = _compiled(bench, model, _CUDA_GRAPHS) if compiled else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)

@@ -25,6 +25,7 @@ from gradgate.training.adapted import put_adapter
 
 _PREDICTED = Goal("within", 0.03)
 _OF_LORA = Goal("at most", 1.1)
+_OVERHEAD = Goal("at most", OVERHEAD / GIB)
 STEPS = 4
 LENGTH = 1024
 
@@ -108,7 +109,7 @@ def _arm(size: Size, arm: Arm, bench: Bench) -> Iterator[Figure]:
     if peak.reserved is not None and peak.context is not None:
         yield Figure(f"{name}, reserved", peak.reserved / GIB, "GiB")
         beyond = peak.reserved + peak.context - guess.peak_bytes
-        yield Figure(f"{name}, device memory beyond the prediction", beyond / GIB, "GiB", Goal("at most", OVERHEAD / GIB))
+        yield Figure(f"{name}, device memory beyond the prediction", beyond / GIB, "GiB", _OVERHEAD)
         yield Figure(f"{name}, context", peak.context / GIB, "GiB")
 
 

@@ -78,7 +78,9 @@ def _timed(kind: str, size: int, bank: deltas.Bank, base: Any, trained: Any, ben
     yield Figure(f"{kind}, delta", size / 1e6, "MB")
     yield Figure(f"{kind}, activate and back to the base", 1e3 * times["switch"], "ms")
     yield Figure(f"{kind}, over two copies of the delta", times["switch"] / times["copies"], "x")
-    yield Figure(f"{kind}, weights that differ", differ, "elements", NONE_DIFFERS, "from the trained model and the base")
+    yield Figure(
+        f"{kind}, weights that differ", differ, "elements", NONE_DIFFERS, "from the trained model and the base"
+    )
 
 
 def _change(model: Any, change: Change) -> None:

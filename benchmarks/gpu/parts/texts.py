@@ -49,7 +49,7 @@ def _generated(bench: Bench) -> Iterator[Figure]:
         counts.append(sum(map(len, greedy.tokens(model, tokenizer, ids.tolist()))))
 
     times = medians(bench, {"generate": plain, "gradgate": ours}, 1 if bench.dry else 2)
-    yield Figure("generation with a decoder of 1 B", counts[-1] / times["gradgate"], "tokens/s", None, f"{rows} prompts")
+    yield Figure("generation with a decoder of 1 B", counts[-1] / times["gradgate"], "tokens/s", note=f"{rows} prompts")
     yield Figure("time of generation over that of model.generate", times["gradgate"] / times["generate"], "x")
 
 
@@ -77,7 +77,7 @@ def _predicted(bench: Bench) -> Iterator[Figure]:
         count = len(lines) if bench.dry else _ROWS
         many.write_text("\n".join(lines[number % len(lines)] for number in range(count)) + "\n", encoding="utf-8")
         time = seconds(bench, partial(predict, [run.path], many))
-        yield Figure("predict with an encoder of 110 M", count / time, "rows/s", None, f"{count:,}, with loading")
+        yield Figure("predict with an encoder of 110 M", count / time, "rows/s", note=f"{count:,}, with loading")
         own = read_predictions(RunFolder(run.path), "test.en")
         found = predict([run.path], test).records()
         differ = sum(one["predicted"] != other["predicted"] for one, other in zip(own, found, strict=True))

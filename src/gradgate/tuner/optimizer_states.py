@@ -112,7 +112,7 @@ class OffloadedStates:
 
 
 def _on_the_host(value: Tensor) -> Tensor:
-    """Return a copy in host memory, pinned if it is of an ordinary tensor on CUDA: these copies are several times faster."""
+    """Return a copy in host memory: of an ordinary tensor on CUDA a pinned one, which is several times faster."""
     if type(value) is not Tensor or not value.is_cuda:
         return value.to("cpu")
     return torch.empty_like(value, device="cpu", pin_memory=True).copy_(value, non_blocking=True)
