@@ -7,8 +7,9 @@ export GOMP_SPINCOUNT ?= 0
 export TOKENIZERS_PARALLELISM ?= false
 
 SCALE ?= full
+MINUTES ?= 8
 
-.PHONY: quickstart test test-slow docs evidence lint types bench clean
+.PHONY: quickstart test test-slow docs evidence lint types bench gpu gpu-wheels clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/gradgate quickstart --out studies/quickstart
@@ -37,6 +38,13 @@ types: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
+
+# Without .venv: a lent machine has a torch of its own, and may have no network.
+gpu:
+	PYTHONPATH="src:$$PYTHONPATH" $(PYTHON) -m benchmarks gpu --minutes $(MINUTES) $(if $(OUT),--out $(OUT))
+
+gpu-wheels: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks gpu-wheels $(if $(OUT),--to $(OUT)) $(if $(PRESENT),--present $(PRESENT))
 
 clean:
 	rm -rf $(VENV)

@@ -1,6 +1,7 @@
 """Run the benchmarks, all or those named, and print their ratios: ``make bench``, ``python -m benchmarks gate step``.
 
-``--write`` puts the lines of those that ran into RESULTS.md, each with the machine that it ran on.
+Ratios that are worse than those in RESULTS.md are named. ``--write`` puts the lines of those that ran there, each with
+the machine that it ran on. ``python -m benchmarks gpu`` measures a GPU: see benchmarks/gpu.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 
 import torch
+
+from benchmarks.regressions import Regression, regressions
 
 BENCHMARKS = (
     "gate",
@@ -38,19 +41,34 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
 def main(words: list[str]) -> None:
+    if words[:1] in (["gpu"], ["gpu-wheels"]):
+        import_module(f"benchmarks.gpu.{'command' if words[0] == 'gpu' else 'wheels'}").main(words[1:])
+        return
     names = [word for word in words if word != "--write"] or list(BENCHMARKS)
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         sys.exit(f"There is no benchmark {unknown[0]!r}. There are {', '.join(BENCHMARKS)}.")
     print(machine())
+    worse: dict[str, list[Regression]] = {}
     for name in names:
         benchmark = import_module(f"benchmarks.{name}")
         title = str(benchmark.__doc__).strip()
         print(f"\n{title}\n", flush=True)
         lines = benchmark.run()
         print("\n".join(lines), flush=True)
+        worse[name] = regressions(benchmark, recorded(name), lines)
+        print("".join(f"{regression}\n" for regression in worse[name]), end="", flush=True)
         if "--write" in words:
             write(name, f"{title}\n\n{machine()}\n\n```\n" + "\n".join(lines) + "\n```\n")
+    print(f"\nRegressed against RESULTS.md: {', '.join(name for name in names if worse[name]) or 'nothing'}.")
+
+
+def recorded(name: str) -> list[str]:
+    """Return the lines of one benchmark in RESULTS.md; none if it has no section there."""
+    text = RESULTS.read_text() if RESULTS.is_file() else ""
+    section = re.search(rf"^## {re.escape(name)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    block = re.search(r"^```\n(.*?)^```", section[1], re.MULTILINE | re.DOTALL) if section else None
+    return block[1].splitlines() if block else []
 
 
 def machine() -> str:

@@ -31,6 +31,7 @@ from benchmarks.models import encoder
 
 BATCH, TEXTS = 16, 192
 FLOOR = "floor: open layers alone"
+DIVIDES_BY_OURS = True
 DEPTHS = ((12, 9), (6, 3), (6, 4))  # layers, and how many of them are closed
 
 

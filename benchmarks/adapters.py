@@ -20,6 +20,7 @@ from gradgate import adapters
 
 BATCH, TOKENS = 8, 64
 TARGET = 0.75
+OTHERS = ("AdapterHub",)  # lines that time something else
 KINDS = (None, "seq_bn", "double_seq_bn")
 
 

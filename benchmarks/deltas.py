@@ -25,6 +25,7 @@ from gradgate.deltas.delta import INDICES
 
 LAYERS, WIDTH = 16, 1024
 _LINE = 64
+OTHERS = ("read both", "copy as many", "change as many")  # lines that time something else
 TOP = (*(f"bert.encoder.layer.{layer}." for layer in range(12, LAYERS)), "bert.pooler.", "classifier.")
 Wanted = Callable[[str, Tensor], Tensor | None]
 

@@ -18,6 +18,7 @@ from benchmarks.timing import medians, repeated, rows
 # Steps of a round: layer-graddrop drops other layers in each.
 STEPS = 6
 Change = Callable[[nn.Module], None]
+OTHERS = ("plain", "naive masks", "copies of all weights", "by hand")  # lines that time something else
 
 
 def run(rounds: int = 7) -> list[str]:

@@ -20,6 +20,7 @@ from benchmarks.models import batch_of, encoder
 from benchmarks.timing import medians, rows
 
 STEPS, ROWS, LAYERS = 6, 8, 6
+OTHERS = ("by hand", "finetuning-scheduler")  # lines that time something else
 
 
 def run(rounds: int = 3) -> list[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
+import torch
 from torch import Tensor
 
 from gradgate.deltas.stored_names import stored_names
 from gradgate.deltas.weights import Checkpoint, find_folder
-from gradgate.errors import UsageError
+from gradgate.errors import RunError, UsageError
 from gradgate.layers import LayerMap
 from gradgate.measure.signal import matrices_of, signal_of_groups
 from gradgate.methods.spectrum import clearest, kinds_of
@@ -33,7 +35,11 @@ class Signal:
 
 
 def signals_on_disk(
-    model: str, layers: LayerMap, share: float, told: Callable[[int, int], None] = lambda total, done: None
+    model: str,
+    layers: LayerMap,
+    share: float,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    told: Callable[[int, int], None] = lambda total, done: None,
 ) -> tuple[list[Signal], list[str]]:
     """Return the ratios of all units with matrices, by kind and from the bottom, and the matrices that no file has.
 
@@ -41,13 +47,16 @@ def signals_on_disk(
         model: folder, hub name or ``sample``.
         layers: its map, at the unit that is wanted.
         share: of each kind that counts as chosen, in (0, 1].
+        device: that matrices are measured on; ``auto`` is a GPU where there is one.
         told: called with how many matrices there are and how many are done; a large one takes a minute.
 
     Raises:
         UsageError: for another share, or if the files hold none of the matrices.
         DeltaError: if there is no such model, or its files are damaged.
         NonFiniteError: for a weight that is not finite.
+        RunError: for ``cuda`` without a GPU.
     """
+    place = _place(device)
     if not 0.0 < share <= 1.0:
         raise UsageError(f"share={share}: expected a number above 0 and at most 1, such as 0.25.")
     checkpoint = Checkpoint(find_folder(model), model)
@@ -62,7 +71,7 @@ def signals_on_disk(
 
     def read(name: str) -> Tensor:
         told(len(order), order[name])
-        return checkpoint.read(stored[name])
+        return checkpoint.read(stored[name]).to(place)
 
     try:
         ratios = signal_of_groups(stored_of, read)
@@ -72,6 +81,12 @@ def signals_on_disk(
     kinds = {kind: [name for name in names if name in ratios] for kind, names in kinds.items()}
     chosen = set(clearest(kinds, ratios, share))
     return [Signal(kind, n, ratios[n], n in chosen) for kind, names in kinds.items() for n in names], absent
+
+
+def _place(device: str) -> torch.device:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise RunError("device='cuda', but torch sees no CUDA device. Use device='cpu' or auto.")
+    return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def _nothing_to_measure(model: str, absent: list[str]) -> UsageError:

@@ -52,7 +52,7 @@ def layers(
     structure = structure_of(run, has_task=has_task)
     layer_map = map_layers(structure, layers=settings.layers).at(unit)
     if settings.snr:
-        _show_signals(model, layer_map, 0.25 if settings.share is None else settings.share, as_json)
+        _show_signals(model, layer_map, settings, as_json)
     elif select is not None:
         _show_selection(layer_map, select, other, as_json)
     elif as_json:
@@ -80,17 +80,18 @@ def _show_selection(layer_map: LayerMap, text: str, tool: Any, as_json: bool) ->
         print_line(f"{len(selection.names)} parameters, {selection.count:,} of {total:,} elements ({share})")
 
 
-def _show_signals(model: str, layer_map: LayerMap, share: float, as_json: bool) -> None:
+def _show_signals(model: str, layer_map: LayerMap, settings: LayersSettings, as_json: bool) -> None:
     """Print the signal-to-noise ratios of the units by kind, the clearest first, and which ones spectrum opens."""
     from gradgate.analysis.signal import signals_on_disk
     from gradgate.runs.progress import Bar
 
+    share, device = 0.25 if settings.share is None else settings.share, settings.device
     if as_json:
-        signals, absent = signals_on_disk(model, layer_map, share)
+        signals, absent = signals_on_disk(model, layer_map, share, device)
         print_json({"share": share, "signals": [asdict(signal) for signal in signals], "absent": absent})
         return
     with Bar(errors, "measuring", "matrices") as bar:
-        signals, absent = signals_on_disk(model, layer_map, share, bar.begin)
+        signals, absent = signals_on_disk(model, layer_map, share, device, bar.begin)
     width = max(len(signal.group) for signal in signals)
     for kind in dict.fromkeys(signal.kind for signal in signals):
         own = sorted((signal for signal in signals if signal.kind == kind), key=lambda signal: -signal.snr)

@@ -58,12 +58,17 @@ class LayersSettings(CheckedSettings):
     )
     snr: bool = Field(False, description="Print the signal-to-noise ratio of each module's weights, by kind.")
     share: float | None = Field(None, description="With snr=, mark what spectrum opens of each kind; 0.25 by default.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="With snr=, where it is measured; auto is a GPU where there is one."
+    )
     trust_remote_code: bool = Field(False, description="Run code that comes with a hub model.")
 
     @model_validator(mode="after")
     def _one_question(self) -> LayersSettings:
         if self.share is not None and not self.snr:
             raise UsageError("share= says how much spectrum opens, which snr= marks. Add snr=True.")
+        if self.device != "auto" and not self.snr:
+            raise UsageError("device= says where snr= measures; a layer map needs no device. Add snr=True.")
         if self.snr and self.select is not None:
             raise UsageError("select= names parameters, snr= measures them. Leave out either.")
         return self

@@ -72,7 +72,7 @@ class Float32States:
 
 
 class OffloadedStates:
-    """Moves an optimizer's states to the CPU and back.
+    """Moves an optimizer's states to the CPU and back, through pinned memory where they are on CUDA.
 
     It notes which tensors it moved: what is in host memory anyway, such as Adam's count of steps or a state in paged
     memory, stays there.
@@ -83,12 +83,17 @@ class OffloadedStates:
 
     def offload(self, optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]) -> None:
         """Move the states of parameters that close to the CPU; those that are there already stay."""
+        copied = set[torch.device]()
         for parameter in parameters:
             state = optimizer.state.get(parameter, {})  # indexing would make one
             there = {key: value for key, value in state.items() if _can_move(value)}
             for key, value in there.items():
                 self._moved.setdefault((optimizer, parameter), {})[key] = value.device
-                state[key] = value.to("cpu")
+                state[key] = _on_the_host(value)
+                copied.add(value.device)
+        for device in copied:  # copies to pinned memory run on their own, and the next step may read these
+            if device.type == "cuda":
+                torch.cuda.current_stream(device).synchronize()
 
     def fetch(self, optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]) -> None:
         """Move the states of parameters that open back to their devices, with the same bits."""
@@ -97,12 +102,20 @@ class OffloadedStates:
             state = optimizer.state.get(parameter, {})
             for key, device in moved.items():
                 if isinstance(value := state.get(key), Tensor):
-                    state[key] = value.to(device)
+                    # The device's own work waits for a copy from pinned memory; the program does not.
+                    state[key] = value.to(device, non_blocking=True)
 
     def fetch_all(self) -> None:
         """Move everything back."""
         for optimizer, parameter in list(self._moved):
             self.fetch(optimizer, [parameter])
+
+
+def _on_the_host(value: Tensor) -> Tensor:
+    """Return a copy in host memory: of an ordinary tensor on CUDA a pinned one, which is several times faster."""
+    if type(value) is not Tensor or not value.is_cuda:
+        return value.to("cpu")
+    return torch.empty_like(value, device="cpu", pin_memory=True).copy_(value, non_blocking=True)
 
 
 def _can_move(value: object) -> bool:

@@ -1,0 +1,1 @@
+"""Measure everything that gradgate promises on a GPU with one command: ``make gpu``, ``python -m benchmarks gpu``."""
