@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gradgate.api.imports import import_results
     from gradgate.api.recommend import recommend
     from gradgate.api.train import Run, train
+    from gradgate.auditing.callback import AuditCallback
+    from gradgate.auditing.session import audit
     from gradgate.clock import Clock
     from gradgate.errors import GradgateError
     from gradgate.layers import Group, LayerMap, Selection, map_layers, select
@@ -71,6 +73,7 @@ __all__ = [
     "ActivationCache",
     "AnnealGradDrop",
     "AnnealLayerGradDrop",
+    "AuditCallback",
     "BitFit",
     "Blocks",
     "ChildTuning",
@@ -108,6 +111,7 @@ __all__ = [
     "Study",
     "Tuner",
     "adapters",
+    "audit",
     "compare",
     "deltas",
     "detach",
@@ -130,6 +134,7 @@ __getattr__, __dir__ = lazy_names(
     dict.fromkeys((name for name in _of_methods if name in __all__), "gradgate.methods")
     | {
         "ActivationCache": "gradgate.activation_cache",
+        "AuditCallback": "gradgate.auditing.callback",
         "Clock": "gradgate.clock",
         "GateCallback": "gradgate.training.gate_callback",
         "GradgateError": "gradgate.errors",
@@ -140,6 +145,7 @@ __getattr__, __dir__ = lazy_names(
         "Study": "gradgate.api.compare",
         "Tuner": "gradgate.tuner",
         "adapters": "gradgate.adapters",
+        "audit": "gradgate.auditing.session",
         "compare": "gradgate.api.compare",
         "deltas": "gradgate.deltas",
         "detach": "gradgate.tuner",

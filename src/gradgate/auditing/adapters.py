@@ -14,6 +14,9 @@ from gradgate.errors import RunError
 from gradgate.files import read_json
 from gradgate.layers.names import canonical_name
 
+ADAPTER_PART = re.compile(r"\.(lora|loha|lokr|vera|ia3|oft|boft|hra|ln_tuning|randlora|shira|vblora)_")
+"""Where the name of a module ends and that of a tensor of its adapter begins, in PEFT."""
+
 
 def adapters_of(model: nn.Module) -> list[AdapterRecord]:
     """Return the adapters of a model, those that target modules."""
@@ -23,7 +26,7 @@ def adapters_of(model: nn.Module) -> list[AdapterRecord]:
         if not targets:
             continue
         texts = [targets] if isinstance(targets, str) else sorted(map(str, targets))
-        chosen = getattr(config, "layers_to_transform", None) is not None or any(map(_names_layers, texts))
+        chosen = getattr(config, "layers_to_transform", None) is not None or any(map(names_layers, texts))
         kind = getattr(config.peft_type, "value", str(config.peft_type))
         adapted = sorted({_home(raw) for raw, _ in model.named_parameters() if _home(raw)})
         found.append(AdapterRecord(kind, [] if isinstance(targets, str) else texts, adapted, chosen))
@@ -40,7 +43,7 @@ def _configs(model: nn.Module) -> Iterator[Any]:
                 yield config
 
 
-def _names_layers(target: str) -> bool:
+def names_layers(target: str) -> bool:
     """Return True if a target names layers by number; the digits of a module's own name do not count."""
     return re.search(r"(^|[.\\(\[|])[0-9]", target) is not None
 
@@ -48,7 +51,7 @@ def _names_layers(target: str) -> bool:
 def _home(raw: str) -> str:
     """Return the path of the adapted module of a parameter of LoRA and its relatives; empty for others."""
     name = canonical_name(raw)
-    found = re.search(r"\.(lora|loha|lokr|vera|ia3|oft|boft|hra|ln_tuning|randlora|shira|vblora)_", name)
+    found = ADAPTER_PART.search(name)
     return name[: found.start()] if found else ""
 
 

@@ -51,14 +51,21 @@ class ModelWatch:
         root: the outermost module.
         expectation: what the user expects to learn; None for no expectation.
         taken: ``id`` of parameters that other watches follow.
+        model: the module inside it that the user names; None to find one with a layer map.
 
     Attributes:
         tracked: by ``id`` of the parameter.
         record: what the audit reports.
     """
 
-    def __init__(self, root: nn.Module, expectation: Expectation | None, taken: Container[int]) -> None:
-        inner, layers = _named_from(root)
+    def __init__(
+        self,
+        root: nn.Module,
+        expectation: Expectation | None,
+        taken: Container[int],
+        model: nn.Module | None = None,
+    ) -> None:
+        inner, layers = _named_from(root if model is None else model)
         self._inner = weakref.ref(inner, self._on_death)
         self.record = ModelRecord(type(inner).__name__, replicated=is_replicated(root), mapped=layers is not None)
         self.tracked: dict[int, Tracked] = {}
@@ -128,9 +135,7 @@ class ModelWatch:
         for each, found in zip(risky, fingerprints([each.parameter for each in risky]), strict=True):
             each.in_step = found
 
-    def see_gradients(
-        self, seen: Iterable[Tracked], held: Mapping[int, torch.optim.Optimizer | None]
-    ) -> None:
+    def see_gradients(self, seen: Iterable[Tracked], held: Mapping[int, torch.optim.Optimizer | None]) -> None:
         """Note which parameters have a gradient, and which one that is not zero."""
         present = [each for each in seen if each.parameter.grad is not None]
         gradients = [_gradient(each.parameter) for each in present]

@@ -62,7 +62,9 @@ class _Observer:
 
         selector, step = os.environ.get(EXPECT), os.environ.get(LOOKS_AT)
         self._watch = Watch(
-            None if selector is None else Expectation(selector), None if step is None else int(step), folder=self._folder
+            None if selector is None else Expectation(selector),
+            None if step is None else int(step),
+            folder=self._folder,
         )
         self._watch.start()
         self._end_with_process()

@@ -124,9 +124,14 @@ class AuditReport:
 
     def text(self, *, full: bool = False) -> str:
         """Return :meth:`shown` as plain text."""
-        out = io.StringIO()
-        Console(file=out, width=_WIDTH, markup=False, highlight=False, emoji=False).print(self.shown(full=full))
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        return as_text(self.shown(full=full))
+
+
+def as_text(shown: Group) -> str:
+    """Return what a console would print, as plain text."""
+    out = io.StringIO()
+    Console(file=out, width=_WIDTH, markup=False, highlight=False, emoji=False).print(shown)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def _came_true(model: ModelRecord) -> bool:
@@ -153,7 +158,10 @@ def _table(model: ModelRecord, full: bool) -> Table:
         *(["tower"] if has_towers else []),
         "where",
         *(["part"] if full else []),
-        *(Column(name, justify="right") for name in ("elements", "requires grad", "in optimizer", "gradient", "learned")),
+        *(
+            Column(name, justify="right")
+            for name in ("elements", "requires grad", "in optimizer", "gradient", "learned")
+        ),
         "optimizer",
         box=SIMPLE_HEAD,
     )

@@ -52,11 +52,9 @@ class Watch:
         self._expectation, self._looks_at, self._folder = expectation, looks_at, folder
         self._stepped: dict[int, _Stepped] = {}
         self._models: list[ModelWatch] = []
-        self._given: list[nn.Module] | None = None if models is None else list(models)
+        self._given = None if models is None else [weakref.ref(model) for model in models]
         self._ticks = 0
         self.trouble = ""
-        if self._given is not None:
-            self._follow(self._given)
         self._handles: list[Any] = []
 
     def start(self) -> None:
@@ -146,8 +144,7 @@ class Watch:
         stepped.record.wraps = any(isinstance(each, torch.optim.Optimizer) for each in vars(optimizer).values())
         self._stepped[id(optimizer)] = stepped
         wanted = ids(parameter for group in optimizer.param_groups for parameter in group["params"])
-        if self._given is None:
-            self._follow(models_trained(wanted))
+        self._follow(models_trained(wanted))
         for model in self._models:
             gradients = any(each.parameter.grad is not None for each in model.tracked.values())
             if gradients or not wanted.isdisjoint(model.tracked):
@@ -157,10 +154,17 @@ class Watch:
         return stepped
 
     def _follow(self, roots: Iterable[nn.Module]) -> None:
+        """Begin to follow the models that an optimizer trains; of given ones, those that are among them."""
         for root in roots:
             taken = {key for model in self._models for key in model.tracked}
-            if not ids(root.parameters()) <= taken:
-                self._models.append(ModelWatch(root, self._expectation, taken))
+            if self._given is None:
+                named: list[nn.Module | None] = [None]
+            else:
+                inside = {id(module) for module in root.modules()}
+                named = [model for ref in self._given if (model := ref()) is not None and id(model) in inside]
+            for model in named:
+                if not ids((root if model is None else model).parameters()) <= taken:
+                    self._models.append(ModelWatch(root, self._expectation, taken, model))
 
     def _held(self, stepped: _Stepped, optimizer: torch.optim.Optimizer) -> dict[int, Any]:
         """Return the parameters that a look at an optimizer's step is about: its own, and those that nobody holds."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gradgate.cli.grouped_help import GroupedCommand
 from gradgate.cli.options import AsJson
-from gradgate.cli.render import console, print_error, print_json
+from gradgate.cli.render import console, print_json
 from gradgate.errors import UsageError
+
+if TYPE_CHECKING:
+    from gradgate.auditing.checkpoints import CheckpointAudit
+    from gradgate.auditing.report import AuditReport
 
 _BROKEN = 1
 
@@ -42,9 +46,7 @@ def audit(
         int | None, typer.Option(metavar="N", help="Also look at this step; always at 1, 2, 4, 8, ... and the last.")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there is a finding.")] = False,
-    full: Annotated[
-        bool, typer.Option("--full", rich_help_panel="output", help="Show each layer and part.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", rich_help_panel="output", help="Show each layer and part.")] = False,
     as_json: AsJson = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", rich_help_panel="output", help="File for the report.")
@@ -58,14 +60,17 @@ def audit(
     script = context.meta.get("script")
     words = list(checkpoints or [])
     _check(words, script, steps)
-    from gradgate.auditing.command import audit_command
-
     code = 0
+    report: AuditReport | CheckpointAudit
     if script is not None:
+        from gradgate.auditing.command import audit_command
+
         done = audit_command(script, expect, steps)
         code, report = done.code, done.report
     else:
-        raise UsageError("not yet")
+        from gradgate.auditing.checkpoints import audit_checkpoints
+
+        report = audit_checkpoints(*words, expect)
     _show(report, out, full=full, as_json=as_json)
     if code == 0 and expect is not None and report.expected is not True:
         code = _BROKEN
@@ -77,19 +82,19 @@ def audit(
 def _check(words: list[str], script: list[str] | None, steps: int | None) -> None:
     if script is not None and (words or not script):
         raise UsageError(
-            f"Expected a command after --, and before it only flags; got {' '.join(words) or 'nothing after --'}. Write "
-            f"gradgate audit --json -- python train.py."
+            f"Expected a command after --, and before it only flags; got {' '.join(words) or 'nothing after --'}. "
+            f"Write gradgate audit --json -- python train.py."
         )
     if script is None and len(words) != 2:
         raise UsageError(
-            f"Expected two checkpoints, or -- and a command; got {' '.join(words) or 'nothing'}. Write gradgate audit BASE "
-            f"TRAINED, or gradgate audit -- python train.py."
+            f"Expected two checkpoints, or -- and a command; got {' '.join(words) or 'nothing'}. Write gradgate "
+            f"audit BASE TRAINED, or gradgate audit -- python train.py."
         )
     if steps is not None and steps < 1:
         raise UsageError(f"steps={steps}: expected the number of a step, from 1.")
 
 
-def _show(report: Any, out: Path | None, *, full: bool, as_json: bool) -> None:
+def _show(report: AuditReport | CheckpointAudit, out: Path | None, *, full: bool, as_json: bool) -> None:
     """Print the report, or write it to a file."""
     if out is None:
         if as_json:

@@ -22,9 +22,9 @@ def partial_coverage(model: ModelRecord) -> Iterator[Finding]:
         yield finding(
             "partial_coverage",
             closed,
-            f"{{names}}: rows {rows} are new since the model was pretrained, and none of them learns. Usual cause: tokens "
-            f"were added, but the table is frozen under an adapter. Add trainable_token_indices or modules_to_save to "
-            f"the adapter's configuration, or train the table.",
+            f"{{names}}: rows {rows} are new since the model was pretrained, and none of them learns. Usual cause: "
+            f"tokens were added, but the table is frozen under an adapter. Add trainable_token_indices or "
+            f"modules_to_save to the adapter's configuration, or train the table.",
         )
 
 
@@ -45,10 +45,10 @@ def _missed_layers(model: ModelRecord, adapter: AdapterRecord) -> Iterator[Findi
             yield Finding(
                 "partial_coverage",
                 tuple(each.name for each in model.parameters if each.group in reached and each.opened),
-                f"{adapter.kind} is in {len(reached)} of {len(layers)} layers{where}; {listed(missed)} have none. Usual "
-                f"cause: target_modules ({listed(adapter.targets)}) names modules that only some layers have, as in models "
-                f"with several kinds of attention. Print the names with gradgate layers --unit module, or use "
-                f"target_modules='all-linear'.",
+                f"{adapter.kind} is in {len(reached)} of {len(layers)} layers{where}; {listed(missed)} have none. "
+                f"Usual cause: target_modules ({listed(adapter.targets)}) names modules that only some layers have, "
+                f"as in models with several kinds of attention. Print the names with gradgate layers --unit module, "
+                f"or use target_modules='all-linear'.",
             )
 
 
@@ -62,8 +62,8 @@ def _missed_targets(adapter: AdapterRecord) -> Iterator[Finding]:
         yield Finding(
             "partial_coverage",
             (),
-            f"{adapter.kind} adapts no module named {listed(missed)}, though target_modules asks for it. Usual cause: the "
-            f"names of another architecture. Print the model's own with gradgate layers --unit module.",
+            f"{adapter.kind} adapts no module named {listed(missed)}, though target_modules asks for it. Usual "
+            f"cause: the names of another architecture. Print the model's own with gradgate layers --unit module.",
         )
 
 

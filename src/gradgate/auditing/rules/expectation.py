@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gradgate.auditing.adapters import ADAPTER_PART
 from gradgate.auditing.findings import Finding, finding
 from gradgate.auditing.records import ModelRecord
 from gradgate.auditing.rules.gradients import unused_by_design
 
 _TEACHER = re.compile(r"(^|[._])(teacher|ref_model|reference_model)([._]|$)")
 _MOST_OF_BASE = 0.5
-_ADDED = re.compile(r"\.(lora|loha|lokr|vera|ia3|oft|boft|hra|ln_tuning|randlora|shira|vblora)_|modules_to_save|prompt_|token_adapter")
+_ADDED = re.compile(r"modules_to_save|prompt_|token_adapter")
 
 
 def unexpected(model: ModelRecord) -> Iterator[Finding]:
@@ -59,7 +60,7 @@ def _against_selection(model: ModelRecord, selected: set[str]) -> Iterator[Findi
 
 def _whole_base(model: ModelRecord) -> Iterator[Finding]:
     """Find a pretrained model that learns under its adapters."""
-    base = [each for each in model.parameters if not _ADDED.search(each.name)]
+    base = [each for each in model.parameters if not (ADAPTER_PART.search(each.name) or _ADDED.search(each.name))]
     learned = [each for each in base if each.learned]
     share = sum(each.elements for each in learned) / max(1, sum(each.elements for each in base))
     if model.adapters and model.selected is None and share > _MOST_OF_BASE:
@@ -67,6 +68,6 @@ def _whole_base(model: ModelRecord) -> Iterator[Finding]:
             "unexpected",
             learned,
             f"{{names}}: belongs to the pretrained model, of which {share:.0%} learns although it has adapters. Usual "
-            f"cause: requires_grad_(True) after get_peft_model, or a resumed run that opened the base. Load the adapter "
-            f"with PeftModel.from_pretrained(..., is_trainable=True), and leave the base frozen.",
+            f"cause: requires_grad_(True) after get_peft_model, or a resumed run that opened the base. Load the "
+            f"adapter with PeftModel.from_pretrained(..., is_trainable=True), and leave the base frozen.",
         )

@@ -8,7 +8,7 @@ from gradgate.auditing.findings import Finding, finding
 from gradgate.auditing.records import ModelRecord, ParameterRecord
 
 # Parts that many models have and many tasks do not use; their authors mean no harm.
-_UNUSED_BY_DESIGN = (".pooler.", "mask_token", "masked_spec_embed")
+_UNUSED_BY_DESIGN = (".pooler.", "mask_token", "masked_spec_embed", ".original_module.")
 
 
 def _without_gradient(model: ModelRecord) -> list[ParameterRecord]:
@@ -20,7 +20,7 @@ def _without_gradient(model: ModelRecord) -> list[ParameterRecord]:
 
 
 def unused_by_design(name: str) -> bool:
-    """Return True for parts that a pretrained model has for other tasks, such as the pooler."""
+    """Return True for parts that a model has for other tasks, such as the pooler, and originals of PEFT's copies."""
     return any(part in f".{name}" for part in _UNUSED_BY_DESIGN)
 
 
@@ -45,8 +45,8 @@ def unused(model: ModelRecord) -> Iterator[Finding]:
             "unused",
             silent,
             "{names}: DistributedDataParallel manages it, but no loss uses it: without find_unused_parameters=True the "
-            "next step ends with an error, with it each step searches the whole graph. Set requires_grad to False before "
-            "the model is wrapped.",
+            "next step ends with an error, with it each step searches the whole graph. Set requires_grad to False "
+            "before the model is wrapped.",
         )
 
 
@@ -61,8 +61,8 @@ def zero_gradient(model: ModelRecord) -> Iterator[Finding]:
             "zero_gradient",
             zero,
             f"{{names}}: has a gradient, but every element of it is 0 in each look.{moves} Usual cause: a softmax over "
-            f"one class, a mask or factor of 0, dead activations, or a loss over no tokens. Check the loss of one batch "
-            f"by hand.",
+            f"one class, a mask or factor of 0, dead activations, or a loss over no tokens. Check the loss of one "
+            f"batch by hand.",
         )
 
 
@@ -73,7 +73,7 @@ def zero_tokens(model: ModelRecord) -> Iterator[Finding]:
         yield Finding(
             "zero_tokens",
             (),
-            f"{empty} of {len(model.tokens)} observed batches have no label under the loss: all are -100. Usual cause: the "
-            f"template of the completions does not match, or truncation cuts the answers off. Decode one batch where "
-            f"labels != -100; raise the maximum length or correct the template.",
+            f"{empty} of {len(model.tokens)} observed batches have no label under the loss: all are -100. Usual "
+            f"cause: the template of the completions does not match, or truncation cuts the answers off. Decode one "
+            f"batch where labels != -100; raise the maximum length or correct the template.",
         )

@@ -49,9 +49,7 @@ def _averages(model: ModelRecord, frozen: list[ParameterRecord]) -> set[str]:
 
 def lost_update(model: ModelRecord) -> Iterator[Finding]:
     """Find parameters with a gradient and a rate whose updates are rounded away."""
-    learning = [
-        each for each in model.parameters if each.homes and each.nonzero_gradient and model.rate(each) > 0
-    ]
+    learning = [each for each in model.parameters if each.homes and each.nonzero_gradient and model.rate(each) > 0]
     lost = [each for each in learning if _is_lost(each)]
     if lost:
         shares = [each.moved_share or 0.0 for each in lost]
@@ -60,9 +58,9 @@ def lost_update(model: ModelRecord) -> Iterator[Finding]:
             "lost_update",
             lost,
             f"{{names}}: has a gradient and a learning rate, but {1 - max(shares):.0%} or more of its elements did not "
-            f"change: the update is smaller than half the distance between two neighbours in {dtypes}. Keep the weights "
-            f"in float32 and compute in 16 bits (bf16=True, autocast), use an optimizer with float32 master weights, or "
-            f"a higher learning rate.",
+            f"change: the update is smaller than half the distance between two neighbours in {dtypes}. Keep the "
+            f"weights in float32 and compute in 16 bits (bf16=True, autocast), use an optimizer with float32 master "
+            f"weights, or a higher learning rate.",
         )
 
 

@@ -11,7 +11,9 @@ from gradgate.auditing.records import ModelRecord, OptimizerRecord, ParameterRec
 
 def _left_out(model: ModelRecord) -> list[ParameterRecord]:
     """Return the parameters that get gradients, but are in no optimizer and do not move."""
-    return [each for each in model.parameters if each.opened and each.had_gradient and not each.homes and not each.moved]
+    return [
+        each for each in model.parameters if each.opened and each.had_gradient and not each.homes and not each.moved
+    ]
 
 
 def not_in_optimizer(model: ModelRecord) -> Iterator[Finding]:
@@ -22,7 +24,8 @@ def not_in_optimizer(model: ModelRecord) -> Iterator[Finding]:
             left_out,
             "{names}: requires grad and gets a gradient, but no optimizer holds it, so it never learns. Usual cause: "
             "the optimizer was made before the parameter, or from a list without it. Make the optimizer from "
-            "model.parameters() after the last change of the model; set requires_grad to False on what is not to learn.",
+            "model.parameters() after the last change of the model; set requires_grad to False on what is not to "
+            "learn.",
         )
 
 
