@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gradgate.api.plan import plan
     from gradgate.api.recommend import recommend
     from gradgate.api.train import Run, train
+    from gradgate.auditing.callback import AuditCallback
+    from gradgate.auditing.session import audit
     from gradgate.clock import Clock
     from gradgate.errors import GradgateError
     from gradgate.layers import Group, LayerMap, Selection, map_layers, select
@@ -74,6 +76,7 @@ __all__ = [
     "ActivationCache",
     "AnnealGradDrop",
     "AnnealLayerGradDrop",
+    "AuditCallback",
     "BitFit",
     "Blocks",
     "ChildTuning",
@@ -112,6 +115,7 @@ __all__ = [
     "Tuner",
     "adapters",
     "analyze",
+    "audit",
     "compare",
     "deltas",
     "detach",
@@ -137,6 +141,7 @@ __getattr__, __dir__ = lazy_names(
     dict.fromkeys((name for name in _of_methods if name in __all__), "gradgate.methods")
     | {
         "ActivationCache": "gradgate.activation_cache",
+        "AuditCallback": "gradgate.auditing.callback",
         "Clock": "gradgate.clock",
         "GateCallback": "gradgate.training.gate_callback",
         "GradgateError": "gradgate.errors",
@@ -148,6 +153,7 @@ __getattr__, __dir__ = lazy_names(
         "Tuner": "gradgate.tuner",
         "adapters": "gradgate.adapters",
         "analyze": "gradgate.api.analyze",
+        "audit": "gradgate.auditing.session",
         "compare": "gradgate.api.compare",
         "deltas": "gradgate.deltas",
         "detach": "gradgate.tuner",

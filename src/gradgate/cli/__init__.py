@@ -17,6 +17,7 @@ import typer
 import gradgate
 from gradgate.cli import (
     analyses,
+    audit,
     deltas,
     doctor,
     export,
@@ -68,6 +69,7 @@ for command in (
     doctor.doctor,
 ):
     app.command(command.__name__.replace("_", "-"), cls=GroupedCommand)(command)
+app.command("audit", cls=audit.AuditCommand)(audit.audit)
 for of_study in (study_data.export, study_data.replay, study_data.verdicts, study_data.power):
     studies.study_app.command(cls=GroupedCommand)(of_study)
 studies.study_app.command("import", cls=GroupedCommand)(imports.import_)
@@ -161,7 +163,8 @@ def _own_flags(words: Sequence[str]) -> dict[str, str]:
 
 def _refuse_empty(words: Sequence[str]) -> None:
     """Refuse an empty word, as of a shell variable that is not set: a path would mean the current folder."""
-    for before, word in pairwise(["gradgate", *words]):
+    own = words[: words.index("--")] if "--" in words else words  # the words after it are another program's
+    for before, word in pairwise(["gradgate", *own]):
         if word == "" or (word.startswith("--") and word.endswith("=")):
             where = word.rstrip("=") or before
             raise UsageError(

@@ -88,7 +88,7 @@ def compare(trained: Weights, base: Weights, name: str | None = None) -> Changes
     names = Origin(
         base=name or base.where,
         base_fingerprint=fingerprint(base.entries, digests_of(base)),
-        prefix=_prefix(trained.entries, base.entries),
+        prefix=name_prefixes(trained.entries, base.entries),
         older_names=any(older in key for key in trained.entries for older, _ in RENAMED),
     )
     all_of_base = Mapped(base, names)
@@ -157,7 +157,7 @@ def stored_best(mine: Entry, theirs: Entry, count: int) -> Change:
     return Change("sparse" if sparse < mine.bytes else "whole", count)
 
 
-def _prefix(trained: Mapping[str, Entry], base: Mapping[str, Entry]) -> tuple[str, str]:
+def name_prefixes(trained: Mapping[str, Entry], base: Mapping[str, Entry]) -> tuple[str, str]:
     """Return the prefixes that map names of the trained model to the base's: either class may add one."""
     mine = Counter(name.partition(".")[0] + "." for name in trained if "." in name)
     theirs = Counter(name.partition(".")[0] + "." for name in base if "." in name)

@@ -1,0 +1,1 @@
+"""Observe any training that uses torch, and report which weights really learned."""

@@ -1,0 +1,129 @@
+"""Open a checkpoint of any common form, and read it one tensor at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from gradgate import hub
+from gradgate.deltas.bits import code_of
+from gradgate.deltas.patched import open_weights
+from gradgate.deltas.safetensors_file import Entry, damaged, read_header
+from gradgate.deltas.weights import Weights, grouped_by_file
+from gradgate.errors import DeltaError
+from gradgate.layers.names import canonical_name
+from gradgate.places import typed_path
+
+_ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
+_NESTED = ("state_dict", "model", "model_state_dict", "module")
+
+
+class StoredWeights:
+    """Tensors of a checkpoint by canonical name.
+
+    Args:
+        weights: the files.
+        adapter: they hold an adapter of PEFT.
+    """
+
+    def __init__(self, weights: Weights, *, adapter: bool = False) -> None:
+        self._weights, self.adapter = weights, adapter
+        self.where, self.folder = weights.where, weights.folder
+        self._names = {canonical_name(name): name for name in weights.entries}
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entry]:
+        """Dtype and shape of each tensor."""
+        return {name: self._weights.entries[stored] for name, stored in self._names.items()}
+
+    def read(self, name: str) -> Tensor:
+        """Read one tensor."""
+        return self._weights.read(self._names[name])
+
+    def grouped(self) -> Iterator[list[str]]:
+        """Yield the names by file, so that few files are open at a time."""
+        mine = {stored: name for name, stored in self._names.items()}
+        for names in grouped_by_file(self._weights):
+            yield [mine[stored] for stored in names if stored in mine]
+
+    def close(self) -> None:
+        """Close the files; they are opened again when needed."""
+        self._weights.close()
+
+
+def open_checkpoint(name: str) -> StoredWeights:
+    """Open a checkpoint: a folder, a file, a name on the hub, or ``sample``.
+
+    Raises:
+        DeltaError: if there is none, or a file is damaged or holds more than tensors.
+    """
+    path = typed_path(name)
+    if path.is_file():
+        return StoredWeights(SingleFile(path))
+    found = next((path / each for each in _ADAPTERS if (path / each).is_file()), None)
+    if found is not None and not (path / "model.safetensors").is_file():
+        return StoredWeights(SingleFile(found), adapter=True)
+    if (path / "model" / "config.json").is_file() and not (path / "config.json").is_file():
+        path = path / "model"  # the folder of a run
+    return StoredWeights(open_weights(str(path) if path.exists() else name))
+
+
+class SingleFile:
+    """The tensors of one file: safetensors, or what ``torch.save`` wrote of a state.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.where, self.folder = path, str(path), path.parent
+        self._safe = path.suffix == ".safetensors"
+        self._opened: Any = None
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entry]:
+        """Dtype and shape of each tensor."""
+        if self._safe:
+            return read_header(self.path)[0]
+        return {name: Entry(code_of(each.dtype), tuple(each.shape)) for name, each in self._open().items()}
+
+    def read(self, name: str) -> Tensor:
+        """Read one tensor, whose memory is the mapped file."""
+        try:
+            tensor: Tensor = self._open().get_tensor(name) if self._safe else self._open()[name]
+        except (SafetensorError, OSError, RuntimeError) as error:
+            raise damaged(self.path, hub.first_line(error)) from None
+        return tensor
+
+    def close(self) -> None:
+        """Close the file."""
+        self._opened = None
+
+    def _open(self) -> Any:
+        if self._opened is None:
+            self._opened = safe_open(self.path, framework="pt") if self._safe else _tensors_of(self.path)
+        return self._opened
+
+
+def _tensors_of(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a file of ``torch.save``, also of a state within a training's checkpoint."""
+    try:
+        content = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+    except Exception as error:  # pickle, zip and torch have errors of their own
+        raise DeltaError(
+            f"{path} cannot be read ({hub.first_line(error)}). Expected only tensors, as torch.save writes a "
+            f"state_dict; save the model's state_dict() again, best as safetensors."
+        ) from None
+    if not isinstance(content, dict):
+        raise DeltaError(f"{path} holds a {type(content).__name__}. Expected tensors by name, as of state_dict().")
+    inner = next((content[name] for name in _NESTED if isinstance(content.get(name), dict)), content)
+    tensors = {name: each for name, each in inner.items() if isinstance(each, Tensor)}
+    if not tensors:
+        raise DeltaError(f"{path} has no tensors. Expected tensors by name, as of state_dict().")
+    return tensors

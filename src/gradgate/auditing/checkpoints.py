@@ -1,0 +1,335 @@
+"""Compare two checkpoints tensor by tensor: what changed, by how much, where, and whether the change has a low rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Column, Table
+from rich.text import Text
+from torch import Tensor
+
+from gradgate.auditing.adapters import ADAPTER_PART, names_layers
+from gradgate.auditing.checkpoint_files import StoredWeights, open_checkpoint
+from gradgate.auditing.findings import Finding, listed
+from gradgate.auditing.places import module_group
+from gradgate.auditing.records import AdapterRecord, ModelRecord, ParameterRecord
+from gradgate.auditing.report import Learned, as_text
+from gradgate.auditing.rules.coverage import partial_coverage
+from gradgate.auditing.stored_layers import (
+    StoredPlace,
+    adapted_module,
+    layers_of,
+    places_of,
+    places_of_adapter,
+    select_adapted,
+    select_stored,
+)
+from gradgate.deltas.changes import name_prefixes
+from gradgate.errors import DeltaError, RunError
+from gradgate.files import read_json
+from gradgate.layers.map import LayerMap, human
+
+_MOST_RANK = 64  # a change of a higher rank counts as full
+_LARGEST = 1 << 27  # elements of a matrix whose rank is measured
+_RESIDUAL = 1e-3  # share of a change's norm that a low rank may leave out
+
+
+@dataclass(frozen=True)
+class TensorChange:
+    """The change of one tensor.
+
+    Attributes:
+        name: in the trained checkpoint.
+        place: its group and part.
+        elements: of the tensor.
+        changed: number of elements that differ; all of them if the base has no such tensor.
+        relative: norm of the change over the norm of the base's tensor; None if the base has no such tensor.
+        rank: of the change, if it is at most 64 and lower than a full one; None if it is full or unknown.
+        new: the base has no tensor of this name and shape.
+    """
+
+    name: str
+    place: StoredPlace
+    elements: int
+    changed: int
+    relative: float | None
+    rank: int | None = None
+    new: bool = False
+
+
+@dataclass(frozen=True)
+class CheckpointAudit:
+    """What a training changed, by its two ends.
+
+    Attributes:
+        base, trained: names of the checkpoints.
+        changes: one per tensor of the trained checkpoint.
+        absent: tensors of the base that the trained one lacks.
+        findings: what probably was not meant.
+        selector, selected, selector_error: the expectation, what it selects, and why it cannot be checked.
+        adapter: the trained checkpoint is an adapter of PEFT, whose tensors are all new.
+    """
+
+    base: str
+    trained: str
+    changes: tuple[TensorChange, ...]
+    absent: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    selector: str | None = None
+    selected: frozenset[str] = field(default=frozenset())
+    selector_error: str = ""
+    adapter: bool = False
+
+    @cached_property
+    def learned(self) -> Learned:
+        """The tensors that differ."""
+        moved = [each for each in self.changes if each.changed]
+        return Learned(tuple(each.name for each in moved), sum(each.elements for each in moved))
+
+    @property
+    def expected(self) -> bool | None:
+        """True if exactly the selected tensors differ; None without an expectation, or if it cannot be checked."""
+        if self.selector is None or self.selector_error:
+            return None
+        return set(self.learned.names) == self.selected
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison with the keys of a training's audit; the number of steps is unknown."""
+        return {
+            "steps": None,
+            "learned": {"names": list(self.learned.names), "elements": self.learned.elements},
+            "findings": [{"kind": each.kind, "names": list(each.names), "text": each.text} for each in self.findings],
+            "expected": self.expected,
+        }
+
+    def shown(self, *, full: bool = False) -> Group:
+        """Return the comparison as a table and sentences; with ``full``, one row per tensor."""
+        moved, total = self.learned, sum(each.elements for each in self.changes)
+        lines = [
+            f"{self.trained} against {self.base}: {len(moved.names)} of {len(self.changes)} tensors changed, with "
+            f"{human(moved.elements)} of {human(total)} elements"
+        ]
+        if self.adapter:
+            lines.append(f"{self.trained} is an adapter; every tensor of it is new, and zeros have not learned.")
+        notes = [f"absent from the trained checkpoint: {listed(self.absent)}"] if self.absent else []
+        notes += [f"{number}. {each.kind}: {each.text}" for number, each in enumerate(self.findings, 1)]
+        if self.selector is not None:
+            word = {True: "as expected", False: "not as expected", None: "cannot be checked"}[self.expected]
+            notes += [f"expectation {self.selector}: {word}", *([self.selector_error] if self.selector_error else [])]
+        return Group(*map(Text, lines), self._table(full), *map(Text, notes))
+
+    def text(self, *, full: bool = False) -> str:
+        """Return :meth:`shown` as plain text."""
+        return as_text(self.shown(full=full))
+
+    def _table(self, full: bool) -> Table:
+        columns = ("elements", "tensors changed", "elements changed", "relative change", "rank")
+        table = Table("where", *(Column(name, justify="right") for name in columns), box=SIMPLE_HEAD)
+        rows: dict[str, list[TensorChange]] = {}
+        for each in self.changes:
+            rows.setdefault(each.name if full else each.place.label, []).append(each)
+        for where, members in rows.items():
+            moved = sum(bool(each.changed) for each in members)
+            table.add_row(
+                where,
+                human(sum(each.elements for each in members)),
+                f"{moved} of {len(members)}" if moved else "-",
+                f"{sum(each.changed for each in members) / max(1, sum(each.elements for each in members)):.1%}",
+                _relative(members),
+                _ranks(members),
+            )
+        return table
+
+
+def _relative(members: list[TensorChange]) -> str:
+    known = [each.relative for each in members if each.relative is not None]
+    if not known:
+        return "new"
+    if max(known) == math.inf:
+        return "from 0"
+    return f"{max(known):.2g}" if max(known) else "-"
+
+
+def _ranks(members: list[TensorChange]) -> str:
+    ranks = sorted({each.rank for each in members if each.rank is not None})
+    return f"at most {ranks[-1]}" if len(ranks) > 1 else str(ranks[0]) if ranks else ""
+
+
+def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> CheckpointAudit:
+    """Compare two checkpoints; one tensor of each is in memory at a time.
+
+    Args:
+        base, trained: folders of ``save_pretrained`` (safetensors or PyTorch files, also sharded), folders of PEFT,
+            single files of tensors, names on the hub, or ``sample``.
+        expect: selector of the weights that are to differ.
+
+    Raises:
+        DeltaError: if there is no such checkpoint, a file is damaged or holds more than tensors, or the two have no
+            tensor in common.
+    """
+    old, new = open_checkpoint(base), open_checkpoint(trained)
+    adapter = new.adapter and not old.adapter
+    layers = layers_of(old.folder) if adapter else None
+    places = places_of_adapter(new, layers) if layers is not None else places_of(new)
+    changes = tuple(_changes(old, new, places))
+    if all(each.new for each in changes) and not adapter:
+        raise DeltaError(
+            f"{trained} and {base} have no tensor of one name and shape: {listed(list(new.entries))} there, "
+            f"{listed(list(old.entries))} in the base. Pass the base that it was trained from."
+        )
+    selected, error = frozenset[str](), ""
+    if expect is not None:
+        selected, error = select_adapted(new, layers, expect) if adapter else select_stored(new, expect)
+    found = CheckpointAudit(base, trained, changes, _absent(old, new), (), expect, selected, error, adapter)
+    return replace(found, findings=(*_findings(found, old, new), *_coverage(new, layers)))
+
+
+def _coverage(new: StoredWeights, layers: LayerMap | None) -> Iterator[Finding]:
+    """Find layers and modules of the base that an adapter misses, by the rule for trainings."""
+    if layers is None:
+        return
+    try:
+        config = read_json(new.folder / "adapter_config.json")
+    except RunError:
+        return
+    targets = config.get("target_modules") or ()
+    texts = [targets] if isinstance(targets, str) else sorted(map(str, targets))
+    chosen = config.get("layers_to_transform") is not None or any(map(names_layers, texts))
+    adapted = sorted({adapted_module(name) for name in new.entries if ADAPTER_PART.search(name)})
+    record = AdapterRecord(
+        str(config.get("peft_type", "adapter")), [] if isinstance(targets, str) else texts, adapted, chosen
+    )
+    parameters = [
+        ParameterRecord(name, list(layers.weights[name].shape), "", group.name, group.tower)
+        for group in layers
+        for name in group.parameter_names
+    ]
+    yield from partial_coverage(ModelRecord(layers.model, parameters, mapped=True, adapters=[record]))
+
+
+def _absent(old: StoredWeights, new: StoredWeights) -> tuple[str, ...]:
+    return () if new.adapter else tuple(sorted(set(old.entries) - set(_names_in_base(old, new).values())))
+
+
+def _names_in_base(old: StoredWeights, new: StoredWeights) -> dict[str, str]:
+    """Return the base's name of each tensor that both have, whatever prefix either class adds."""
+    mine, theirs = name_prefixes(new.entries, old.entries)
+    pairs = {name: theirs + name[len(mine) :] if name.startswith(mine) else name for name in new.entries}
+    return {
+        name: there
+        for name, there in pairs.items()
+        if there in old.entries and old.entries[there].shape == new.entries[name].shape
+    }
+
+
+def _changes(old: StoredWeights, new: StoredWeights, places: dict[str, StoredPlace]) -> Iterator[TensorChange]:
+    names = _names_in_base(old, new)
+    for group in new.grouped():
+        for name in group:
+            place = places.get(name) or StoredPlace(module_group(name))
+            elements = new.entries[name].elements
+            if name in names:
+                yield _compared(name, place, old.read(names[name]), new.read(name))
+            else:
+                changed = int(new.read(name).count_nonzero()) if new.adapter else elements
+                yield TensorChange(name, place, elements, changed, None, new=True)
+        new.close()
+        old.close()
+
+
+@torch.no_grad()
+def _compared(name: str, place: StoredPlace, before: Tensor, after: Tensor) -> TensorChange:
+    """Compare a tensor in the trained dtype: a base that was only cast has not changed."""
+    cast = before.to(after.dtype)
+    changed = int((cast != after).logical_and(~(cast.isnan() & after.isnan())).sum()) if after.numel() else 0
+    if not changed:
+        return TensorChange(name, place, after.numel(), 0, 0.0)
+    change = after.float() - cast.float()
+    norm = float(cast.float().norm())
+    size = float(change.norm())
+    noise = torch.finfo(after.dtype).eps * norm / 2 if after.is_floating_point() else 0.0
+    relative = size / norm if norm else math.inf
+    return TensorChange(name, place, after.numel(), changed, relative, rank_of(change, noise))
+
+
+def rank_of(change: Tensor, noise: float = 0.0) -> int | None:
+    """Return the rank of a matrix if it is at most 64 and lower than a full one, else None.
+
+    The range is found by a product with random directions (Halko, Martinsson and Tropp, 2011), so that no full
+    decomposition is computed.
+
+    Args:
+        change: of any shape; only matrices have a rank.
+        noise: norm of what rounding may have added, which is not counted.
+    """
+    if change.dim() != 2 or min(change.shape) <= 1 or change.numel() > _LARGEST:
+        return None
+    width = min(_MOST_RANK + 8, min(change.shape))
+    directions = torch.randn(change.shape[1], width, generator=torch.Generator().manual_seed(0))
+    basis = torch.linalg.qr(change @ directions).Q
+    inside = basis.T @ change
+    total = float(change.norm())
+    allowed = max(_RESIDUAL * total, noise)
+    if allowed > total / 2 or not math.isfinite(total):
+        return None
+    rest = math.sqrt(max(0.0, total**2 - float(inside.norm()) ** 2))
+    if rest > allowed:
+        return None
+    values = torch.linalg.svdvals(inside)
+    tails = values.flip(0).square().cumsum(0).sqrt().flip(0)  # norm of what a lower rank leaves out
+    rank = int((tails > allowed).sum())
+    return rank if 0 < rank <= _MOST_RANK and 2 * rank < min(change.shape) else None
+
+
+def _findings(audit: CheckpointAudit, old: StoredWeights, new: StoredWeights) -> Iterator[Finding]:
+    learned, names = set(audit.learned.names), tuple(audit.learned.names)
+    if not names:
+        yield Finding(
+            "no_gradient",
+            (),
+            "No tensor differs: nothing was learned, or the file is a copy of the base. Usual cause: the base was "
+            "saved in place of the trained model, or every learning rate was 0. Audit the training itself: gradgate "
+            "audit -- COMMAND.",
+        )
+    if new.adapter and (zero := [each.name for each in audit.changes if not each.changed]):
+        yield Finding(
+            "zero_gradient",
+            tuple(zero),
+            f"{listed(zero)}: is still zero, as before training, so the adapter changes nothing there. Usual cause: no "
+            f"gradient reached it, or it was saved before training. Audit the training itself.",
+        )
+    if audit.selector is not None and not audit.selector_error:
+        if more := [name for name in names if name not in audit.selected]:
+            yield Finding(
+                "unexpected", tuple(more), f"{listed(more)}: changed, but the expectation does not select it."
+            )
+        if less := sorted(audit.selected - learned):
+            yield Finding("unexpected", tuple(less), f"{listed(less)}: was expected to change, but did not.")
+    tables = [name for name in new.entries if name in old.entries and len(new.entries[name].shape) == 2]
+    yield from _untied(old, new, [name for name in tables if new.entries[name].shape[0] > _MOST_RANK], learned)
+
+
+def _untied(old: StoredWeights, new: StoredWeights, tables: list[str], learned: set[str]) -> Iterator[Finding]:
+    """Find tables of embeddings and outputs that were equal in the base and are not any more."""
+    inputs = [name for name in tables if "embed" in name or "wte" in name]
+    outputs = [name for name in tables if "lm_head" in name or "decoder.weight" in name]
+    for one in inputs:
+        for other in outputs:
+            if {one, other} & learned and new.entries[one] == new.entries[other]:
+                was = torch.equal(old.read(one), old.read(other))
+                if was and not torch.equal(new.read(one), new.read(other)):
+                    yield Finding(
+                        "untied",
+                        (one, other),
+                        f"{one} and {other}: were equal in the base, and differ now. Usual cause: one of them was "
+                        f"replaced or wrapped alone. Call model.tie_weights() before training.",
+                    )
+    old.close()
+    new.close()

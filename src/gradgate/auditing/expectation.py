@@ -1,0 +1,38 @@
+"""Find what the user expects to learn, in a model whose layers are known or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from gradgate.errors import GradgateError
+from gradgate.layers.map import LayerMap
+from gradgate.layers.names import named_parameters
+from gradgate.layers.selectors import select
+from gradgate.layers.units import Group, Weight
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A selector of the weights that are to learn, such as ``layers.top4/head``."""
+
+    selector: str
+
+    def select(self, model: nn.Module, layers: LayerMap | None) -> tuple[list[str], str]:
+        """Return the selected names, and why there are none.
+
+        A model without a layer map has one group, so that marks such as ``@bias`` and ``re:REGEX`` work.
+        """
+        try:
+            return list(select(_unmapped(model) if layers is None else layers, self.selector).names), ""
+        except GradgateError as error:
+            missing = "" if layers is not None else " The layers of this model cannot be found; use re:REGEX."
+            return [], f"{error}{missing}"
+
+
+def _unmapped(model: nn.Module) -> LayerMap:
+    parameters = named_parameters(model)
+    weights = {name: Weight(tuple(each.shape), "other") for name, each in parameters.items()}
+    count = sum(weight.count for weight in weights.values())
+    return LayerMap(type(model).__name__, (Group("layers.0", 1, tuple(weights), count),), weights=weights)

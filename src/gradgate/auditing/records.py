@@ -1,0 +1,232 @@
+"""Define what one training leaves for its audit: plain values that a process writes and another one reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from gradgate.files import write_text
+
+RECORD = "record-*.json"
+
+
+@dataclass
+class ParameterRecord:
+    """Observations of one parameter of a model.
+
+    Attributes:
+        name: canonical name.
+        shape, dtype: of the full tensor.
+        group, tower, part: place in the layer map; ``group`` is the path of a module if the model has no map.
+        opened, closed: it required a gradient in at least one step; it did not in at least one.
+        homes: groups that hold it, each as the place of its optimizer in :attr:`ModelRecord.optimizers` and its own.
+        looks: looked steps in which it required a gradient.
+        had_gradient, nonzero_gradient: in at least one look.
+        moved: its bits differ from those before the first step; None if unknown.
+        moved_closed: an optimizer's step changed it while it required no gradient.
+        moved_share: share of sampled elements with a gradient that changed, for 16-bit tensors; None if unknown.
+        weight_decay: the highest of its groups.
+        replaced: another tensor had its name when training began.
+        new_rows: size of the table in the pretrained model, if it has grown since; else 0.
+        resumed_without: the restored optimizer had states of other parameters, but none of this one.
+    """
+
+    name: str
+    shape: list[int]
+    dtype: str
+    group: str = ""
+    tower: str = ""
+    part: str = ""
+    opened: bool = False
+    closed: bool = False
+    homes: list[list[int]] = field(default_factory=list)
+    looks: int = 0
+    had_gradient: bool = False
+    nonzero_gradient: bool = False
+    moved: bool | None = None
+    moved_closed: bool = False
+    moved_share: float | None = None
+    weight_decay: float = 0.0
+    replaced: bool = False
+    new_rows: int = 0
+    resumed_without: bool = False
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def learned(self) -> bool:
+        """True if it was open and moved, and not by weight decay alone."""
+        only_zeros = self.had_gradient and not self.nonzero_gradient
+        return bool(self.moved) and self.opened and not only_zeros
+
+    def merged(self, other: ParameterRecord) -> ParameterRecord:
+        """Return the observations of two processes that train the same model, as one."""
+        known = [moved for moved in (self.moved, other.moved) if moved is not None]
+        shares = [share for share in (self.moved_share, other.moved_share) if share is not None]
+        flags = (
+            "opened", "closed", "had_gradient", "nonzero_gradient", "moved_closed", "replaced", "resumed_without",
+        )  # fmt: skip
+        return replace(
+            self,
+            homes=self.homes or other.homes,
+            looks=max(self.looks, other.looks),
+            moved=any(known) if known else None,
+            moved_share=max(shares, default=None),
+            **{name: getattr(self, name) or getattr(other, name) for name in flags},
+        )
+
+
+@dataclass
+class OptimizerRecord:
+    """One optimizer of a training.
+
+    Attributes:
+        name: of its class.
+        steps: it took.
+        first, last: numbers of its first and last step among the steps of all optimizers.
+        groups: number of parameters of each group.
+        rates: highest learning rate of each group in any step; None for a group without one.
+        strangers: shapes of parameters that no module has and that had no gradient in any look.
+        wraps: it steps by another optimizer, such as one inside SAM or Lookahead.
+    """
+
+    name: str
+    steps: int = 0
+    first: int = 0
+    last: int = 0
+    groups: list[int] = field(default_factory=list)
+    rates: list[float | None] = field(default_factory=list)
+    strangers: list[list[int]] = field(default_factory=list)
+    wraps: bool = False
+
+
+@dataclass
+class AdapterRecord:
+    """One adapter of PEFT.
+
+    Attributes:
+        kind: its type, such as LORA.
+        targets: names of modules, or one regular expression.
+        adapted: paths of the modules that have it.
+        chosen_layers: the configuration chooses layers on purpose.
+    """
+
+    kind: str
+    targets: list[str] = field(default_factory=list)
+    adapted: list[str] = field(default_factory=list)
+    chosen_layers: bool = False
+
+
+@dataclass
+class ModelRecord:
+    """Observations of one model in one process.
+
+    Attributes:
+        name: of its class.
+        parameters: in the model's order.
+        optimizers: those that hold at least one of its parameters, or stepped while it had gradients.
+        steps: of the optimizer that took most.
+        first_tick, last_tick: of all optimizer steps of the process, the first and last that belong to the model.
+        replicated: inside DistributedDataParallel.
+        mapped: its groups come from a layer map.
+        adapters: of PEFT.
+        untied: pairs of names that shared a tensor, or should, and do not.
+        tokens: labels under the loss of each observed batch.
+        selected: names that the expectation selects; None without one.
+        selector_error: why the expectation selects nothing.
+    """
+
+    name: str
+    parameters: list[ParameterRecord] = field(default_factory=list)
+    optimizers: list[OptimizerRecord] = field(default_factory=list)
+    steps: int = 0
+    first_tick: int = 0
+    last_tick: int = 0
+    replicated: bool = False
+    mapped: bool = False
+    adapters: list[AdapterRecord] = field(default_factory=list)
+    untied: list[list[str]] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    selected: list[str] | None = None
+    selector_error: str = ""
+
+    def rate(self, parameter: ParameterRecord) -> float:
+        """Return the highest learning rate that a parameter had; infinity if its optimizer has none."""
+        rates = [self.optimizers[optimizer].rates[group] for optimizer, group in parameter.homes]
+        return max((float("inf") if rate is None else rate for rate in rates), default=0.0)
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """Equal for copies of one model in several processes."""
+        return (self.name, *((each.name, *each.shape) for each in self.parameters))
+
+    def merged(self, other: ModelRecord) -> ModelRecord:
+        """Return the observations of two processes that train the same model, as one."""
+        pairs = zip(self.parameters, other.parameters, strict=True)
+        return replace(
+            self,
+            parameters=[one.merged(two) for one, two in pairs],
+            steps=max(self.steps, other.steps),
+            tokens=[*self.tokens, *other.tokens],
+            untied=[*self.untied, *(pair for pair in other.untied if pair not in self.untied)],
+            replicated=self.replicated or other.replicated,
+        )
+
+
+@dataclass
+class ProcessRecord:
+    """What one process saw.
+
+    Attributes:
+        rank: of the process among those that train together.
+        models: that its optimizers trained.
+        trouble: why the observation ended early; empty if it did not.
+    """
+
+    rank: int = 0
+    models: list[ModelRecord] = field(default_factory=list)
+    trouble: str = ""
+
+    def write(self, path: Path) -> None:
+        """Write it as JSON; a reader never sees a part of it."""
+        write_text(path, json.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, path: Path) -> ProcessRecord:
+        """Read what :meth:`write` wrote."""
+        content = json.loads(path.read_text(encoding="utf-8"))
+        models = [
+            ModelRecord(
+                **{
+                    **model,
+                    "parameters": [ParameterRecord(**each) for each in model["parameters"]],
+                    "optimizers": [OptimizerRecord(**each) for each in model["optimizers"]],
+                    "adapters": [AdapterRecord(**each) for each in model["adapters"]],
+                }
+            )
+            for model in content["models"]
+        ]
+        return cls(content["rank"], models, content["trouble"])
+
+
+def merge(processes: Iterable[ProcessRecord]) -> list[ModelRecord]:
+    """Return the models of all processes, those that several processes trained together once."""
+    models: list[ModelRecord] = []
+    by_rank: dict[tuple[Any, ...], int] = {}
+    for process in sorted(processes, key=lambda each: each.rank):
+        seen: dict[tuple[Any, ...], int] = {}
+        for model in process.models:
+            number = seen[model.signature] = seen.get(model.signature, -1) + 1
+            place = by_rank.setdefault((number, *model.signature), len(models))
+            if place == len(models):
+                models.append(model)
+            else:
+                models[place] = models[place].merged(model)
+    return models

@@ -1,0 +1,218 @@
+"""Report an audit: what learned, what is wrong, and whether an expectation came true."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.table import Column, Table
+from rich.text import Text
+
+from gradgate.auditing.findings import Finding
+from gradgate.auditing.records import ModelRecord, ParameterRecord, ProcessRecord, merge
+from gradgate.auditing.rules import findings_of
+from gradgate.auditing.rules.gradients import unused_by_design
+from gradgate.layers.map import human
+
+_WIDTH = 160
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The tensors that learned: they were open, had a gradient and differ in the end from what they were before.
+
+    Attributes:
+        names: canonical names, in the order of the models.
+        elements: of these tensors together.
+    """
+
+    names: tuple[str, ...]
+    elements: int
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """The answer to "what did this training really train?".
+
+    Attributes:
+        models: observations, one per model; the processes that trained one together are merged.
+        selector: the expectation; None for none.
+        notes: what the audit could not see, and why.
+    """
+
+    models: tuple[ModelRecord, ...]
+    selector: str | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls, processes: Iterable[ProcessRecord], selector: str | None = None, notes: Sequence[str] = ()
+    ) -> AuditReport:
+        """Return the report of what several processes saw."""
+        each = list(processes)
+        trouble = dict.fromkeys(f"The observation ended early: {one.trouble}." for one in each if one.trouble)
+        return cls(tuple(merge(each)), selector, (*notes, *trouble))
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps, of the optimizer that took most."""
+        return max((model.steps for model in self.models), default=0)
+
+    @cached_property
+    def learned(self) -> Learned:
+        """What learned."""
+        sizes = {each.name: each.elements for model in self.models for each in model.parameters if each.learned}
+        return Learned(tuple(sizes), sum(sizes.values()))
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What probably was not meant, in the order of the kinds."""
+        return tuple(findings_of(self.models))
+
+    @property
+    def expected(self) -> bool | None:
+        """True if exactly the selected parameters learned; None without an expectation, or if it cannot be checked.
+
+        A selected parameter that pretrained models have for other tasks, such as a pooler, need not learn.
+        """
+        checked = [model for model in self.models if model.selected is not None and not model.selector_error]
+        if self.selector is None or not checked:
+            return None
+        return all(map(_came_true, checked)) and not any(
+            each.learned for model in self.models if model not in checked for each in model.parameters
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report for scripts, as ``gradgate audit --json`` prints it."""
+        return {
+            "steps": self.steps,
+            "learned": {"names": list(self.learned.names), "elements": self.learned.elements},
+            "findings": [{"kind": each.kind, "names": list(each.names), "text": each.text} for each in self.findings],
+            "expected": self.expected,
+        }
+
+    def shown(self, *, full: bool = False) -> Group:
+        """Return the report as tables and sentences; with ``full``, layers are not collapsed and have their parts."""
+        parts: list[Table | Text] = []
+        for model in self.models:
+            parts.append(Text(_headline(model)))
+            parts.append(_table(model, full))
+        if not self.models:
+            parts.append(Text("No optimizer of torch made a step."))
+        for number, each in enumerate(self.findings, 1):
+            parts.append(Text(f"{number}. {each.kind}: {each.text}"))
+        if self.models and not self.findings:
+            parts.append(Text("Nothing found."))
+        parts += [Text(line) for line in (*self._verdict(), *self.notes)]
+        return Group(*parts)
+
+    def _verdict(self) -> list[str]:
+        if self.selector is None:
+            return []
+        errors = list(dict.fromkeys(model.selector_error for model in self.models if model.selector_error))
+        words = {True: "as expected", False: "not as expected", None: "cannot be checked"}
+        return [f"expectation {self.selector}: {words[self.expected]}", *(errors if self.expected is None else [])]
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, full: bool = False) -> str:
+        """Return :meth:`shown` as plain text."""
+        return as_text(self.shown(full=full))
+
+
+def as_text(shown: Group) -> str:
+    """Return what a console would print, as plain text."""
+    out = io.StringIO()
+    Console(file=out, width=_WIDTH, markup=False, highlight=False, emoji=False).print(shown)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _came_true(model: ModelRecord) -> bool:
+    selected = set(model.selected or ())
+    learned = {each.name for each in model.parameters if each.learned}
+    return not learned - selected and all(map(unused_by_design, selected - learned))
+
+
+def _headline(model: ModelRecord) -> str:
+    learned = [each for each in model.parameters if each.learned]
+    elements, total = sum(each.elements for each in learned), sum(each.elements for each in model.parameters)
+    share = elements / max(total, 1)
+    return (
+        f"{model.name}: {human(elements)} of {human(total)} parameters ({share:.1%}) learned, in {len(learned)} of "
+        f"{len(model.parameters)} tensors, over {model.steps} steps"
+    )
+
+
+def _table(model: ModelRecord, full: bool) -> Table:
+    """Return one row per tower, layer and part, or per run of layers in the same state."""
+    rows = _rows(model, full)
+    has_towers = any(each.tower for each in model.parameters)
+    table = Table(
+        *(["tower"] if has_towers else []),
+        "where",
+        *(["part"] if full else []),
+        *(
+            Column(name, justify="right")
+            for name in ("elements", "requires grad", "in optimizer", "gradient", "learned")
+        ),
+        "optimizer",
+        box=SIMPLE_HEAD,
+    )
+    for (tower, where, part), members in rows:
+        states = (
+            [each.opened for each in members],
+            [bool(each.homes) for each in members],
+            [each.had_gradient for each in members],
+            [each.learned for each in members],
+        )
+        names = dict.fromkeys(model.optimizers[home[0]].name for each in members for home in each.homes)
+        table.add_row(
+            *([tower] if has_towers else []),
+            where,
+            *([part] if full else []),
+            human(sum(each.elements for each in members)),
+            *(_share(state) for state in states),
+            ", ".join(names),
+        )
+    return table
+
+
+def _share(flags: list[bool]) -> str:
+    count = sum(flags)
+    return "all" if count == len(flags) else "-" if not count else f"{count} of {len(flags)}"
+
+
+Row = tuple[tuple[str, str, str], list[ParameterRecord]]
+
+
+def _rows(model: ModelRecord, full: bool) -> list[Row]:
+    members: dict[tuple[str, str, str], list[ParameterRecord]] = {}
+    for each in model.parameters:
+        members.setdefault((each.tower, each.group, each.part if full else ""), []).append(each)
+    rows: list[Row] = list(members.items())
+    if full:
+        return rows
+    collapsed: list[Row] = []
+    for _, same in groupby(rows, key=_state):
+        run = list(same)
+        (tower, first, part), (_, last, _) = run[0][0], run[-1][0]
+        numbers = first.rpartition(".")[2], last.rpartition(".")[2]
+        is_run = len(run) > 1 and all(number.isdecimal() for number in numbers)
+        together = [each for _, of_row in run for each in of_row]
+        collapsed += [((tower, f"{first}-{numbers[1]}", part), together)] if is_run else run
+    return collapsed
+
+
+def _state(row: Row) -> tuple[Any, ...]:
+    """Return what rows have in common that are shown as one: the path up to the number, and every flag."""
+    (tower, group, _), members = row
+    stem, _, number = group.rpartition(".")
+    flags = tuple((each.opened, bool(each.homes), each.had_gradient, each.learned) for each in members)
+    return tower, stem if number.isdecimal() else group, flags

@@ -1,0 +1,73 @@
+"""Find what learned against the user's expectation, or against what its own names say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gradgate.auditing.adapters import ADAPTER_PART
+from gradgate.auditing.findings import Finding, finding
+from gradgate.auditing.records import ModelRecord
+from gradgate.auditing.rules.gradients import unused_by_design
+
+_TEACHER = re.compile(r"(^|[._])(teacher|ref_model|reference_model)([._]|$)")
+_MOST_OF_BASE = 0.5
+_ADDED = re.compile(r"modules_to_save|prompt_|token_adapter")
+
+
+def unexpected(model: ModelRecord) -> Iterator[Finding]:
+    """Find what learned though it was not selected or is a teacher, and what was selected and did not learn."""
+    if model.selected is not None and not model.selector_error:
+        yield from _against_selection(model, set(model.selected))
+    teachers = [each for each in model.parameters if each.learned and _TEACHER.search(each.name)]
+    if teachers and model.selected is None:
+        yield finding(
+            "unexpected",
+            teachers,
+            "{names}: is a teacher by its name, but learns. Usual cause: its outputs are computed without "
+            "torch.no_grad(), and the optimizer has all parameters. Call teacher.requires_grad_(False).",
+        )
+    yield from _whole_base(model)
+    resumed = [each for each in model.parameters if each.resumed_without and each.learned]
+    if resumed:
+        yield finding(
+            "unexpected",
+            resumed,
+            "{names}: learns, but the restored optimizer has no state of it, so the earlier part of this training did "
+            "not train it. Usual cause: the model was frozen or wrapped differently before. Build the model as in the "
+            "first run, then resume.",
+        )
+
+
+def _against_selection(model: ModelRecord, selected: set[str]) -> Iterator[Finding]:
+    more = [each for each in model.parameters if each.learned and each.name not in selected]
+    if more:
+        yield finding(
+            "unexpected",
+            more,
+            "{names}: learned, but the expectation does not select it. Freeze it, or add it to the selector.",
+        )
+    less = [
+        each
+        for each in model.parameters
+        if each.name in selected and not each.learned and not unused_by_design(each.name)
+    ]
+    if less:
+        frozen = sum(not each.opened for each in less)
+        why = f" {frozen} of {len(less)} tensors never required grad." if frozen else ""
+        yield finding("unexpected", less, f"{{names}}: was expected to learn, but did not.{why}")
+
+
+def _whole_base(model: ModelRecord) -> Iterator[Finding]:
+    """Find a pretrained model that learns under its adapters."""
+    base = [each for each in model.parameters if not (ADAPTER_PART.search(each.name) or _ADDED.search(each.name))]
+    learned = [each for each in base if each.learned]
+    share = sum(each.elements for each in learned) / max(1, sum(each.elements for each in base))
+    if model.adapters and model.selected is None and share > _MOST_OF_BASE:
+        yield finding(
+            "unexpected",
+            learned,
+            f"{{names}}: belongs to the pretrained model, of which {share:.0%} learns although it has adapters. Usual "
+            f"cause: requires_grad_(True) after get_peft_model, or a resumed run that opened the base. Load the "
+            f"adapter with PeftModel.from_pretrained(..., is_trainable=True), and leave the base frozen.",
+        )
