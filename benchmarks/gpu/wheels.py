@@ -1,7 +1,7 @@
 """List the packages that the GPU benchmark needs besides torch, and download their wheels.
 
-They are for a machine without a network, with a torch of its own and all that this needs. Packages of gradgate that the benchmark never imports, such as
-the store of studies, are left out.
+They are for a machine without a network, with a torch of its own and all that this needs. Packages of gradgate that
+the benchmark never imports, such as the store of studies, are left out.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ def _home(raw: str) -> str:
 
 def new_rows_of(model: nn.Module) -> dict[str, int]:
     """Return the tables of embeddings that have more rows than in the pretrained model, with their rows there."""
-    inner: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
+    whole: Any = model
+    inner = whole.get_base_model() if hasattr(model, "get_base_model") else whole
     rows = _pretrained_rows(getattr(inner, "config", None))
     if rows is None or not hasattr(inner, "get_input_embeddings"):
         return {}

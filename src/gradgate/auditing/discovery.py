@@ -19,6 +19,7 @@ def models_trained(wanted: Container[int]) -> list[nn.Module]:
     Args:
         wanted: ``id`` of parameters.
     """
+    gc.collect()  # dead models in cycles may still have gradients
     modules = [one for one in gc.get_objects() if issubclass(type(one), nn.Module) and "_modules" in one.__dict__]
     inside = {id(child) for one in modules for child in one._modules.values() if child is not None}
     roots = [one for one in modules if id(one) not in inside and _is_trained(one, wanted)]
@@ -51,16 +52,21 @@ def chain(root: nn.Module) -> Iterator[nn.Module]:
     """
     module = root
     while True:
-        inner = getattr(module, "_orig_mod", None)
-        if not isinstance(inner, nn.Module):
-            is_parallel = isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel)
-            inner = module.module if is_parallel else None
+        inner = _wrapped(module)
         if inner is None:
             yield module
             inner = _only_child(module)
         if inner is None:
             return
         module = inner
+
+
+def _wrapped(module: nn.Module) -> nn.Module | None:
+    """Return the model in a compiled or replicated one; None for others."""
+    compiled = getattr(module, "_orig_mod", None)
+    if isinstance(compiled, nn.Module):
+        return compiled
+    return module.module if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel) else None
 
 
 def _only_child(module: nn.Module) -> nn.Module | None:

@@ -10,7 +10,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradgate.auditing.watch import Watch
@@ -45,18 +45,17 @@ class _Observer:
         (self._folder / f"torch-{os.getpid()}").touch()
         first: list[object] = []
 
-        def start(optimizer: object, args: object, kwargs: object) -> None:
+        def start(optimizer: Any, args: object, kwargs: object) -> None:
             if self._watch is None:
-                self._start()
+                watch = self._start()
                 first[0].remove()  # type: ignore[attr-defined]
-                assert self._watch is not None
-                self._watch.before(optimizer)
+                watch.before(optimizer)
 
         start._torchdynamo_disable = True  # type: ignore[attr-defined]
         first.append(register_optimizer_step_pre_hook(start))
         os.register_at_fork(after_in_child=self._after_fork)
 
-    def _start(self) -> None:
+    def _start(self) -> Watch:
         from gradgate.auditing.expectation import Expectation
         from gradgate.auditing.watch import Watch
 
@@ -68,6 +67,7 @@ class _Observer:
         )
         self._watch.start()
         self._end_with_process()
+        return self._watch
 
     def _end_with_process(self) -> None:
         """Write the record at the end; children of multiprocessing end without calling ``atexit``."""

@@ -65,7 +65,8 @@ def _equal_tables(model: nn.Module, prints: Mapping[str, Fingerprint | None]) ->
 
 def _configured(model: nn.Module) -> set[frozenset[str]]:
     """Return the tables that transformers' configuration ties, and that are two tensors of one shape."""
-    inner: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
+    whole: Any = model
+    inner = whole.get_base_model() if hasattr(model, "get_base_model") else whole
     tied = getattr(getattr(inner, "config", None), "tie_word_embeddings", False)
     if not tied or not getattr(inner, "_tied_weights_keys", None):
         return set()
@@ -73,7 +74,8 @@ def _configured(model: nn.Module) -> set[frozenset[str]]:
         tables = [getattr(each(), "weight", None) for each in (inner.get_input_embeddings, inner.get_output_embeddings)]
     except (AttributeError, NotImplementedError):
         return set()
-    if any(table is None for table in tables) or tables[0] is tables[1] or tables[0].shape != tables[1].shape:
+    first, second = tables
+    if first is None or second is None or first is second or first.shape != second.shape:
         return set()
     names = {id(each): canonical_name(raw) for raw, each in model.named_parameters(remove_duplicate=False)}
     pair = frozenset(names[id(table)] for table in tables if id(table) in names)

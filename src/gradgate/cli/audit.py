@@ -54,8 +54,8 @@ def audit(
 ) -> None:
     """Say what a training really trained.
 
-    Run a training script that uses torch, as in gradgate audit -- python train.py --lr 1e-5, or compare two checkpoints.
-    The script's output and exit code stay as they are, except that a broken expectation is 1.
+    Run a training script that uses torch, as in gradgate audit -- python train.py --lr 1e-5, or compare two
+    checkpoints. The script's output and exit code stay as they are, except that a broken expectation is 1.
     """
     script = context.meta.get("script")
     words = list(checkpoints or [])
@@ -70,7 +70,8 @@ def audit(
     else:
         from gradgate.auditing.checkpoints import audit_checkpoints
 
-        report = audit_checkpoints(*words, expect)
+        base, trained = words
+        report = audit_checkpoints(base, trained, expect)
     _show(report, out, full=full, as_json=as_json)
     if code == 0 and expect is not None and report.expected is not True:
         code = _BROKEN

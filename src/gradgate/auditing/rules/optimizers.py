@@ -36,8 +36,8 @@ def in_two_groups(model: ModelRecord) -> Iterator[Finding]:
         yield finding(
             "in_two_groups",
             twice,
-            "{names}: is in two groups or two optimizers, and each of them moves it in every step. Usual cause: a group "
-            "for the head next to one of model.parameters(). Leave each parameter in one group.",
+            "{names}: is in two groups or two optimizers, and each of them moves it in every step. Usual cause: a "
+            "group for the head next to one of model.parameters(). Leave each parameter in one group.",
         )
 
 
@@ -68,8 +68,8 @@ def empty_group(model: ModelRecord) -> Iterator[Finding]:
             "empty_group",
             lacking,
             f"{' and '.join(empty)} is empty, and {{names}} is in no group. Usual cause: a generator, such as "
-            f"model.named_parameters(), was used up by the list of the first group. Write list(model.named_parameters()) "
-            f"once and filter that.",
+            f"model.named_parameters(), was used up by the list of the first group. Write "
+            f"list(model.named_parameters()) once and filter that.",
         )
 
 
@@ -101,6 +101,6 @@ def zero_learning_rate(model: ModelRecord) -> Iterator[Finding]:
             "zero_learning_rate",
             stopped,
             "{names}: the learning rate of its group was 0 in every step. Usual cause: a schedule that has ended or "
-            "never begins, or a factor of 0 for a group. Print scheduler.get_last_lr() after a few steps; freeze what is "
-            "not to learn.",
+            "never begins, or a factor of 0 for a group. Print scheduler.get_last_lr() after a few steps; freeze what "
+            "is not to learn.",
         )

@@ -1,4 +1,4 @@
-"""Begin the audit of a process as its Python starts: the folder of this file is in ``PYTHONPATH``, its name is Python's.
+"""Begin the audit of a process as its Python starts; the folder of this file is in ``PYTHONPATH``.
 
 It only prepares an import hook, so that a process without torch is not slowed. Another ``sitecustomize`` that this one
 hides runs as well.
