@@ -10,6 +10,7 @@ from torch import nn
 from typing_extensions import Unpack
 
 from gradgate.adapters.languages import LanguageAdapters
+from gradgate.errors import UsageError
 from gradgate.layers import LayerMap
 from gradgate.memory.configuration import build, read_configuration
 from gradgate.memory.estimate import Estimator, Setup
@@ -118,6 +119,11 @@ def estimator_of(
     source = None
     if isinstance(config_or_model, nn.Module):
         model = config_or_model
+        if work.quantization is not None:
+            raise UsageError(
+                f"weights={work.weights!r} and a model do not go together: a model's weights keep their types. Pass "
+                f"its configuration or folder instead."
+            )
     else:
         named, trusted = isinstance(config_or_model, str | PathLike), asked.trust_remote_code
         source = str(config_or_model) if named else None

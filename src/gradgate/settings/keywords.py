@@ -381,7 +381,7 @@ class MemoryKeywords(TypedDict, total=False):
     device: Literal["auto", "cpu", "cuda"] | None
     threads: int | None
     precision: Literal["fp32", "bf16", "fp16"] | None
-    weights: Literal["float32", "bfloat16"] | None
+    weights: Literal["float32", "bfloat16", "nf4", "int8", "fp8"] | None
     master: Literal["float32", "none"] | None
     checkpointing: bool | None
     release_gradients: bool | None
