@@ -57,8 +57,7 @@ def lost_update(model: ModelRecord) -> Iterator[Finding]:
         yield finding(
             "lost_update",
             lost,
-            f"{{names}}: has a gradient and a learning rate, but {1 - max(shares):.0%} or more of its elements did not "
-            f"change: the update is smaller than half the distance between two neighbours in {dtypes}. Keep the "
+            f"{{names}}: has a gradient and a learning rate, but {_still(1 - max(shares))} changed: the update is smaller than half the distance between two neighbours in {dtypes}. Keep the "
             f"weights in float32 and compute in 16 bits (bf16=True, autocast), use an optimizer with float32 master "
             f"weights, or a higher learning rate.",
         )
@@ -83,3 +82,7 @@ def untied(model: ModelRecord) -> Iterator[Finding]:
             f"replaced, moved or wrapped alone, as by modules_to_save. Call model.tie_weights() after the change and "
             f"before the optimizer is made, or set tie_word_embeddings to False if you mean two.",
         )
+
+
+def _still(share: float) -> str:
+    return "none of its elements" if share >= 1 else f"at most {1 - share:.0%} of its elements"
