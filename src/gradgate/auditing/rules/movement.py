@@ -57,7 +57,8 @@ def lost_update(model: ModelRecord) -> Iterator[Finding]:
         yield finding(
             "lost_update",
             lost,
-            f"{{names}}: has a gradient and a learning rate, but {_still(1 - max(shares))} changed: the update is smaller than half the distance between two neighbours in {dtypes}. Keep the "
+            f"{{names}}: has a gradient and a learning rate, but {_still(max(shares))} changed: the update is "
+            f"smaller than half the distance between two neighbours in {dtypes}. Keep the "
             f"weights in float32 and compute in 16 bits (bf16=True, autocast), use an optimizer with float32 master "
             f"weights, or a higher learning rate.",
         )
@@ -84,5 +85,5 @@ def untied(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def _still(share: float) -> str:
-    return "none of its elements" if share >= 1 else f"at most {1 - share:.0%} of its elements"
+def _still(moved: float) -> str:
+    return f"at most {max(moved, 0.01):.0%} of its elements" if moved else "none of its elements"
