@@ -18,7 +18,7 @@ def draw_scores(study: StudySummary) -> Drawing:
     arms = study.scored
     with styled(0.75 + 0.58 * len(arms)) as figure:
         axes = figure.add_subplot()
-        low, high = _limits(study)
+        low, high = score_limits(study)
         for row, arm in enumerate(arms):
             _draw_row(axes, study, arm, -row, (low, high))
         if study.reference.score.mean is not None:
@@ -37,7 +37,8 @@ def draw_scores(study: StudySummary) -> Drawing:
         return finish(figure, "scores", "Scores", caption, _scores_text(study), "main")
 
 
-def _limits(study: StudySummary) -> tuple[float, float]:
+def score_limits(study: StudySummary) -> tuple[float, float]:
+    """Return the ends of a scale for all scores and, as far as these do not squeeze the scores, their intervals."""
     factor = study.format.factor
     dots = [factor * score for arm in study.scored for score in arm.score.values]
     ends = [factor * end for arm in study.scored for end in arm.score.interval or ()]
