@@ -6,8 +6,8 @@ import csv
 import io
 import json
 import re
-from urllib.parse import unquote
 from html.parser import HTMLParser
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import matplotlib as mpl

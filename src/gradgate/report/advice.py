@@ -126,7 +126,7 @@ class _Field:
         if out:
             reasons.append(f"{counted(out, 'method')} {'is' if out == 1 else 'are'} worse.")
         names = abridged([arm.name for arm in candidates])
-        return Advice(f"Inconclusive: no winner yet between {names}.", (*reasons, *self._collapses()), self.lead, False)
+        return Advice(f"Inconclusive: no winner between {names}.", (*reasons, *self._collapses()), self.lead, False)
 
     def _standing(self, against: Iterable[ArmSummary]) -> str:
         """Say where the lead is ahead, over how many seeds, and how far it is from some arms."""

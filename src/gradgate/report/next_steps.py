@@ -39,7 +39,8 @@ class Lines:
 def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
     """Return the commands and the Python that use the best run of an arm, or train one if none kept its model.
 
-    They are for the folder of the study, so that equal studies have equal pages. Imported results have no model, and means over several tasks no single one.
+    They are for the folder of the study, so that equal studies have equal pages. Imported results have no model, and
+    means over several tasks no single one.
     """
     if study.record.imported is not None or study.parts:
         return []

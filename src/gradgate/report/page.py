@@ -59,7 +59,7 @@ def render_page(
         further: tables that are files only.
         parts: those of a study of several tasks or models that have a page of their own.
     """
-    record, script = study.record, _source("sort.js")
+    record, script = study.record, _source("tables.js")
     answer, remarks = find_answer(study, sections)
     lead = next((drawing for section in sections if section.leads for drawing in section.drawings()), None)
     advice = None if study.is_race else advise(study)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradgate.errors import RunError
-from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
+from gradgate.report.drawing import MUTED, Drawing, finish, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import counted
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.next_steps import Lines
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.budget_table import NAME, TITLE, StageScores, budget_table, percent
@@ -128,7 +129,7 @@ def draw_budget(stages: StageScores) -> Drawing:
         axes.set(xlabel="share of the schedule", ylabel=wrapped(f"{metric.label}, dev"))
         axes.set_xticks(range(len(EIGHTHS)), [percent(eighths / 8) for eighths in EIGHTHS])
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
-        legend_below(figure)
+        name_marks(figure)
         caption = (
             "Each line ends where its arm left. Points are means over the runs that came so far; arms that "
             "stayed have more of them, so that a later point is of other runs than an earlier one."
