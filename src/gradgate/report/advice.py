@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gradgate.report import formats
 from gradgate.report.formats import abridged, counted, listed
 from gradgate.report.study_summary import ArmSummary, CostSummary, StudySummary
 from gradgate.report.verdict import compared_on
+from gradgate.runs.state import RunState
 from gradgate.statistics import Verdict, Word
 from gradgate.study.verdicts import verdicts_against_best
 
@@ -63,7 +64,20 @@ class _Field:
         """Return the advice."""
         if self.undecided:
             return self._open()
-        return self._equivalent() if self.equivalent else self._winner()
+        found = self._equivalent() if self.equivalent else self._winner()
+        waiting = self._waiting()
+        if not waiting:
+            return found
+        return replace(found, headline=f"So far: {found.headline}", reasons=(*found.reasons, waiting))
+
+    def _waiting(self) -> str:
+        """Say what is missing of the study, whose answer may still change; nothing if all is there."""
+        results, without = self.study.results, [arm.name for arm in self.study.arms if arm not in self.arms]
+        parts = [f"{abridged(without)} {'has' if len(without) == 1 else 'have'} no score to compare"] if without else []
+        left = results.count(RunState.MISSING) + results.count(RunState.PAUSED)
+        if left and self.study.record.imported is None:
+            parts.append(f"{counted(left, 'run')} {'has' if left == 1 else 'have'} not finished")
+        return f"{listed(parts)}." if parts else ""
 
     @cached_property
     def verdicts(self) -> Mapping[str, Verdict]:
@@ -90,18 +104,17 @@ class _Field:
 
     def _word(self, arm: ArmSummary) -> Word:
         """Return how an arm compares to the lead."""
-        verdict = self.verdicts.get(arm.name)
-        if verdict is not None:
+        verdict, sign = self._judged(arm)
+        if sign < 0:
             return verdict.word
-        assert self.lead.judged is not None, "the only arm without a verdict against the lead is the reference"
         turned = {Word.BETTER: Word.WORSE, Word.EQUIVALENT: Word.EQUIVALENT}
-        return turned.get(self.lead.judged.verdict.word, Word.INCONCLUSIVE)
+        return turned.get(verdict.word, Word.INCONCLUSIVE)
 
     def _winner(self) -> Advice:
         reference, runner_up = self.study.reference, self.others[0]
         against = dict.fromkeys((runner_up if self.lead is reference else reference, runner_up))
-        others = f"each of the {len(self.others)} others" if len(self.others) > 1 else runner_up.name
-        reasons = (self._standing(against), *([f"It is better than {others}."] if len(self.others) > 1 else []))
+        all_of = f"It is better than each of the {len(self.others)} others."
+        reasons = (self._standing([*against]), *([all_of] if len(self.others) > 1 else []))
         return Advice(f"Use {self.lead.name}.", (*reasons, *self._collapses()), self.lead, True)
 
     def _equivalent(self) -> Advice:
@@ -128,20 +141,26 @@ class _Field:
         names = abridged([arm.name for arm in candidates])
         return Advice(f"Inconclusive: no winner between {names}.", (*reasons, *self._collapses()), self.lead, False)
 
-    def _standing(self, against: Iterable[ArmSummary]) -> str:
+    def _standing(self, against: Sequence[ArmSummary]) -> str:
         """Say where the lead is ahead, over how many seeds, and how far it is from some arms."""
-        found, score = listed([self._apart(arm) for arm in against]), self.lead.score
-        on = f"On {compared_on(self.study)}, over {counted(score.n, 'seed')}"
-        return f"{on}, {self.lead.name} is {found}."
+        pairs = {self._judged(arm)[0].comparison.n for arm in against}
+        over = f", over {counted(pairs.pop(), 'seed')}" if len(pairs) == 1 and 0 not in pairs else ""
+        where = compared_on(self.study)
+        return f"On {where}{over}, {self.lead.name} is {listed([self._apart(arm) for arm in against])}."
+
+    def _judged(self, arm: ArmSummary) -> tuple[Verdict, int]:
+        """Return the verdict between the lead and an arm, and the sign that makes its difference the lead's."""
+        if arm.name in self.verdicts:
+            return self.verdicts[arm.name], -1
+        assert self.lead.judged is not None, "the only arm without a verdict against the lead is the reference"
+        return self.lead.judged.verdict, 1
 
     def _apart(self, arm: ArmSummary) -> str:
         """Say how far the lead is from an arm, with the interval that belongs to the verdict."""
-        sign, verdict = -1, self.verdicts.get(arm.name)
-        if verdict is None:
-            assert self.lead.judged is not None
-            sign, verdict = 1, self.lead.judged.verdict
+        verdict, sign = self._judged(arm)
         found, interval = verdict.comparison.difference, verdict.interval_corrected
-        assert found is not None, "arms that share no seed are not ranked"
+        if found is None:
+            return f"not compared to {arm.name}, which shares no finished seed with it"
         words = f"{_farther(self.study, sign * found)} than {arm.name}"
         if interval is None:
             return f"{words} (no interval: {verdict.comparison.note})"
@@ -149,10 +168,10 @@ class _Field:
 
     def _needed(self, arm: ArmSummary) -> str:
         """Say what would decide between the lead and an arm."""
-        verdict = self.verdicts.get(arm.name)
-        if verdict is None:
-            verdict = None if self.lead.judged is None else self.lead.judged.verdict
-        needed = None if verdict is None else verdict.pairs_needed
+        verdict, _ = self._judged(arm)
+        if verdict.comparison.difference is None:
+            return "Common seeds would decide."
+        needed = verdict.pairs_needed
         return f"{'More' if needed is None else f'About {needed:,}'} seeds would decide."
 
     def _within(self) -> str:

@@ -18,8 +18,8 @@ from gradgate.report.formats import shortened
 MANY = 6
 """Names from which a legend takes longer to look up than labels."""
 
-_WIDTH = 26  # characters
-_LINE = 0.15  # inches between labels
+_WIDTH = 24  # characters of a line
+_LINE, _PAIR = 0.15, 0.27  # inches from label to label, of one line or two
 _AROUND = 0.9  # inches of a figure above and below its axes
 
 
@@ -36,7 +36,19 @@ def name_marks(figure: Figure) -> None:
                 handle.set_sizes([40])
         return
     known = [end for end in ends if end is not None]
-    _label(axes, [*zip(names, known, map(_colour, handles), strict=True)], figure.get_figheight() - _AROUND)
+    labels = [folded(name) for name in names]
+    gap = _PAIR if any("\n" in label for label in labels) else _LINE
+    figure.set_figheight(max(figure.get_figheight(), len(labels) * gap + _AROUND))
+    gap /= figure.get_figheight() - _AROUND
+    _label(axes, [*zip(labels, known, map(_colour, handles), strict=True)], gap)
+
+
+def folded(name: str) -> str:
+    """Return a name in up to two lines, which break behind a comma, a colon or a space."""
+    if len(name) <= _WIDTH:
+        return shortened(name, _WIDTH)
+    place = max(name.rfind(sign, 0, _WIDTH) for sign in ",: ") + 1 or _WIDTH
+    return f"{shortened(name[:place], _WIDTH)}\n{shortened(name[place:], _WIDTH)}"
 
 
 def _end(handle: Any) -> tuple[float, float] | None:
@@ -55,20 +67,21 @@ def _colour(handle: Artist) -> Any:
     return handle.get_color() if isinstance(handle, Line2D) else handle.get_facecolor()[0]  # type: ignore[attr-defined]
 
 
-def _label(axes: Axes, marks: Sequence[tuple[str, tuple[float, float], Any]], height: float) -> None:
+def _label(axes: Axes, marks: Sequence[tuple[str, tuple[float, float], Any]], gap: float) -> None:
     """Write names to the right of the axes in the order of the marks' heights, each with a line to its mark."""
     axes.autoscale_view()
     places = [float(axes.transLimits.transform(axes.transScale.transform(end))[1]) for _, end, _ in marks]
-    for (name, end, colour), place in zip(marks, spread(places, _LINE / height), strict=True):
+    for (name, end, colour), place in zip(marks, spread(places, gap), strict=True):
         axes.annotate(
-            shortened(name, _WIDTH),
+            name,
             end,
             xytext=(1.07, place),
             textcoords=axes.transAxes,
             fontsize=8.5,
+            linespacing=1.0,
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkA": 1, "shrinkB": 3},
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)},
         )
 
 

@@ -100,7 +100,7 @@ def _how_tested(study: StudySummary) -> list[str]:
         "within the margin are equally good, and training time, memory or weights trained choose among them. Anything "
         "else is inconclusive.",
         "Wilcoxon's signed-rank test (exact, Holm-corrected among its own kind) does not assume that; it leaves out "
-        "differences of 0. If all differences are equal, t is undefined. Bootstrap intervals (BCa, 9999 resamples) stay within the "
-        "range of the data, and with few seeds are too narrow.",
+        "differences of 0. If all differences are equal, t is undefined. Bootstrap intervals (BCa, 9999 resamples) "
+        "stay within the range of the data, and with few seeds are too narrow.",
         "The best of several methods looks better than it is, because it was picked for its score.",
     ]
