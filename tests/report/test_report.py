@@ -100,7 +100,7 @@ def test_every_file_is_written_and_named(plain):
     assert {path.name for path in written.tables} == expected
     figures = {
         f"{name}.{kind}"
-        for name in ("scores", "differences", "cost", "curves", "losses", "evaluations", "timeline")
+        for name in ("scores", "cost", "curves", "losses", "evaluations", "timeline")
         for kind in ("svg", "pdf")
     }
     assert {path.name for path in written.figures} == figures
@@ -266,7 +266,7 @@ def test_links_of_the_page_lead_to_files(tmp_path):
     assert inside == {"table-main", "table-curves", "table-timeline"}
     assert inside <= set(Page(html).ids)
     files = [link for link in links if link.startswith(("tables/", "figures/"))]
-    assert len(files) == 8 * 3 + 5 * 2 + 4  # of four more tables, the CSV files
+    assert len(files) == 8 * 3 + 4 * 2 + 4  # of four more tables, the CSV files
     assert all((tmp_path / link).is_file() for link in files)
     runs = [link for link in links if link.startswith("runs/")]
     assert {*links} == {*files, *runs, *(f"#{name}" for name in inside)}

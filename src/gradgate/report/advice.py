@@ -114,7 +114,10 @@ class _Field:
         reference, runner_up = self.study.reference, self.others[0]
         against = dict.fromkeys((runner_up if self.lead is reference else reference, runner_up))
         all_of = f"It is better than each of the {len(self.others)} others."
-        reasons = (self._standing([*against]), *([all_of] if len(self.others) > 1 else []))
+        reasons = [self._standing([*against]), *([all_of] if len(self.others) > 1 else [])]
+        cheapest = _cheapest((self.lead, *(arm for arm in self.others if self._judged(arm)[0].equivalent)))
+        if cheapest is not None and cheapest[0] is not self.lead:
+            reasons.append(f"Yet {cheapest[0].name} is{self._within()} of it and cheaper: {cheapest[1]}.")
         return Advice(f"Use {self.lead.name}.", (*reasons, *self._collapses()), self.lead, True)
 
     def _equivalent(self) -> Advice:

@@ -57,10 +57,8 @@ def _end(handle: Any) -> tuple[float, float] | None:
         x, y = np.ma.filled(handle.get_xdata(), np.nan), np.ma.filled(handle.get_ydata(), np.nan)
         shown = np.isfinite(np.asarray(x, dtype=float)) & np.isfinite(np.asarray(y, dtype=float))
         return (float(x[shown][-1]), float(y[shown][-1])) if shown.any() else None
-    if isinstance(handle, PathCollection) and len(handle.get_offsets()) == 1:
-        x, y = np.asarray(handle.get_offsets())[0]
-        return float(x), float(y)
-    return None
+    marks = np.asarray(handle.get_offsets()) if isinstance(handle, PathCollection) else np.empty((0, 2))
+    return (float(marks[0, 0]), float(marks[0, 1])) if len(marks) == 1 else None
 
 
 def _colour(handle: Artist) -> Any:
