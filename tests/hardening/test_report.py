@@ -129,15 +129,7 @@ def test_all_names_at_once_are_in_the_figures(tmp_path: Path) -> None:
     write_study(tmp_path, methods=("full", *NAMES.values()), scores=dict.fromkeys(("full", *NAMES.values()), FULL))
     written = write_report(tmp_path)
     check_files(tmp_path)
-    assert {path.stem for path in written.figures} == {
-        "scores",
-        "differences",
-        "cost",
-        "losses",
-        "curves",
-        "evaluations",
-        "timeline",
-    }
+    assert {path.stem for path in written.figures} == {"scores", "cost", "losses", "curves", "evaluations", "timeline"}
     assert "שלום مرحبا" in (tmp_path / "figures" / "scores.svg").read_text(encoding="utf-8")
     assert " _x" in (tmp_path / "figures" / "curves.svg").read_text(encoding="utf-8")
 

@@ -20,6 +20,7 @@ from gradgate.report.formats import count, counted
 from gradgate.report.next_steps import Lines, lines_of_repeating, lines_of_use
 from gradgate.report.sections import find_answer, find_cautions
 from gradgate.report.sections.base import Section
+from gradgate.report.sections.gains_figure import gains_name
 from gradgate.report.sections.main_table import MAIN
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
@@ -76,6 +77,7 @@ def render_page(
         planned=_planned(study),
         main=_by_score(study, tables[0]),
         others=[_by_score(study, table) for table in tables[1:]],
+        heat=gains_name(study),
         further=further,
         titles={table.name: table.title for table in tables},
         lead=None if lead is None else (lead, Markup(lead.inline)),

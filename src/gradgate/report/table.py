@@ -152,11 +152,6 @@ class Table:
         """The ranks that some entry has."""
         return frozenset(entry.rank for row in self.rows for entry in row if entry.rank)
 
-    @property
-    def has_heat(self) -> bool:
-        """Whether colours show some of its values."""
-        return any(entry.heat is not None for row in self.rows for entry in row)
-
     def place(self, key: str) -> int:
         """Return the place of a shown column."""
         return next(place for place, column in enumerate(self.columns) if column.key == key)
