@@ -10,7 +10,6 @@ from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.runs.records import DEV
 from gradgate.runs.state import RunState
 from gradgate.settings.command_line import (
-    RECOMMENDED,
     export_command,
     load_lines,
     train_command,
@@ -21,6 +20,8 @@ from gradgate.settings.run import RunConfig
 from gradgate.study.command import compare_command
 from gradgate.study.grid import Grid
 from gradgate.study.run_result import RunResult
+
+_RETRAINED = "retrained"  # a folder in the study's, and not among its runs
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
     config, run = _settings(study, arm), _best_on_dev(study, arm)
     if run is not None and run.folder is not None:
         place = run.folder.relative_to(study.results.folder)
-        train = [] if config is None else [train_command(config, RECOMMENDED)]
+        train = [] if config is None else [train_command(config, _RETRAINED)]
         return [
             Lines(
                 f"In this folder: export {arm.name}, seed {run.seed}, or retrain",
@@ -58,8 +59,8 @@ def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
     if config is None:
         return []
     return [
-        Lines("Train it", [train_command(config, RECOMMENDED)]),
-        Lines("In Python", train_lines(config, RECOMMENDED)),
+        Lines("Train it", [train_command(config, _RETRAINED)]),
+        Lines("In Python", train_lines(config, _RETRAINED)),
     ]
 
 
@@ -87,7 +88,9 @@ def _settings(study: StudySummary, arm: ArmSummary) -> RunConfig | None:
         grid = Grid.read(study.results.folder)
     except RunError:
         return None
-    own = next(each for each in grid.arms if each.name == arm.name)
+    own = next((each for each in grid.arms if each.name == arm.name), None)
+    if own is None:
+        return None
     chosen = {} if grid.search is None else grid.search.chosen.get(arm.name, {})
     return without_places(grid.config_of(own, grid.seeds[0], chosen))
 
