@@ -20,7 +20,7 @@ def verdict(study: StudySummary) -> str:
     best = study.best
     if not best:
         return "Nothing has finished yet."
-    winner, where = best[0], _where(study)
+    winner, where = best[0], compared_on(study)
     if len(study.scored) > 1 and not study.has_same_seeds:
         return _over_common_seeds(study, best)
     value = study.format.with_spread(winner.score.mean, winner.score.sd)
@@ -38,7 +38,7 @@ def verdict(study: StudySummary) -> str:
 
 def _over_common_seeds(study: StudySummary, best: Sequence[ArmSummary]) -> str:
     """Say which arm is ahead by differences to the reference, as arms have different seeds."""
-    reference, where, unranked = study.reference, _where(study), set(study.unranked)
+    reference, where, unranked = study.reference, compared_on(study), set(study.unranked)
     others = [arm for arm in study.scored if arm is not reference and arm not in unranked]
     ahead = [arm for arm in best if arm is not reference]
     if reference not in study.scored:
@@ -113,7 +113,8 @@ def _seed_notes(study: StudySummary) -> list[str]:
     ]
 
 
-def _where(study: StudySummary) -> str:
+def compared_on(study: StudySummary) -> str:
+    """Return what arms are compared on, for the middle of a sentence."""
     if study.split in study.results.averages:
         return f"the {study.split_label}"
     return f"the {study.split} split" if study.split == DEV else study.split

@@ -18,6 +18,7 @@ from gradgate.statistics import (
     compare_unpaired,
     judge,
 )
+from gradgate.statistics.family import LEVEL
 from gradgate.statistics.multibootstrap import RowNoise
 from gradgate.statistics.verdicts import Word
 from gradgate.study.conditions import condition_folders
@@ -125,12 +126,12 @@ def verdicts_of(results: StudyResults, margin: float | None = None) -> list[ArmV
     """
     study, split = results.study, results.main_split
     higher, factor = study.task.metric_higher_is_better, 100 if is_bounded(study.task.metric) else 1
-    unit = margin / factor if margin is not None else POINT if factor == 100 else None
+    unit = _margin(margin, factor)
     scores = {name: _scores(results, name, split) for name in study.arm_names}
     guessed = guessing_score(results, split) if factor == 100 else None
     lost = {name: collapsed(own, higher, guessed) if factor == 100 else frozenset() for name, own in scores.items()}
     first, *others = study.arm_names
-    paired = study.imported is None or study.imported.pair != UNPAIRED
+    paired = _is_paired(results)
     whole = judge([_compare(scores[name], scores[first], paired) for name in others], higher, unit)
     kept = {name: {seed: s for seed, s in own.items() if seed not in lost[name]} for name, own in scores.items()}
     without = judge([_compare(kept[name], kept[first], paired) for name in others], higher, unit)
@@ -151,6 +152,39 @@ def verdicts_of(results: StudyResults, margin: float | None = None) -> list[ArmV
         )
         for name, with_all, others_alone in zip(others, whole, without, strict=True)
     ]
+
+
+def verdicts_against_best(results: StudyResults, best: str, others: Sequence[str]) -> dict[str, Verdict]:
+    """Judge arms against the one with the best mean, which the data have picked.
+
+    Each of the ``k`` arms could have been the best, and is then only ever found better. Holm's correction at ``2 / k``
+    of the level keeps the chance of one false "worse" among all of them below the level.
+
+    Args:
+        results: of one condition, or pooled.
+        best: the name of the arm with the best mean.
+        others: the arms to judge.
+
+    Returns:
+        The verdict on each, which says how it compares to ``best``.
+    """
+    task = results.study.task
+    scores = {name: _scores(results, name, results.main_split) for name in (best, *others)}
+    comparisons = [_compare(scores[name], scores[best], _is_paired(results)) for name in others]
+    margin = _margin(None, 100 if is_bounded(task.metric) else 1)
+    level = LEVEL * min(1.0, 2 / len(results.study.arm_names))
+    return dict(zip(others, judge(comparisons, task.metric_higher_is_better, margin, level), strict=True))
+
+
+def _margin(margin: float | None, factor: int) -> float | None:
+    if margin is not None:
+        return margin / factor
+    return POINT if factor == 100 else None
+
+
+def _is_paired(results: StudyResults) -> bool:
+    imported = results.study.imported
+    return imported is None or imported.pair != UNPAIRED
 
 
 def _scores(results: StudyResults, name: str, split: str) -> dict[int, float]:
