@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,27 @@ def train_command(config: RunConfig, out: str) -> str:
         config: of the training.
         out: the folder that the command names.
     """
-    words = ["gradgate", "train"]
-    for name, value in given_settings(config).items():
+    return shlex.join(["gradgate", "train", *flags_of(given_settings(config)), "--out", out])
+
+
+def flags_of(settings: Mapping[str, Any]) -> list[str]:
+    """Return the words of a command line that stand for settings.
+
+    Args:
+        settings: plain values by name; a list is a repeated flag, a mapping a flag for each ``NAME=VALUE``.
+    """
+    words = []
+    for name, value in settings.items():
         flag = "-m" if name == "method" else f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
             words.append(flag if value else flag.replace("--", "--no-", 1))
         elif isinstance(value, dict):
             words += [word for key, factor in value.items() for word in (flag, f"{key}={factor}")]
+        elif isinstance(value, list):
+            words += [word for each in value for word in (flag, str(each))]
         else:
             words += [flag, str(value)]
-    return shlex.join([*words, "--out", out])
+    return words
 
 
 def predict_command(run: Path) -> str:

@@ -89,7 +89,7 @@ class _Spread:
     high: float
 
 
-def decidable(label: str, task: str, metric: str, model: str, seeds: int, tests: int, folder: Path) -> Decidable:
+def decidable(label: str, task: str, metric: str, model: str, seeds: int, tests: int, folder: Path | None) -> Decidable:
     """Return what a number of seeds can decide.
 
     Args:
@@ -97,10 +97,10 @@ def decidable(label: str, task: str, metric: str, model: str, seeds: int, tests:
         task, metric, model: names; the last word of a model's path is compared.
         seeds: of each arm.
         tests: arms that are compared with the reference.
-        folder: of the study. If it has runs, their spread counts, and otherwise that of recorded runs of the same task
-            and metric, of the same model if there are such.
+        folder: of the study; None without one. If it has runs, their spread counts, and otherwise that of recorded runs
+            of the same task and metric, of the same model if there are such.
     """
-    found = _of_study(folder) or _of_like(task, metric, Path(model).name)
+    found = (folder and _of_study(folder)) or _of_like(task, metric, Path(model).name)
     if found is None:
         return Decidable(label, task, metric, seeds, tests)
     factor, level = (100 if is_bounded(metric) else 1), LEVEL / tests

@@ -242,7 +242,7 @@ def test_an_import_that_was_cut_off_is_begun_again(tmp_path: Path, monkeypatch: 
 
     write_csv(tmp_path / "r.csv", LONG)
     with monkeypatch.context() as patch:
-        patch.setattr("gradgate.study.importing.studies.write_imported", fail)
+        patch.setattr("gradgate.study.importing.condition.write_imported", fail)
         with pytest.raises(RunError, match="no space"):
             imported(tmp_path / "r.csv", tmp_path / "study")
     imported(tmp_path / "r.csv", tmp_path / "study")

@@ -1,0 +1,109 @@
+"""Serve the tools over the Model Context Protocol, on standard input and output."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import redirect_stdout
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from gradgate import __version__
+from gradgate.agents.tools import find, offered
+from gradgate.agents.training import stop_all
+from gradgate.errors import GradgateError, UsageError
+
+try:
+    from mcp.server.lowlevel import Server
+    from mcp.server.stdio import stdio_server
+    from mcp_types import CallToolResult, ListToolsResult, TextContent, ToolAnnotations
+    from mcp_types import Tool as OfferedTool
+except ImportError:
+    raise UsageError(
+        "gradgate mcp needs the Python SDK of the Model Context Protocol, version 2: pip install 'gradgate[mcp]'."
+    ) from None
+
+_INSTRUCTIONS = (
+    "gradgate judges whether one way of fine-tuning is better than another. Ask noise_floor before calling a difference "
+    "an improvement, and is_better for a verdict. Report the verdict's word and sentence as they are; an inconclusive "
+    "result is not a small improvement. Scores × 100 are points."
+)
+_log = logging.getLogger(__name__)
+
+
+def serve(allow_training: bool) -> None:
+    """Serve one client until it closes standard input.
+
+    Args:
+        allow_training: offer the tools that train.
+    """
+    anyio.run(_serve, build_server(allow_training))
+
+
+async def _serve(server: Server[Any]) -> None:
+    async with stdio_server() as (received, sent):
+        # The SDK leads descriptor 1 to standard error; what Python buffers for it must not reach it after the session.
+        with redirect_stdout(sys.stderr):
+            try:
+                await server.run(received, sent, server.create_initialization_options())
+            finally:
+                stop_all()
+
+
+def build_server(allow_training: bool) -> Server[Any]:
+    """Return the server with its tools.
+
+    Args:
+        allow_training: offer the tools that train.
+    """
+
+    async def list_tools(context: Any, parameters: Any) -> ListToolsResult:
+        return ListToolsResult(
+            tools=[
+                OfferedTool(
+                    name=tool.name,
+                    description=tool.description,
+                    input_schema=tool.schema,
+                    annotations=ToolAnnotations(
+                        read_only_hint=not tool.trains,
+                        destructive_hint=False,
+                        idempotent_hint=True,
+                        open_world_hint=tool.trains,
+                    ),
+                )
+                for tool in offered(allow_training)
+            ]
+        )
+
+    async def call_tool(context: Any, parameters: Any) -> CallToolResult:
+        return await anyio.to_thread.run_sync(
+            _answer, parameters.name, parameters.arguments or {}, allow_training, abandon_on_cancel=True
+        )
+
+    return Server(
+        "gradgate",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def _answer(name: str, arguments: dict[str, Any], allow_training: bool) -> CallToolResult:
+    """Return what a tool answers, or its error as the agent should read it."""
+    try:
+        answer = find(name, allow_training).call(arguments)
+    except GradgateError as error:
+        return _failed(str(error))
+    except (OSError, MemoryError, RecursionError) as error:
+        return _failed(f"{type(error).__name__}: {error}. Check the arguments, free space and permissions.")
+    except Exception as error:
+        _log.exception("%s failed", name)
+        return _failed(f"{name} stopped with {type(error).__name__}, which is a defect of gradgate; please report it.")
+    return CallToolResult(content=[TextContent(type="text", text=answer.text)], structured_content=answer.record)
+
+
+def _failed(message: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
