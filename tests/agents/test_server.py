@@ -242,7 +242,7 @@ def test_one_arm_alone_has_a_noise_floor(replies: dict[str, Reply]) -> None:
 
 def test_a_recorded_floor_says_that_it_is_not_yours(replies: dict[str, Reply]) -> None:
     assert replies["recorded floor"].record["recorded"]["difference"] > 0
-    assert "not from runs of yours" in replies["recorded floor"].text
+    assert "This is not from runs of yours" in replies["recorded floor"].text
 
 
 def test_an_import_gives_what_its_command_gives(replies: dict[str, Reply], folder: Path, tmp_path: Path) -> None:

@@ -85,14 +85,9 @@ def _recorded(asked: NoiseFloorArguments) -> Answer:
     if asked.columns:
         raise UsageError("columns= goes with results=. Leave it out.")
     found = decidable("", asked.task, asked.metric, asked.model, asked.seeds, asked.arms - 1, None)
-    if found.sd is None or found.difference is None:
+    if found.basis is None:
         raise UsageError(
             f"No spread of {asked.metric} on task={asked.task!r} was recorded. Train one arm with 3 seeds or more, and "
             f"pass its results=."
         )
-    margin = "" if found.seeds_margin is None else f" {found.seeds_margin:,} seeds find {found.margin:g}."
-    text = (
-        f"{asked.task}: with {asked.seeds} seeds and {asked.arms} arms, a difference of {found.difference:.2g} is found "
-        f"with 80 % power.{margin} This is from {found.basis}, not from runs of yours."
-    )
-    return Answer(text, {"recorded": asdict(found)})
+    return Answer(f"{found.sentence} This is not from runs of yours.", {"recorded": asdict(found)})

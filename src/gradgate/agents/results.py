@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 ScoresByArm = dict[str, dict[str, float] | list[float]]
 RESULTS = (
-    "path of a study's folder; or of a file or folder of results: CSV, TSV, JSON Lines, Parquet with a row per score or "
-    "a column per metric or seed, PEFT's method_comparison, trainer_state.json, lm-evaluation-harness, exports of "
+    "path of a study's folder; or of a file or folder of results: CSV, TSV, JSON Lines, Parquet with a row per score "
+    "or a column per metric or seed, PEFT's method_comparison, trainer_state.json, lm-evaluation-harness, exports of "
     "Weights & Biases, Trackio and gradgate"
 )
 COLUMNS = (
