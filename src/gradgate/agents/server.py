@@ -26,9 +26,9 @@ except ImportError:
     ) from None
 
 _INSTRUCTIONS = (
-    "gradgate judges whether one way of fine-tuning is better than another. Ask noise_floor before you call a difference "
-    "an improvement, and is_better for a verdict. Report the verdict's word and sentence as they are; an inconclusive "
-    "result is not a small improvement. Scores × 100 are points."
+    "gradgate judges whether one way of fine-tuning is better than another. Ask noise_floor before you call a "
+    "difference an improvement, and is_better for a verdict. Report the verdict's word and sentence as they are; "
+    "an inconclusive result is not a small improvement. Scores × 100 are points."
 )
 _log = logging.getLogger(__name__)
 

@@ -19,18 +19,18 @@ from gradgate.errors import UsageError, nearest
 TOOLS = (
     Tool(
         "is_better",
-        "Is arm A better than arm B? Judge scores over seeds, a file of results, or a study by paired tests over seeds, "
-        "corrected over all arms that were compared with B. The verdict is better, worse, non-inferior, equivalent or "
-        "inconclusive, with the difference, its interval, p, collapsed runs, and how many seeds would decide. Claim no "
-        "more than the verdict: a higher mean that is inconclusive is not better.",
+        "Is arm A better than arm B? Judge scores over seeds, a file of results, or a study by paired tests over "
+        "seeds, corrected over all arms that were compared with B. The verdict is better, worse, non-inferior, "
+        "equivalent or inconclusive, with the difference, its interval, p, collapsed runs, and how many seeds "
+        "would decide. Claim no more than the verdict: a higher mean that is inconclusive is not better.",
         IsBetterArguments,
         is_better,
     ),
     Tool(
         "noise_floor",
-        "How much do results differ for no reason but the seed? Return the spread of each arm and of the differences, "
-        "and the smallest difference that the seeds find with 80 % power. Ask before you call a difference an "
-        "improvement.",
+        "How much do results differ for no reason but the seed? Return the spread of each arm and of the "
+        "differences, and the smallest difference that the seeds find with 80 % power. Ask before you call a "
+        "difference an improvement.",
         NoiseFloorArguments,
         noise_floor,
     ),
