@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import socket
 import subprocess
 from pathlib import Path
 
@@ -116,7 +117,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def session(folder: Path) -> Session:
     before = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    found = ask([*CALLS.values(), *(call for call, _ in REFUSED.values())], folder)
+    with socket.create_server(("127.0.0.1", 0)) as hub:
+        hub.setblocking(False)
+        address = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.getsockname()[1]}"}
+        found = ask([*CALLS.values(), *(call for call, _ in REFUSED.values())], folder, environment=address)
+        with pytest.raises(BlockingIOError):
+            hub.accept()  # nobody has asked the hub
     after = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     after.pop(Path("stderr.txt"))
     assert after == before, "a tool wrote a file"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import anyio
@@ -37,20 +39,30 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def ask(calls: Sequence[Call], folder: Path, *flags: str) -> Session:
+def ask(
+    calls: Sequence[Call], folder: Path, *flags: str, environment: Mapping[str, str] = MappingProxyType({})
+) -> Session:
     """Start a server in a folder, list its tools and call some."""
-    return anyio.run(_ask, calls, folder, flags)
+    return anyio.run(_ask, calls, folder, flags, environment)
 
 
-async def _ask(calls: Sequence[Call], folder: Path, flags: Sequence[str]) -> Session:
+async def _ask(calls: Sequence[Call], folder: Path, flags: Sequence[str], more: Mapping[str, str]) -> Session:
+    async with connected(folder, *flags, more=more) as (session, begun):
+        listed = await session.list_tools()
+        replies = [_reply(await session.call_tool(name, dict(arguments))) for name, arguments in calls]
+    return Session({tool.name: tool for tool in listed.tools}, replies, begun.instructions or "")
+
+
+@asynccontextmanager
+async def connected(
+    folder: Path, *flags: str, more: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[tuple[ClientSession, Any]]:
+    """Start a server in a folder, and yield a session with what it said of itself; its messages go to a file."""
     command, *words = [*COMMAND, *flags]
-    server = StdioServerParameters(command=command, args=words, env=environment(), cwd=folder)
+    server = StdioServerParameters(command=command, args=words, env=environment() | dict(more), cwd=folder)
     with (folder / "stderr.txt").open("w") as said:
         async with stdio_client(server, errlog=said) as streams, ClientSession(*streams) as session:
-            begun = await session.initialize()
-            listed = await session.list_tools()
-            replies = [_reply(await session.call_tool(name, dict(arguments))) for name, arguments in calls]
-    return Session({tool.name: tool for tool in listed.tools}, replies, begun.instructions or "")
+            yield session, await session.initialize()
 
 
 def _reply(result: Any) -> Reply:

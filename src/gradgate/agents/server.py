@@ -7,15 +7,12 @@ import sys
 from contextlib import redirect_stdout
 from typing import Any
 
-import anyio
-import anyio.to_thread
-
 from gradgate import __version__
-from gradgate.agents.tools import find, offered
-from gradgate.agents.training import stop_all
 from gradgate.errors import GradgateError, UsageError
 
 try:
+    import anyio
+    import anyio.to_thread
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
     from mcp_types import CallToolResult, ListToolsResult, TextContent, ToolAnnotations
@@ -24,6 +21,10 @@ except ImportError:
     raise UsageError(
         "gradgate mcp needs the Python SDK of the Model Context Protocol, version 2: pip install 'gradgate[mcp]'."
     ) from None
+
+from gradgate.agents.process import Report, run_command
+from gradgate.agents.tool import Answer, ReadingTool
+from gradgate.agents.tools import AnyTool, find, offered
 
 _INSTRUCTIONS = (
     "gradgate judges whether one way of fine-tuning is better than another. Ask noise_floor before you call a "
@@ -46,10 +47,7 @@ async def _serve(server: Server[Any]) -> None:
     async with stdio_server() as (received, sent):
         # The SDK leads descriptor 1 to standard error; what Python buffers for it must not reach it after the session.
         with redirect_stdout(sys.stderr):
-            try:
-                await server.run(received, sent, server.create_initialization_options())
-            finally:
-                stop_all()
+            await server.run(received, sent, server.create_initialization_options())
 
 
 def build_server(allow_training: bool) -> Server[Any]:
@@ -67,10 +65,10 @@ def build_server(allow_training: bool) -> Server[Any]:
                     description=tool.description,
                     input_schema=tool.schema,
                     annotations=ToolAnnotations(
-                        read_only_hint=not tool.trains,
+                        read_only_hint=isinstance(tool, ReadingTool),
                         destructive_hint=False,
                         idempotent_hint=True,
-                        open_world_hint=tool.trains,
+                        open_world_hint=not isinstance(tool, ReadingTool),
                     ),
                 )
                 for tool in offered(allow_training)
@@ -78,9 +76,20 @@ def build_server(allow_training: bool) -> Server[Any]:
         )
 
     async def call_tool(context: Any, parameters: Any) -> CallToolResult:
-        return await anyio.to_thread.run_sync(
-            _answer, parameters.name, parameters.arguments or {}, allow_training, abandon_on_cancel=True
-        )
+        async def report(finished: float, runs: float) -> None:
+            await context.session.report_progress(finished, runs, f"{finished:g} of {runs:g} runs finished")
+
+        try:
+            tool = find(parameters.name, allow_training)
+            answer = await _answer(tool, parameters.arguments or {}, report)
+        except GradgateError as error:
+            return _failed(str(error))
+        except (OSError, MemoryError, RecursionError) as error:
+            return _failed(f"{type(error).__name__}: {error}. Check the arguments, free space and permissions.")
+        except Exception as error:
+            _log.exception("%s failed", parameters.name)
+            return _failed(f"{parameters.name} stopped with {type(error).__name__}: a defect of gradgate; report it.")
+        return CallToolResult(content=[TextContent(type="text", text=answer.text)], structured_content=answer.record)
 
     return Server(
         "gradgate",
@@ -91,18 +100,13 @@ def build_server(allow_training: bool) -> Server[Any]:
     )
 
 
-def _answer(name: str, arguments: dict[str, Any], allow_training: bool) -> CallToolResult:
-    """Return what a tool answers, or its error as the agent should read it."""
-    try:
-        answer = find(name, allow_training).call(arguments)
-    except GradgateError as error:
-        return _failed(str(error))
-    except (OSError, MemoryError, RecursionError) as error:
-        return _failed(f"{type(error).__name__}: {error}. Check the arguments, free space and permissions.")
-    except Exception as error:
-        _log.exception("%s failed", name)
-        return _failed(f"{name} stopped with {type(error).__name__}, which is a defect of gradgate; please report it.")
-    return CallToolResult(content=[TextContent(type="text", text=answer.text)], structured_content=answer.record)
+async def _answer(tool: AnyTool, arguments: dict[str, Any], report: Report) -> Answer:
+    """Call a tool, in a thread so that the server stays responsive."""
+    if isinstance(tool, ReadingTool):
+        return await anyio.to_thread.run_sync(tool.call, arguments, abandon_on_cancel=True)
+    words, study = tool.command(arguments)
+    printed = await run_command(words, study, report)
+    return await anyio.to_thread.run_sync(tool.answer, study, printed, abandon_on_cancel=True)
 
 
 def _failed(message: str) -> CallToolResult:

@@ -32,15 +32,11 @@ class Tool:
         name: of the tool.
         description: for the agent.
         arguments: the class of its arguments.
-        answer: answers checked arguments.
-        trains: whether it starts a training, and writes.
     """
 
     name: str
     description: str
     arguments: type[CheckedSettings]
-    answer: Callable[[Any], Answer]
-    trains: bool = False
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -52,13 +48,28 @@ class Tool:
             field.pop("title", None)
         return schema
 
+    def checked(self, arguments: Mapping[str, Any]) -> Any:
+        """Return the arguments as settings; raise UsageError naming every unknown name and every wrong value."""
+        return checked_settings(self.arguments, arguments)
+
+
+@dataclass(frozen=True)
+class ReadingTool(Tool):
+    """A tool that reads and writes nothing.
+
+    Attributes:
+        answer: answers checked arguments.
+    """
+
+    answer: Callable[[Any], Answer]
+
     def call(self, arguments: Mapping[str, Any]) -> Answer:
         """Check the arguments, and answer.
 
         Raises:
             GradgateError: with what was wrong, what is expected and what to do.
         """
-        return self.answer(checked_settings(self.arguments, arguments))
+        return self.answer(self.checked(arguments))
 
 
 def existing(name: str, place: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from gradgate.agents.judging import (
     IsBetterArguments,
     StudyImportArguments,
@@ -12,12 +14,14 @@ from gradgate.agents.judging import (
 )
 from gradgate.agents.noise import NoiseFloorArguments, noise_floor
 from gradgate.agents.planning import MemoryArguments, MethodsArguments, memory, methods
-from gradgate.agents.tool import Tool
-from gradgate.agents.training import CompareArguments, RecommendArguments, compare, recommend
+from gradgate.agents.tool import ReadingTool
+from gradgate.agents.training import CompareArguments, RecommendArguments, TrainingTool, compared, recommended
 from gradgate.errors import UsageError, nearest
+from gradgate.settings.compare import CompareSettings, RecommendSettings
 
-TOOLS = (
-    Tool(
+AnyTool: TypeAlias = ReadingTool | TrainingTool
+TOOLS: tuple[AnyTool, ...] = (
+    ReadingTool(
         "is_better",
         "Is arm A better than arm B? Judge scores over seeds, a file of results, or a study by paired tests over "
         "seeds, corrected over all arms that were compared with B. The verdict is better, worse, non-inferior, "
@@ -26,7 +30,7 @@ TOOLS = (
         IsBetterArguments,
         is_better,
     ),
-    Tool(
+    ReadingTool(
         "noise_floor",
         "How much do results differ for no reason but the seed? Return the spread of each arm and of the "
         "differences, and the smallest difference that the seeds find with 80 % power. Ask before you call a "
@@ -34,55 +38,55 @@ TOOLS = (
         NoiseFloorArguments,
         noise_floor,
     ),
-    Tool(
+    ReadingTool(
         "study_import",
         "Judge a file or folder with results of other programs: what was read and left out, every arm against the "
         "reference, and what is doubtful about the comparison. Nothing is written.",
         StudyImportArguments,
         study_import,
     ),
-    Tool(
+    ReadingTool(
         "study_verdicts",
         "Judge every arm of a study against its reference, with the noise of seeds and of test rows.",
         StudyVerdictsArguments,
         study_verdicts,
     ),
-    Tool(
+    ReadingTool(
         "memory",
         "Estimate the peak memory of fine-tuning by each method, in seconds, without a GPU and without running it.",
         MemoryArguments,
         memory,
     ),
-    Tool(
+    ReadingTool(
         "methods",
         "List the methods that decide which weights learn and when, with options, defaults and papers.",
         MethodsArguments,
         methods,
     ),
-    Tool(
+    TrainingTool(
         "compare",
         "Train methods with several seeds each, and judge them. Takes minutes to days. Call again with the same "
         "arguments to resume.",
         CompareArguments,
-        compare,
-        trains=True,
+        CompareSettings,
+        compared,
     ),
-    Tool(
+    TrainingTool(
         "recommend",
         "Find the best way to train on some data within some minutes, and train it. Call again to resume.",
         RecommendArguments,
-        recommend,
-        trains=True,
+        RecommendSettings,
+        recommended,
     ),
 )
 
 
-def offered(allow_training: bool) -> list[Tool]:
+def offered(allow_training: bool) -> list[AnyTool]:
     """Return the tools that a server offers."""
-    return [tool for tool in TOOLS if allow_training or not tool.trains]
+    return [tool for tool in TOOLS if allow_training or isinstance(tool, ReadingTool)]
 
 
-def find(name: str, allow_training: bool) -> Tool:
+def find(name: str, allow_training: bool) -> AnyTool:
     """Return a tool by its name.
 
     Raises:
@@ -95,7 +99,7 @@ def find(name: str, allow_training: bool) -> Tool:
             f"{', '.join(tool.name for tool in offered(allow_training))}."
         )
     tool = known[name]
-    if tool.trains and not allow_training:
+    if isinstance(tool, TrainingTool) and not allow_training:
         raise UsageError(
             f"{name} trains, and this server only reads. A person may start it as 'gradgate mcp --allow-training', or "
             f"run 'gradgate {name}'."
