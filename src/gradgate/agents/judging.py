@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from gradgate.agents.results import COLUMNS, RESULTS, ScoresByArm, ask_columns, read_results, rows_of
-from gradgate.agents.tool import Answer, existing
+from gradgate.agents.tool import Answer, existing, shortened
 from gradgate.errors import UsageError, nearest, some_of
 from gradgate.settings.base import CheckedSettings
+
+if TYPE_CHECKING:
+    from gradgate.study.importing.judgeable import Judgeable
+    from gradgate.study.verdicts import ArmVerdict
 
 MARGIN = (
     "difference that does not matter, in points for accuracy and the like and in the metric's unit otherwise; default "
@@ -42,34 +46,31 @@ class IsBetterArguments(CheckedSettings):
 
 def is_better(asked: IsBetterArguments) -> Answer:
     """Judge one arm against another, corrected over all arms that were compared with it."""
-    from gradgate.report.verdict_sentence import sentence
     from gradgate.study.row_noise import with_row_noise
-    from gradgate.study.verdicts import counted, verdicts_of
+    from gradgate.study.verdicts import verdicts_of
 
     found = _results_of(asked)
     _check_arms(asked, found.arms)
-    judged, where = [], []
-    for condition in found.conditions:
-        if {asked.a, asked.b} <= set(condition.study.arm_names):
-            every = verdicts_of(condition, asked.margin, asked.b)
-            judged += with_row_noise(condition, [each for each in every if each.arm == asked.a])
-            where.append(condition.study.part)
+    judged: list[tuple[str, ArmVerdict]] = []
+    for results in found.conditions:
+        if {asked.a, asked.b} <= set(results.study.arm_names):
+            every = verdicts_of(results, asked.margin, asked.b)
+            own = with_row_noise(results, [each for each in every if each.arm == asked.a])
+            judged += [(results.study.part, each) for each in own]
     if not judged:
         raise UsageError(f"No task and model has runs of both a={asked.a!r} and b={asked.b!r}. Run both on one.")
-    sentences = [
-        f"{part}: {sentence(each)}" if part else sentence(each) for part, each in zip(where, judged, strict=True)
-    ]
-    comparisons = [each.record() | {"sentence": text} for each, text in zip(judged, sentences, strict=True)]
+    told = _Told(judged)
+    notes = list(found.imported.notes) if found.imported is not None else []
     record = {
         "a": asked.a,
         "b": asked.b,
-        "verdict": judged[0].verdict.word.value if len(judged) == 1 else None,
-        "words": counted(judged),
-        "comparisons": comparisons,
-        "notes": list(found.imported.notes) if found.imported is not None else [],
+        "verdict": judged[0][1].verdict.word.value if len(judged) == 1 else None,
+        "words": told.words,
+        "comparisons": told.records,
+        "notes": notes,
         "warnings": list(found.warnings),
     }
-    return Answer("\n".join([*sentences, *doubts(found.warnings)]), record)
+    return Answer("\n".join([*told.lines, *notes, *doubts(found.warnings)]), record)
 
 
 class StudyImportArguments(CheckedSettings):
@@ -87,33 +88,25 @@ class StudyImportArguments(CheckedSettings):
 
 def study_import(asked: StudyImportArguments) -> Answer:
     """Read results of other programs, and judge every arm against the reference."""
-    from gradgate.report.verdict_sentence import sentence
-    from gradgate.study.verdicts import counted, verdicts_of
+    from gradgate.study.verdicts import verdicts_of
 
     own = {"reference": asked.reference, "metric": asked.metric, "lower_is_better": asked.lower_is_better or None}
     found = read_results(asked.results, ask_columns(asked.columns, **own))
-    if found.imported is None:
-        raise UsageError(f"results={asked.results!r} is a study already. Ask study_verdicts for it.")
     imported = found.imported
-    judged = [
-        each for results in found.conditions for each in verdicts_of(results, asked.margin) if each.collapsed.runs
-    ]
-    sentences = [sentence(each) for each in judged]
+    if imported is None:
+        raise UsageError(f"results={asked.results!r} is a study already. Ask study_verdicts for it.")
+    judged = [(part.study.part, each) for part in found.conditions for each in verdicts_of(part, asked.margin)]
+    told = _Told([(part, each) for part, each in judged if each.collapsed.runs])
     lines = [
         f"Read {imported.rows_read:,} rows, kept {imported.rows_kept:,}: {len(imported.arms)} arms, "
         f"{len(imported.tasks)} tasks, {len(imported.models)} models, {len(imported.seeds)} seeds; reference "
         f"{imported.arms[0]}.",
         *(f"Left out: {rows:,} rows: {reason}." for reason, rows in imported.left_out.items()),
-        *(
-            sentences
-            if len(judged) <= _MOST_SENTENCES
-            else [f"{number} {word}" for word, number in counted(judged).items()]
-        ),
+        *told.lines,
         *imported.notes,
         *doubts(found.warnings),
     ]
-    verdicts = [each.record() | {"sentence": text} for each, text in zip(judged, sentences, strict=True)]
-    return Answer("\n".join(lines), {**imported.record(), "words": counted(judged), "verdicts": verdicts})
+    return Answer("\n".join(lines), {**imported.record(), "words": told.words, "verdicts": told.records})
 
 
 class StudyVerdictsArguments(CheckedSettings):
@@ -125,19 +118,31 @@ class StudyVerdictsArguments(CheckedSettings):
 
 def study_verdicts(asked: StudyVerdictsArguments) -> Answer:
     """Judge every arm of a study against its reference."""
-    from gradgate.report.verdict_sentence import sentence
     from gradgate.study.row_noise import row_verdicts
-    from gradgate.study.verdicts import counted
 
     judged = row_verdicts(Path(existing("study", asked.study)), asked.margin)
-    sentences = [sentence(each) for each in judged]
-    words = counted(judged)
-    shown = sentences if len(judged) <= _MOST_SENTENCES else [f"{number} {word}" for word, number in words.items()]
-    verdicts = [each.record() | {"sentence": text} for each, text in zip(judged, sentences, strict=True)]
-    return Answer("\n".join(shown) or "Nothing is compared yet.", {"words": words, "verdicts": verdicts})
+    several = len({(each.task, each.model) for each in judged}) > 1
+    told = _Told([(f"{each.task}, {each.model}" if several else "", each) for each in judged])
+    text = "\n".join(told.lines) or "Nothing is compared yet."
+    return Answer(text, {"words": told.words, "verdicts": told.records})
 
 
-_MOST_SENTENCES = 20
+class _Told:
+    """Some verdicts as sentences and as numbers.
+
+    Args:
+        judged: each with the name of its task and model, empty if there are no others.
+    """
+
+    def __init__(self, judged: Sequence[tuple[str, ArmVerdict]]) -> None:
+        from gradgate.report.verdict_sentence import sentence
+        from gradgate.study.verdicts import counted
+
+        sentences = [f"{part}: {sentence(each)}" if part else sentence(each) for part, each in judged]
+        self.words = counted([each for _, each in judged])
+        self.records = [each.record() | {"sentence": text} for (_, each), text in zip(judged, sentences, strict=True)]
+        total = [", ".join(f"{number} {word}" for word, number in self.words.items()) + "."] if len(judged) > 1 else []
+        self.lines = [*total, *shortened(sentences)]
 
 
 def doubts(warnings: Sequence[Any]) -> list[str]:
@@ -145,7 +150,7 @@ def doubts(warnings: Sequence[Any]) -> list[str]:
     return [f"Doubt ({each['kind']}): {each['text']}" for each in warnings]
 
 
-def _results_of(asked: IsBetterArguments) -> Any:
+def _results_of(asked: IsBetterArguments) -> Judgeable:
     if (asked.results is None) == (asked.scores is None):
         raise UsageError("Expected one of results= and scores=: a place to read, or the scores themselves.")
     if asked.scores is None:
@@ -153,7 +158,7 @@ def _results_of(asked: IsBetterArguments) -> Any:
         if not asked.paired:
             raise UsageError("paired=False goes with scores=. For results=, pass columns={'pair': 'none'}.")
         own = {"reference": asked.b, "metric": asked.metric, "lower_is_better": asked.lower_is_better or None}
-        return read_results(asked.results, ask_columns(asked.columns, **own), other=asked.b)
+        return read_results(asked.results, ask_columns(asked.columns, **own))
     if asked.metric is None:
         raise UsageError("metric= is missing: name it, such as accuracy or loss, as it says whether higher is better.")
     if asked.columns:

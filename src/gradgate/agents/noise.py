@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gradgate.agents.judging import MARGIN, doubts
 from gradgate.agents.results import COLUMNS, RESULTS, ask_columns, read_results
-from gradgate.agents.tool import Answer
+from gradgate.agents.tool import Answer, shortened
 from gradgate.errors import UsageError
 from gradgate.settings.base import CheckedSettings
 
@@ -41,7 +41,7 @@ def noise_floor(asked: NoiseFloorArguments) -> Answer:
     found = read_results(asked.results, ask_columns(asked.columns, metric=asked.metric))
     floors = [NoiseFloor.of(results, asked.margin) for results in found.conditions]
     record = {"conditions": [each.record() for each in floors], "warnings": list(found.warnings)}
-    return Answer("\n".join([*map(_sentence, floors), *doubts(found.warnings)]), record)
+    return Answer("\n".join([*shortened([_sentence(each) for each in floors]), *doubts(found.warnings)]), record)
 
 
 def _sentence(floor: NoiseFloor) -> str:
@@ -77,7 +77,7 @@ def _sentence(floor: NoiseFloor) -> str:
 
 def _recorded(asked: NoiseFloorArguments) -> Answer:
     """Answer from the recorded runs of like tasks."""
-    from gradgate.study.spreads import decidable
+    from gradgate.study.spreads import decidable, recorded_tasks
 
     assert asked.task is not None
     if asked.metric is None:
@@ -88,6 +88,6 @@ def _recorded(asked: NoiseFloorArguments) -> Answer:
     if found.basis is None:
         raise UsageError(
             f"No spread of {asked.metric} on task={asked.task!r} was recorded. Train one arm with 3 seeds or more, and "
-            f"pass its results=."
+            f"pass its results=. Recorded: {', '.join(recorded_tasks())}."
         )
     return Answer(f"{found.sentence} This is not from runs of yours.", {"recorded": asdict(found)})

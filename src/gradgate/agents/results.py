@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradgate.agents.tool import existing
-from gradgate.errors import UsageError
+from gradgate.errors import DataError, UsageError
 from gradgate.settings.base import checked_settings
 from gradgate.settings.imports import ImportSettings
 
@@ -25,6 +26,8 @@ COLUMNS = (
     "'score': 'acc', 'seed': 'run', 'task': ..., 'model': ..., 'split': ..., 'step': ..., 'rows': ..., 'pair': 'none'}"
 )
 
+_COLUMN = re.compile(r"\b(arm|score|seed|task|model|split|step|metric|rows|pair)=")
+
 
 def ask_columns(columns: Mapping[str, Any], **own: Any) -> ImportSettings:
     """Return the settings of an import; raise UsageError for a name that is not one, or that is passed twice.
@@ -41,13 +44,12 @@ def ask_columns(columns: Mapping[str, Any], **own: Any) -> ImportSettings:
     )
 
 
-def read_results(place: str, asked: ImportSettings, other: str | None = None) -> Judgeable:
+def read_results(place: str, asked: ImportSettings) -> Judgeable:
     """Read a study or files of results.
 
     Args:
         place: the argument ``results``.
         asked: the columns.
-        other: the arm that a study is judged against, in place of the study's reference.
 
     Raises:
         UsageError: for a path that is not there, and for columns that are not.
@@ -55,7 +57,13 @@ def read_results(place: str, asked: ImportSettings, other: str | None = None) ->
     """
     from gradgate.study.importing.judgeable import read_judgeable
 
-    return read_judgeable(Path(existing("results", place)), asked)
+    path = Path(existing("results", place))
+    try:
+        return read_judgeable(path, asked)
+    except (UsageError, DataError) as error:
+        if _COLUMN.search(str(error)) is None:
+            raise
+        raise type(error)(f"{error} Columns go into columns=, as in columns={{'arm': ['method', 'rank']}}.") from None
 
 
 def rows_of(scores: ScoresByArm, metric: str, paired: bool) -> list[dict[str, Any]]:

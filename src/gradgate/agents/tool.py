@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,15 @@ class ReadingTool(Tool):
             GradgateError: with what was wrong, what is expected and what to do.
         """
         return self.answer(self.checked(arguments))
+
+
+_MOST_LINES = 20
+
+
+def shortened(sentences: Sequence[str]) -> list[str]:
+    """Return the first sentences of an answer, and how many more its numbers stand for."""
+    more = len(sentences) - _MOST_LINES
+    return [*sentences[:_MOST_LINES], *([f"{more} more are in the structured content."] if more > 0 else [])]
 
 
 def existing(name: str, place: str) -> str:

@@ -15,6 +15,19 @@ from gradgate.study.results import StudyResults
 from gradgate.study.verdicts import arm_scores, collapsed_seeds, verdicts_of
 from gradgate.tasks.metrics.names import is_bounded
 
+_OF_NOISE = (
+    "arm",
+    "reference",
+    "pairs",
+    "difference",
+    "sd",
+    "sd_interval",
+    "detectable",
+    "margin",
+    "seeds_margin",
+    "note",
+)
+
 
 @dataclass(frozen=True)
 class ArmNoise:
@@ -131,7 +144,7 @@ class NoiseFloor:
             "smallest_difference": _times(self.smallest, factor),
             "sd_of_differences": _times(spread, factor),
             "arms": [each.record(factor) for each in self.arms],
-            "comparisons": [each.record() for each in self.comparisons],
+            "comparisons": [{name: each.record()[name] for name in _OF_NOISE} for each in self.comparisons],
         }
 
 

@@ -173,6 +173,11 @@ def _of_like(task: str, metric: str, model: str) -> _Spread | None:
     return _Spread(basis, min(row.low for row in rows), median(row.sd for row in rows), max(row.high for row in rows))
 
 
+def recorded_tasks() -> tuple[str, ...]:
+    """Return the tasks and metrics of which spreads were recorded, such as ``rte (accuracy)``."""
+    return tuple(sorted({f"{row.task} ({row.metric})" for row in _recorded()}))
+
+
 @cache
 def _recorded() -> Sequence[RecordedSpread]:
     return SPREADS.read(FILE)
