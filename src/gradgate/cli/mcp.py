@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Annotated
 
 import typer
 
 from gradgate.cli.options import Config
-from gradgate.cli.render import print_line
+from gradgate.cli.render import errors, print_line
 
 
 def mcp(
@@ -36,4 +37,6 @@ def mcp(
 
     from gradgate.agents.server import serve
 
+    if sys.stdin.isatty():
+        errors.print("Waiting for a client on standard input, as an agent starts this command. Ctrl-C ends it.")
     serve(allow_training)
