@@ -79,6 +79,10 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "an unknown arm": (("is_better", {"a": "lorra", "b": "full", "results": "results.csv"}), "Did you mean 'lora'"),
     "one arm": (("is_better", {"a": "full", "b": "full", "results": "results.csv"}), "are one arm"),
     "no metric": (("is_better", {"a": "a", "b": "b", "scores": {"a": [1], "b": [2]}}), "metric= is missing"),
+    "a metric that is not there": (
+        ("is_better", {"a": "lora", "b": "full", "results": "results.csv", "metric": "f1"}),
+        "metric='f1': no score has this metric. Metrics: accuracy",
+    ),
     "no results": (("is_better", {"a": "a", "b": "b"}), "Expected one of results= and scores="),
     "lists of other lengths": (
         ("is_better", {"a": "a", "b": "b", "metric": "f1", "scores": {"a": [0.1, 0.2], "b": [0.3]}}),

@@ -273,6 +273,19 @@ def test_results_are_judged_unwritten_as_the_written_study_is(
     assert (again.arms, again.warnings) == (found.arms, found.warnings)
 
 
+@pytest.mark.parametrize("metric", ["acc", "f1"])
+def test_a_metric_that_no_score_has_is_refused(tmp_path: Path, metric: str) -> None:
+    rows = [{"arm": row["arm"], "seed": row["seed"], "accuracy": row["score"]} for row in LONG]
+    with pytest.raises(UsageError, match=f"metric='{metric}': no score has this metric.* Metrics: accuracy"):
+        imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study", metric=metric)
+    assert imported(tmp_path / "r.csv", tmp_path / "study", metric="accuracy").arms[0] == "full"
+
+
+def test_a_metric_names_scores_without_one(tmp_path: Path) -> None:
+    imported(write_csv(tmp_path / "r.csv", LONG), tmp_path / "study", metric="bleu")
+    assert read_study(tmp_path / "study").study.task.metric == "bleu"
+
+
 def test_a_study_has_its_own_columns(tmp_path: Path) -> None:
     imported(write_csv(tmp_path / "r.csv", LONG), tmp_path / "study")
     with pytest.raises(UsageError, match=r"has its own columns\. Leave out arm="):

@@ -112,6 +112,7 @@ def _planned(mapped: list[tuple[RawTable, ColumnMapping]], asked: ImportSettings
     """Return what the scores of some tables are, and the study that they make."""
     read = read_scores(mapped)
     read, percent = shares(read, {score.cell.metric: is_bounded(score.cell.metric) for score in read.scores})
+    _check_metric(read, [columns for _, columns in mapped if columns.arm])
     pairs = [columns.pair for _, columns in mapped if columns.arm]
     plan = _StudyPlan(read, asked, pairs[0])
     notes = [*plan.notes(), *_lost_costs(asked, [columns for _, columns in mapped])]
@@ -129,6 +130,16 @@ def _planned(mapped: list[tuple[RawTable, ColumnMapping]], asked: ImportSettings
         warnings=tuple(fairness(plan.doubted(), plan.arms[0])),
     )
     return found, plan
+
+
+def _check_metric(read: ReadScores, mappings: Sequence[ColumnMapping]) -> None:
+    """Raise UsageError if the metric to compare on is neither a column nor the metric of any score."""
+    known = dict.fromkeys(score.cell.metric for score in read.scores)
+    wanted = mappings[0].only_metric
+    if wanted is not None and wanted not in known and all(mapping.only_metric for mapping in mappings):
+        raise UsageError(
+            f"metric={wanted!r}: no score has this metric.{nearest(wanted, known)} Metrics: {some_of(list(known), 20)}."
+        )
 
 
 def _lost_costs(asked: ImportSettings, mappings: Sequence[ColumnMapping]) -> Iterable[str]:
