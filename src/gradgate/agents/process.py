@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -12,12 +14,15 @@ import anyio.to_thread
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
-from gradgate.errors import GradgateError, RunError
+from gradgate.errors import RunError
 from gradgate.runs.state import RunState
 
 _SECONDS_BETWEEN_LOOKS = 5.0
+_SECONDS_TO_DRAIN = 2.0
 Report = Callable[[float, float], Awaitable[None]]
 """Receives how many runs have finished, and how many there are."""
+
+_running: set[Process] = set()
 
 
 async def run_command(words: Sequence[str], study: Path, report: Report) -> str:
@@ -32,6 +37,7 @@ async def run_command(words: Sequence[str], study: Path, report: Report) -> str:
         RunError: if the command fails, with its message.
     """
     process = await anyio.open_process(words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+    _running.add(process)
     printed: list[str] = []
     said: list[str] = []
     try:
@@ -44,10 +50,22 @@ async def run_command(words: Sequence[str], study: Path, report: Report) -> str:
             tasks.cancel_scope.cancel()
     finally:
         await _stop(process)
+        _running.discard(process)
     if process.returncode:
         reason = "".join(said).strip().rpartition("gradgate: ")[2] or f"it ended with code {process.returncode}."
         raise RunError(reason)
     return "".join(printed)
+
+
+async def stop_on_signal() -> None:
+    """Let SIGTERM end the trainings, once they are saved, before it ends this process."""
+    with anyio.open_signal_receiver(signal.SIGTERM) as received:
+        async for _ in received:
+            break
+        for process in list(_running):
+            await _stop(process)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def _read(stream: object, take: Callable[[str], object]) -> None:
@@ -70,9 +88,11 @@ async def _stop(process: Process) -> None:
         if process.returncode is None:
             process.terminate()
             await process.wait()
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                await stream.aclose()
+        for stream in filter(None, (process.stdout, process.stderr)):
+            with anyio.move_on_after(_SECONDS_TO_DRAIN):  # an end that was read closes the pipe
+                async for _ in stream:
+                    pass
+            await stream.aclose()
 
 
 async def _report_runs(study: Path, report: Report) -> None:
@@ -84,11 +104,11 @@ async def _report_runs(study: Path, report: Report) -> None:
 
 
 def _runs(study: Path) -> tuple[int, int] | None:
-    """Return the runs that have finished and all runs of a study; None before it has begun."""
+    """Return the runs that have finished and all runs of a study; None if they cannot be read, as before it begins."""
     from gradgate.study.status import read_status
 
     try:
         status = read_status(study)
-    except GradgateError:
+    except Exception:  # a training does not end because it cannot be looked at
         return None
     return status.count(RunState.FINISHED), len(status.runs)

@@ -16,13 +16,13 @@ try:
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
     from mcp_types import CallToolResult, ListToolsResult, TextContent, ToolAnnotations
-    from mcp_types import Tool as OfferedTool
+    from mcp_types import Tool as ListedTool
 except ImportError:
     raise UsageError(
         "gradgate mcp needs the Python SDK of the Model Context Protocol, version 2: pip install 'gradgate[mcp]'."
     ) from None
 
-from gradgate.agents.process import Report, run_command
+from gradgate.agents.process import Report, run_command, stop_on_signal
 from gradgate.agents.tool import Answer, ReadingTool
 from gradgate.agents.tools import AnyTool, find, offered
 
@@ -44,10 +44,14 @@ def serve(allow_training: bool) -> None:
 
 
 async def _serve(server: Server[Any]) -> None:
-    async with stdio_server() as (received, sent):
-        # The SDK leads descriptor 1 to standard error; what Python buffers for it must not reach it after the session.
-        with redirect_stdout(sys.stderr):
-            await server.run(received, sent, server.create_initialization_options())
+    async with anyio.create_task_group() as tasks:
+        if sys.platform != "win32":
+            tasks.start_soon(stop_on_signal)
+        async with stdio_server() as (received, sent):
+            # The SDK leads descriptor 1 to standard error; what Python still buffers must not follow the session.
+            with redirect_stdout(sys.stderr):
+                await server.run(received, sent, server.create_initialization_options())
+        tasks.cancel_scope.cancel()
 
 
 def build_server(allow_training: bool) -> Server[Any]:
@@ -58,22 +62,7 @@ def build_server(allow_training: bool) -> Server[Any]:
     """
 
     async def list_tools(context: Any, parameters: Any) -> ListToolsResult:
-        return ListToolsResult(
-            tools=[
-                OfferedTool(
-                    name=tool.name,
-                    description=tool.description,
-                    input_schema=tool.schema,
-                    annotations=ToolAnnotations(
-                        read_only_hint=isinstance(tool, ReadingTool),
-                        destructive_hint=False,
-                        idempotent_hint=True,
-                        open_world_hint=not isinstance(tool, ReadingTool),
-                    ),
-                )
-                for tool in offered(allow_training)
-            ]
-        )
+        return ListToolsResult(tools=[_listed(tool) for tool in offered(allow_training)])
 
     async def call_tool(context: Any, parameters: Any) -> CallToolResult:
         async def report(finished: float, runs: float) -> None:
@@ -98,6 +87,14 @@ def build_server(allow_training: bool) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
+
+
+def _listed(tool: AnyTool) -> ListedTool:
+    reads = isinstance(tool, ReadingTool)
+    hints = ToolAnnotations(
+        read_only_hint=reads, destructive_hint=False, idempotent_hint=True, open_world_hint=not reads
+    )
+    return ListedTool(name=tool.name, description=tool.description, input_schema=tool.schema, annotations=hints)
 
 
 async def _answer(tool: AnyTool, arguments: dict[str, Any], report: Report) -> Answer:
