@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -94,6 +95,35 @@ def estimate_run(config: RunConfig, kind: str, source: str | None = None) -> Mem
     if config.language_adapters is not None and config.adapter is not None and source is not None:
         languages = LanguageAdapters(config.language_adapters, source)
     return estimator_of(asked, asked.model, config.adapter, asked.optim, languages).of(config.method, config.arm.name)
+
+
+class ArmEstimate(NamedTuple):
+    """The estimate of one arm, and what made it."""
+
+    arm: Arm
+    estimate: MemoryEstimate
+    estimator: Estimator
+
+
+def estimate_arms(asked: MemorySettings, arms: Sequence[Arm]) -> list[ArmEstimate]:
+    """Estimate several arms on one model; what fits ``asked.gpu`` comes first, the least memory on top.
+
+    Args:
+        asked: what all arms share.
+        arms: to estimate.
+
+    Raises:
+        GradgateError: for a model or an adapter whose memory cannot be estimated.
+    """
+    shared = {arm: (arm.adapter, *arm.overrides.items()) for arm in arms}
+    estimators = {each: estimator_of(asked.with_own(arm), asked.model, arm.adapter) for arm, each in shared.items()}
+    found = []
+    for arm, each in shared.items():
+        estimator = estimators[each]
+        found.append(ArmEstimate(arm, estimator.of(arm.method, arm.name), estimator))
+    if (gpu := asked.gpu) is not None:
+        found.sort(key=lambda each: (not each.estimate.fits(gpu), each.estimate.peak_bytes))
+    return found
 
 
 def estimator_of(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from gradgate.report.formats import abridged, counted, listed, p_equation, p_value
 from gradgate.report.study_summary import ArmSummary, StudySummary
+from gradgate.report.verdict_sentence import allowed
 from gradgate.runs.records import DEV
 from gradgate.runs.state import RunState
-from gradgate.statistics import Word
 from gradgate.study.results import COMBINATION, SIZE
 
 _DEV_ONLY = "no test split: the dev score picked the checkpoint and also ranks the methods, so it is optimistic."
@@ -144,19 +144,7 @@ def _difference(study: StudySummary, arm: ArmSummary) -> str:
 def _word(study: StudySummary, arm: ArmSummary) -> str:
     """Return what the comparison of an arm to the reference allows to say."""
     assert arm.judged is not None
-    verdict, other = arm.judged.verdict, study.reference.name
-    margin = "" if verdict.margin is None else f"{verdict.margin * study.format.factor:g}"
-    unit = "point" if margin == "1" else "points"
-    within = f"{margin} {unit}" if study.format.factor == 100 else margin
-    if verdict.word is Word.INCONCLUSIVE:
-        needed = f"; about {verdict.pairs_needed:,} seeds would decide" if verdict.pairs_needed else ""
-        return f"inconclusive{needed}"
-    return {
-        Word.BETTER: f"better than {other}",
-        Word.WORSE: f"worse than {other}",
-        Word.EQUIVALENT: f"equivalent to {other} within {within}",
-        Word.NON_INFERIOR: f"not worse than {other} by more than {within}",
-    }[verdict.word]
+    return allowed(arm.judged.verdict, study.reference.name, study.format.factor)
 
 
 def _runner_up(study: StudySummary, others: Sequence[ArmSummary]) -> str:

@@ -25,7 +25,11 @@ def train_command(config: RunConfig, out: str) -> str:
 
 
 def flags_of(settings: Mapping[str, Any]) -> list[str]:
-    """Return the words of a command line that give some settings."""
+    """Return the words of a command line that stand for settings.
+
+    Args:
+        settings: plain values by name; a list is a repeated flag, a mapping a flag for each ``NAME=VALUE``.
+    """
     words = []
     for name, value in settings.items():
         flag = "-m" if name == "method" else f"--{name.replace('_', '-')}"
@@ -33,6 +37,8 @@ def flags_of(settings: Mapping[str, Any]) -> list[str]:
             words.append(flag if value else flag.replace("--", "--no-", 1))
         elif isinstance(value, dict):
             words += [word for key, factor in value.items() for word in (flag, f"{key}={factor}")]
+        elif isinstance(value, list):
+            words += [word for each in value for word in (flag, str(each))]
         else:
             words += [flag, str(value)]
     return words

@@ -189,10 +189,15 @@ def read_study_file(folder: Path) -> StudyRecord:
     return study
 
 
-def write_study_file(folder: Path, study: StudyRecord) -> None:
-    """Write ``study.json``; raise RunError if it has more runs than a study can have."""
+def check_size(study: StudyRecord) -> None:
+    """Raise RunError for a study with more runs than one can have."""
     if study.size_fault is not None:
         raise RunError(f"The study {study.size_fault}. Compare less at once.")
+
+
+def write_study_file(folder: Path, study: StudyRecord) -> None:
+    """Write ``study.json``; raise RunError if it has more runs than a study can have."""
+    check_size(study)
     optional = ("search", "part", "variants", "language_adapters", "imported")
     record = {name: value for name, value in to_json(study).items() if value or name not in optional}
     write_json(folder / STUDY_FILE, record)

@@ -117,20 +117,21 @@ def study_verdicts(folder: Path, margin: float | None = None) -> list[ArmVerdict
     return [verdict for verdict in found if verdict.collapsed.runs]
 
 
-def verdicts_of(results: StudyResults, margin: float | None = None) -> list[ArmVerdict]:
+def verdicts_of(results: StudyResults, margin: float | None = None, reference: str | None = None) -> list[ArmVerdict]:
     """Judge the arms of one condition; those that can be tested form one family.
 
     Args:
         results: of the condition.
         margin: as for :func:`study_verdicts`.
+        reference: the arm that all others are compared with; by default the study's.
     """
     study, split = results.study, results.main_split
     higher, factor = study.task.metric_higher_is_better, 100 if is_bounded(study.task.metric) else 1
     unit = _margin(margin, factor)
-    scores = {name: _scores(results, name, split) for name in study.arm_names}
-    guessed = guessing_score(results, split) if factor == 100 else None
-    lost = {name: collapsed(own, higher, guessed) if factor == 100 else frozenset() for name, own in scores.items()}
-    first, *others = study.arm_names
+    scores = {name: arm_scores(results, name, split) for name in study.arm_names}
+    lost = collapsed_seeds(results, scores, split)
+    first = reference or results.reference
+    others = [name for name in study.arm_names if name != first]
     paired = _is_paired(results)
     whole = judge([_compare(scores[name], scores[first], paired) for name in others], higher, unit)
     kept = {name: {seed: s for seed, s in own.items() if seed not in lost[name]} for name, own in scores.items()}
@@ -169,7 +170,7 @@ def verdicts_against_best(results: StudyResults, best: str, others: Sequence[str
         The verdict on each, which says how it compares to ``best``.
     """
     task = results.study.task
-    scores = {name: _scores(results, name, results.main_split) for name in (best, *others)}
+    scores = {name: arm_scores(results, name, results.main_split) for name in (best, *others)}
     comparisons = [_compare(scores[name], scores[best], _is_paired(results)) for name in others]
     margin = _margin(None, 100 if is_bounded(task.metric) else 1)
     level = LEVEL * min(1.0, 2 / len(results.study.arm_names))
@@ -187,7 +188,25 @@ def _is_paired(results: StudyResults) -> bool:
     return imported is None or imported.pair != UNPAIRED
 
 
-def _scores(results: StudyResults, name: str, split: str) -> dict[int, float]:
+def collapsed_seeds(
+    results: StudyResults, scores: Mapping[str, Mapping[int, float]], split: str
+) -> dict[str, frozenset[int]]:
+    """Return the seeds of each arm whose run collapsed; none for metrics without bounds, such as losses.
+
+    Args:
+        results: of the condition.
+        scores: of each arm, by seed.
+        split: of the scores.
+    """
+    task = results.study.task
+    if not is_bounded(task.metric):
+        return dict.fromkeys(scores, frozenset())
+    guessed = guessing_score(results, split)
+    return {name: collapsed(own, task.metric_higher_is_better, guessed) for name, own in scores.items()}
+
+
+def arm_scores(results: StudyResults, name: str, split: str) -> dict[int, float]:
+    """Return the finite scores of an arm on a split, by seed."""
     found = {cell.seed: cell.score(split) for cell in results.of(name) if cell.scores}
     return {seed: score for seed, score in found.items() if comparable(score)}
 
