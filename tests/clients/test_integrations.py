@@ -19,7 +19,7 @@ from support.other_trainers import BasePlugin, put_module, run_exp_of, train_wit
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/guides/integrations.md"
 FILES = dict(
-    re.findall(r"^```\{code-block\} \w+\n:caption: (\S+)\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    re.findall(r"^```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
 )
 
 

@@ -41,7 +41,16 @@ def noise_floor(asked: NoiseFloorArguments) -> Answer:
     found = read_results(asked.results, ask_columns(asked.columns, metric=asked.metric))
     floors = [NoiseFloor.of(results, asked.margin) for results in found.conditions]
     record = {"conditions": [each.record() for each in floors], "warnings": list(found.warnings)}
-    return Answer("\n".join([*shortened([_sentence(each) for each in floors]), *doubts(found.warnings)]), record)
+    notes = _notes(floors[0]) if len(floors) == 1 else []
+    lines = [*shortened([_sentence(each) for each in floors]), *notes, *doubts(found.warnings)]
+    return Answer("\n".join(lines), record)
+
+
+def _notes(floor: NoiseFloor) -> list[str]:
+    """Return what limits the numbers of a condition, each sentence once."""
+    from gradgate.report.formats import said_once
+
+    return said_once((each.verdict.arm, each.note) for each in floor.comparisons)
 
 
 def _sentence(floor: NoiseFloor) -> str:
@@ -51,27 +60,22 @@ def _sentence(floor: NoiseFloor) -> str:
 
     study = floor.results.study
     spreads = floor.differences or [each.sd for each in floor.arms if each.sd is not None]
-    shown = ScoreFormat.fitting(study.task.metric, spreads)
     where = f"{study.part}: " if study.part else ""
-    lost = sum(len(each.collapsed) for each in floor.arms)
-    collapsed = (
-        f" {counted(lost, 'run')} collapsed and {'is' if lost == 1 else 'are'} in these numbers." if lost else ""
-    )
     if not any(spreads) or floor.smallest is None:
-        why = next((each.note for each in floor.comparisons if each.note), "No arm has two runs with different scores.")
-        return f"{where}No noise floor can be computed. {why}"
-    runs = f"{min(len(each.scores) for each in floor.arms)} runs or more of each arm"
-    smallest = f"a difference of {shown.value(floor.smallest)} is found with 80 % power, smaller ones less often"
-    if floor.differences:
-        ends = f", {shown.value(min(spreads))} to {shown.value(max(spreads))}" if len(spreads) > 1 else ""
-        over = f"the median of {counted(len(spreads), 'comparison')}{ends}"
-        return (
-            f"{where}With {runs}, differences to {study.arm_names[0]} in {shown.label} have a standard deviation of "
-            f"{shown.value(median(spreads))} ({over}) over seeds; {smallest}.{collapsed}"
-        )
+        return f"{where}No noise floor can be computed: no two runs of an arm have different scores."
+    shown = ScoreFormat.fitting(study.task.metric, spreads)
+    metric = f"points of {shown.name}" if floor.factor == 100 else shown.name
+    middle = shown.value(median(spreads))
+    if len(spreads) > 1:
+        middle += f" (median; {shown.value(min(spreads))} to {shown.value(max(spreads))})"
+    fewest, most = (end(len(each.scores) for each in floor.arms) for end in (min, max))
+    runs = counted(fewest, "run") if fewest == most else f"{fewest} to {most} runs"
+    of = f"differences to {study.arm_names[0]} vary by" if floor.differences else "scores of one arm vary by"
+    lost = sum(len(each.collapsed) for each in floor.arms)
+    with_lost = f" Collapsed runs are in these numbers: {lost}." if lost else ""
     return (
-        f"{where}With {runs}, {shown.label} has a standard deviation of {shown.value(median(spreads))} over seeds; "
-        f"between two arms of this spread {smallest}.{collapsed}"
+        f"{where}With {runs} of each arm, {of} {middle} {metric} over seeds (standard deviation). A difference of "
+        f"{shown.value(floor.smallest)} between two arms is found with 80 % power, smaller ones less often.{with_lost}"
     )
 
 

@@ -18,7 +18,7 @@ from gradgate.errors import RunError
 from gradgate.runs.state import RunState
 
 _SECONDS_BETWEEN_LOOKS = 5.0
-_SECONDS_TO_DRAIN = 2.0
+_SECONDS_TO_DRAIN = 20.0
 Report = Callable[[float, float], Awaitable[None]]
 """Receives how many runs have finished, and how many there are."""
 
@@ -63,7 +63,7 @@ async def stop_on_signal() -> None:
         async for _ in received:
             break
         for process in list(_running):
-            await _stop(process)
+            await _end(process)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -82,12 +82,17 @@ def _heard(said: list[str]) -> Callable[[str], None]:
     return take
 
 
-async def _stop(process: Process) -> None:
+async def _end(process: Process) -> None:
     """Ask a process that still runs to save and stop, and wait until it has."""
+    if process.returncode is None:
+        process.terminate()
+        await process.wait()
+
+
+async def _stop(process: Process) -> None:
+    """End a process whatever is cancelled, and close its pipes."""
     with anyio.CancelScope(shield=True):
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
+        await _end(process)
         for stream in filter(None, (process.stdout, process.stderr)):
             with anyio.move_on_after(_SECONDS_TO_DRAIN):  # an end that was read closes the pipe
                 async for _ in stream:
