@@ -38,6 +38,7 @@ _TYPES = {
     "AdaptersField": "str | AdapterSetting | PeftConfig | Sequence[str | AdapterSetting | PeftConfig | None]",
     "LanguageField": "str | None",
     "CodesField": "str | Sequence[str] | None",
+    "TrackersField": "str | Sequence[str] | None",
     "SplitField": "str | None",
     "TrackField": "str | None",
     "ForgettingField": "str | None",

@@ -295,6 +295,7 @@ def train(
 def train_in(config: RunConfig, folder: Path, *, quiet: bool = False) -> Run:
     """Train with checked settings; see :func:`train`."""
     if not RunFolder(folder).is_done(config):
+        config.require_trackers()
         check_tasks(config)
 
     from gradgate.training.run import train as train_run  # torch loads after the settings are checked
@@ -307,6 +308,7 @@ def train_in(config: RunConfig, folder: Path, *, quiet: bool = False) -> Run:
 def forecast_of(config: RunConfig, folder: Path, *, quiet: bool = False) -> Forecast:
     """Forecast a training with checked settings; see :func:`train`."""
     if not RunFolder(folder).is_done(config):
+        config.require_trackers()
         check_tasks(config)
 
     from gradgate.study.forecast import forecast_run

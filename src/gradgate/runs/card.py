@@ -205,7 +205,7 @@ def _metadata(source: CardSource, library: str) -> str:
 def _portable(config: RunConfig) -> RunConfig:
     """Return the settings with the last parts of paths alone: a card leaves the machine that it was written on."""
     places = {name: value for name in ("model", "task", "data") if isinstance(value := getattr(config, name), str)}
-    return config.model_copy(update={name: short_name(value) for name, value in places.items()})
+    return config.model_copy(update={"report_to": None, **{name: short_name(value) for name, value in places.items()}})
 
 
 def _plain(text: str) -> str:
