@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -100,6 +100,7 @@ class Trackers:
             ) from error
         self._open[name] = service, callback
         self._log_once(callback, sent)
+        callback.on_predict = _nothing  # it would log dev scores again, without a step
         for event in _PRINTING:
             setattr(callback, event, _printing_aside(getattr(callback, event)))
         self._record.write(self._folder)
@@ -119,9 +120,13 @@ class Trackers:
 
     def report(self, scores: Scores) -> None:
         """Log the scores on the test splits and what was forgotten, at the last step."""
-        trainer, logs = self._trainer, dict(_final(scores))
+        trainer, logs = self._trainer, final_logs(scores)
         for _, callback in self._open.values():
             callback.on_log(trainer.args, trainer.state, trainer.control, logs=logs, model=trainer.model)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Log nothing."""
 
 
 def _printing_aside(event: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,18 +139,29 @@ def _printing_aside(event: Callable[..., Any]) -> Callable[..., Any]:
     return aside
 
 
-def _final(scores: Scores) -> Iterator[tuple[str, float]]:
-    """Yield what is logged of a finished run by the names of Trainer, whose integrations write ``test_x`` as test/x."""
+def final_logs(scores: Scores) -> dict[str, float]:
+    """Return what is logged of a finished run, by the names that Trainer's integrations expect: ``test_SPLIT/METRIC``.
+
+    Args:
+        scores: of the run.
+    """
     parts = {"": {**scores.tests, **scores.averages}}
     parts |= {f"{name}/": dict(own.tests) for name, own in (scores.tasks or {}).items()}
-    for part, splits in parts.items():
-        for split, metrics in splits.items():
-            place = split.removeprefix("test").removeprefix(".")
-            for metric, value in metrics.items():
-                if value is not None:
-                    yield f"test_{part}{place + '/' if place else ''}{metric}", value
-    if scores.forgetting is not None:
-        forgotten = scores.forgetting
-        yield "gradgate/forgetting/before", forgotten.before
-        yield "gradgate/forgetting/after", forgotten.after
-        yield "gradgate/forgetting/difference", forgotten.difference
+    logs = {
+        f"test_{part}{_place(split)}{metric}": value
+        for part, splits in parts.items()
+        for split, metrics in splits.items()
+        for metric, value in metrics.items()
+        if value is not None
+    }
+    forgotten = scores.forgetting
+    if forgotten is not None:
+        sides = {"before": forgotten.before, "after": forgotten.after, "difference": forgotten.difference}
+        logs |= {f"gradgate/forgetting/{name}": value for name, value in sides.items()}
+    return logs
+
+
+def _place(split: str) -> str:
+    """Return ``en/`` for ``test.en``, and nothing for ``test``."""
+    language = split.removeprefix("test").removeprefix(".")
+    return f"{language}/" if language else ""
