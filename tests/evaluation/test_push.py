@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 
 import gradgate as gg
 from gradgate.errors import GradgateError, RunError, UsageError
-from gradgate.study.verdicts import study_verdicts
 from support.command_line import Command
 from support.hub_server import BREAK, TOKEN, Hub, Repository, running_hub
 
@@ -178,19 +177,3 @@ def test_commands_push(hub: Hub, settings: dict[str, Any], tmp_path: Path, comma
     said = command("export", out)
     assert said.code == 2
     assert "Give --out FOLDER, --push-to-hub NAME, or both" in said.err
-
-
-def test_card_has_the_verdict_of_the_study(settings: dict[str, Any], tmp_path: Path) -> None:
-    named = {name: settings[name] for name in settings if name not in ("model", "task")} | {"steps": 3}
-    out = tmp_path / "tones"
-    study = gg.compare(settings["model"], settings["task"], ["full", "head"], seeds=2, out=out, quiet=True, **named)
-    (run,) = (Path(path).parent for path in study.path.glob("runs/head*/seed-1/scores.json"))
-    card = (gg.Run(run).export(tmp_path / "out") / "README.md").read_text()
-    assert "one of the study tones" in card
-    (record,) = json.loads(json.dumps([each.record() for each in study_verdicts(out)]))
-    (line,) = [line for line in card.splitlines() if "compared with" in line]
-    assert line.startswith(f"- head compared with full, accuracy on test, {record['pairs']} common seeds: ")
-    assert f": {record['word']}; mean difference {record['difference']:+.2f} points" in line.replace("\\", "")
-    reference = next(study.path.glob("runs/full*/seed-0"))
-    card = (gg.Run(reference).export(tmp_path / "reference") / "README.md").read_text()
-    assert line in card
