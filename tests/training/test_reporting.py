@@ -19,10 +19,12 @@ from gradgate.runs.history import read_history
 from gradgate.runs.scores import ForgettingRecord, read_scores
 from gradgate.settings import reporting
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.training.gate_callback import GateCallback
 from gradgate.training.reporting.services import SERVICES
 from gradgate.training.reporting.trackers import final_logs
 from gradgate.training.run import train
 from gradgate.training.trainer import scoring_arguments, training_arguments
+from support.loop import build
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run
 from support.tracked import (
@@ -32,6 +34,7 @@ from support.tracked import (
     tensorboard_points,
     trackio_points,
 )
+from support.trainers import trainer_of
 
 METHOD = "gradual:every=4"
 
@@ -285,3 +288,14 @@ def test_a_damaged_record_is_named(settings: dict[str, Any], tmp_path: Path) -> 
     (tmp_path / "run/trackers.json").write_text(json.dumps({"id": 3}))
     with pytest.raises(RunError, match=r"trackers\.json is damaged"):
         train(config, tmp_path / "run")
+
+
+def test_the_users_own_trainer_logs_share_and_phase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("tensorboard")
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "events"))
+    gate = GateCallback("gradual:every=2")
+    trainer_of(build("bert"), tmp_path, gate, max_steps=5, logging_steps=1, report_to="tensorboard").train()
+    points = tensorboard_points(tmp_path / "events")
+    assert points["gradgate/phase"] == [(1, 1.0), (2, 2.0), (3, 2.0), (4, 3.0), (5, 3.0)]
+    assert [step for step, _ in points["gradgate/open_share"]] == [1, 2, 3, 4, 5]
+    assert points["gradgate/open_share"][-1] == (5, 1.0)

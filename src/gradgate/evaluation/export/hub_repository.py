@@ -83,7 +83,7 @@ def check_push(name: str) -> None:
     """
     from huggingface_hub import get_token
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
     try:
         validate_repo_id(name)
@@ -126,16 +126,16 @@ def _explained(name: str) -> Iterator[None]:
 def _reason(error: Exception) -> str:
     from huggingface_hub import constants
 
-    status = _status(error)
+    status, said = _status(error), hub.first_line(error).rstrip(".")
     if status == 401:
         return f"the hub does not know the token (401). {_LOG_IN}"
     if status == 403:
         return f"the token may not write there (403). Give a name in a namespace that it may write. {_LOG_IN}"
     if status == 409:
-        return f"the repository has changed meanwhile (409: {hub.first_line(error)}). Push again."
+        return f"the repository has changed meanwhile (409: {said}). Push again."
     if status is not None:
-        return f"the hub answers with {status}: {hub.first_line(error)} Try again later."
-    return f"the hub at {constants.ENDPOINT} cannot be reached: {hub.first_line(error)}. Push again once it can be."
+        return f"the hub answers with {status}: {said}. Try again later."
+    return f"the hub at {constants.ENDPOINT} cannot be reached: {said}. Push again once it can be."
 
 
 def _status(error: Exception) -> int | None:
