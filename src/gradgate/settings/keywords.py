@@ -340,7 +340,6 @@ class PlanKeywords(TypedDict, total=False):
     forgetting: str | None
     keep_checkpoints: bool | None
     store: Literal["auto", "delta", "model"] | None
-    report_to: str | Sequence[str] | None
 
 
 class MemoryKeywords(TypedDict, total=False):
