@@ -105,9 +105,8 @@ def _check_existing(info: Any, name: str, private: bool) -> bool:
         )
     if private and not info.private:
         raise UsageError(
-            f"push_to_hub={name}: the repository is public, and a private one is asked for. Allow a public one "
-            f"(public=True, private=False in Run.push_to_hub), or make it private on the hub: "
-            f"https://huggingface.co/{name}/settings"
+            f"push_to_hub={name}: the repository is public, and a private one is asked for. Ask for a public one, or "
+            f"make it private in its settings on the hub."
         )
     return bool(files)
 
