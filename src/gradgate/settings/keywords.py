@@ -80,6 +80,7 @@ class RunKeywords(TypedDict, total=False):
     keep_model: bool | None
     keep_checkpoints: bool | None
     store: Literal["auto", "delta", "model"] | None
+    report_to: str | Sequence[str] | None
 
 
 class CompareKeywords(TypedDict, total=False):
@@ -160,6 +161,7 @@ class CompareKeywords(TypedDict, total=False):
     keep_model: bool | None
     keep_checkpoints: bool | None
     store: Literal["auto", "delta", "model"] | None
+    report_to: str | Sequence[str] | None
 
 
 class RecommendKeywords(TypedDict, total=False):
@@ -228,6 +230,7 @@ class RecommendKeywords(TypedDict, total=False):
     keep_model: bool | None
     keep_checkpoints: bool | None
     store: Literal["auto", "delta", "model"] | None
+    report_to: str | Sequence[str] | None
 
 
 class ImportKeywords(TypedDict, total=False):

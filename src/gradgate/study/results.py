@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gradgate.errors import GradgateError, RunError
 from gradgate.files import remedy
-from gradgate.runs.folder import RunFolder
+from gradgate.runs.folder import RUNS_FOLDER, RunFolder
 from gradgate.runs.history import History, read_history
 from gradgate.runs.pauses import progress_of, read_pauses
 from gradgate.runs.records import DEV, Failure, ModelRecord, RunRecord, read_record
@@ -172,7 +172,7 @@ class _ResultsReader:
         damaged = self._read_begun()
         for arm, seed in product(self.study.arms, self.study.seeds):
             if (arm, seed) not in self._found:
-                path = self.folder / "runs" / arm.folder / f"seed-{seed}"
+                path = self.folder / RUNS_FOLDER / arm.folder / f"seed-{seed}"
                 self._found[arm, seed] = self._unmatched(arm, seed, path, damaged.pop(path, None))
         self.problems += [f"{self._relative(path)} is left out: {reason}" for path, reason in damaged.items()]
         return [self._found[arm, seed] for arm, seed in product(self.study.arms, self.study.seeds)]

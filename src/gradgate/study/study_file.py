@@ -11,6 +11,7 @@ from typing import Any
 
 from gradgate.errors import RunError, StoreError
 from gradgate.files import NoLocksError, check_name, read_json, take_lock, write_json
+from gradgate.runs.folder import STUDY_FILE as STUDY_FILE
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import ModelRecord, TaskRecord, read_record, to_json
 from gradgate.runs.scores import Scores
@@ -21,7 +22,6 @@ from gradgate.settings.values import MOST_SEEDS
 from gradgate.study.arms import cross
 from gradgate.study.imported import ImportRecord
 
-STUDY_FILE = "study.json"
 RECOMMEND_FILE = "recommend.json"
 """The plan of a recommendation, which is there before the study is."""
 LOCK_FILE = "study.lock"
