@@ -1,4 +1,4 @@
-"""Check every claim on the paper's own numbers, on real data, and on the embedded synthetic sample."""
+"""Check every claim on the paper's numbers, its authors' runs, real data, and the embedded synthetic sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from gradgate.papers.claims import Claim, claims
 from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.recorded import read_numbers
 
-KINDS = ("real", "synthetic")
+AUTHORS = "authors"
+KINDS = (AUTHORS, "real", "synthetic")
+"""The folders of results: runs of the authors, and our own on real and on generated data."""
 
 
 @dataclass(frozen=True)
