@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evidence import advice, authors_page, page
+from evidence import advice, authors_page, page, scoreboard
 from evidence.studies import read_studies
 from evidence.verdicts import check_all
+from gradgate.papers.scoreboard import FILE, SCOREBOARD
 
 
 def written() -> dict[Path, str]:
     """Return each generated file with its text."""
     studies, found = read_studies(), check_all()
+    rows = scoreboard.scoreboard_rows(found, studies)
+    table = SCOREBOARD.text(rows)
     return {
+        scoreboard.TABLE: table,
+        FILE: table,
+        scoreboard.PAGE: scoreboard.scoreboard_page(found, rows),
         page.PAGE: page.page(found, studies),
         authors_page.PAGE: authors_page.authors_page(),
         advice.ADVICE: advice.advice(studies, found),
