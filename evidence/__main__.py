@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 import typer
 
 from evidence.authors import record, source
+from evidence.foreign import record as record_foreign
+from evidence.foreign import source as foreign_source
 from evidence.grids import read_grids, record_grid
 from evidence.pages import written
 from evidence.replay.baselines import replay_all
@@ -124,6 +126,15 @@ def authors() -> None:
     if not (source() / "runs.csv").is_file():
         sys.exit(f"{source()} has no runs.csv. Set GRADGATE_SHARED to the folder with results/elsa.")
     record()
+    pages()
+
+
+@app.command()
+def foreign() -> None:
+    """Import what SetFit and PEFT published of arms that gradgate has, and write the pages."""
+    if not (foreign_source() / "setfit" / "runs.csv").is_file():
+        sys.exit(f"{foreign_source()} has no setfit/runs.csv. Set GRADGATE_SHARED to the folder with results.")
+    record_foreign()
     pages()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evidence import advice, authors_page, page, scoreboard
+from evidence import authors_page, page, scoreboard, what_to_use
 from evidence.studies import read_studies
 from evidence.verdicts import check_all
 from gradgate.papers.scoreboard import FILE, SCOREBOARD
@@ -21,5 +21,5 @@ def written() -> dict[Path, str]:
         scoreboard.PAGE: scoreboard.scoreboard_page(found, rows),
         page.PAGE: page.page(found, studies),
         authors_page.PAGE: authors_page.authors_page(),
-        advice.ADVICE: advice.advice(studies, found),
+        **what_to_use.written(),
     }

@@ -33,7 +33,7 @@ _INTRODUCTION = """\
 
 Every claim of the four papers, and what each source of numbers says of it. *Printed*: the paper's own numbers, as they
 stand. *Authors*: [the runs that the authors of Elsa published](authors.md), all of them. *Real*: all-MiniLM-L6-v2
-(22.7 M parameters) on public data in English. *Synthetic*: the embedded encoder on generated tasks, which decide nothing
+(22.7 M parameters) on public data in English. *Synthetic*: the embedded encoder on generated tasks, which decide
 about real texts. ✓ holds, ✗ fails, ? cannot tell, – nothing to compare. A verdict is of the models and tasks named next
 to it, and of nothing else. [How verdicts are made](README.md) has the rules, and the numbers of every part;
 [scoreboard.csv](scoreboard.csv) is this page for scripts, and `gradgate papers` shows the same states.
@@ -172,8 +172,9 @@ def _needs(each: Checked) -> list[str]:
     counts = [(int(m[1].replace(",", "")), m[2]) for limit in limits if (m := _SEEDS.search(limit))]
     others = [limit for limit in limits if not _SEEDS.search(limit)][:3]
     if counts:
-        most = max(counts)
-        others.append(f"about {most[0]:,} {most[1]}s for its widest part")
+        one_suffices = any(v.outcome.rule.startswith("one must hold") for own in each.measured.values() for v in own)
+        number, unit = min(counts) if one_suffices else max(counts)
+        others.append(f"about {number:,} {unit}s for its {'nearest' if one_suffices else 'widest'} part")
     lacking = [finding.found for finding in parts if not finding.compared][:1]
     return [
         f"Now: {', '.join((*others, *lacking)) or 'intervals contain the threshold, and no number of seeds follows'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -43,6 +44,7 @@ class Checked:
         return {verdict.tasks: verdict.outcome.state for verdict in self.measured.get(kind, ())}
 
 
+@cache
 def check_all(results: Path = RESULTS) -> list[Checked]:
     """Check every claim on the numbers in a folder of results, those of one kind of data together."""
     there = [kind for kind in KINDS if (results / kind).is_dir()]
