@@ -30,6 +30,7 @@ extensions = [
     "gradgate_site.evidence_pages",
     "gradgate_site.form_tables",
     "gradgate_site.method_cards",
+    "gradgate_site.moved_pages",
     "gradgate_site.paper_pages",
     "gradgate_site.setting_tables",
 ]

@@ -9,14 +9,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from evidence.advice import ADVICE, advice
+from evidence.authors import record, source
+from evidence.foreign import record as record_foreign
+from evidence.foreign import source as foreign_source
 from evidence.grids import read_grids, record_grid
-from evidence.page import PAGE, page
+from evidence.pages import written
 from evidence.replay.baselines import replay_all
 from evidence.replay.early_scores import early_lines
 from evidence.running import keep, run_study
 from evidence.studies import Study, read_studies
-from evidence.verdicts import changed, check_all, equal_numbers
+from evidence.verdicts import changed, equal_numbers
 from gradgate.study.replay.curve_rows import read_rows
 from gradgate.study.replay.curves import as_curves
 from gradgate.study.replay.table import replay_table
@@ -119,13 +121,29 @@ def early(
 
 
 @app.command()
+def authors() -> None:
+    """Import the runs that the Elsa authors published, and write their small form and the pages."""
+    if not (source() / "runs.csv").is_file():
+        sys.exit(f"{source()} has no runs.csv. Set GRADGATE_SHARED to the folder with results/elsa.")
+    record()
+    pages()
+
+
+@app.command()
+def foreign() -> None:
+    """Import what SetFit and PEFT published of arms that gradgate has, and write the pages."""
+    if not (foreign_source() / "setfit" / "runs.csv").is_file():
+        sys.exit(f"{foreign_source()} has no setfit/runs.csv. Set GRADGATE_SHARED to the folder with results.")
+    record_foreign()
+    pages()
+
+
+@app.command()
 def pages() -> None:
-    """Write README.md and advice.md from the committed numbers."""
-    studies = read_studies()
-    found = check_all()
-    PAGE.write_text(page(found, studies), encoding="utf-8")
-    ADVICE.write_text(advice(studies, found), encoding="utf-8")
-    print(f"Wrote {PAGE} and {ADVICE}")
+    """Write the pages, README.md among them, from the committed numbers."""
+    for file, text in written().items():
+        file.write_text(text, encoding="utf-8")
+        print(f"Wrote {file}")
 
 
 def _grid_files(names: list[str] | None) -> list[Path]:

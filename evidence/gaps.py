@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evidence.advice import Arm, grid_arms, study_arms
+from evidence.arms import Arm, grid_arms, study_arms
 from evidence.grids import read_grids
 from evidence.studies import read_studies
 from gradgate.study.recommend.evidence import FILE, GAPS, RecordedGap, family_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evidence.paper_figures import figure_table
 from evidence.studies import FOLDER, Study
-from evidence.verdicts import KINDS, Checked
+from evidence.verdicts import AUTHORS, KINDS, Checked
 from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.claims import check
 from gradgate.papers.claims.numbers import Numbers
@@ -30,16 +30,18 @@ domains or one task is decided by these data alone: a task of another name decid
 entities, parts of speech), and generated texts never do. A8 has one F test per learning rate.
 
 *Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder of 22.7 M parameters
-(all-MiniLM-L6-v2) on public data sets in English. *Synthetic* is the encoder that gradgate embeds, on its generated
-tasks in ten languages: it shows whether a claim follows from the method on any model that transfers between
-languages, not whether it holds for a large pretrained one. If studies of one kind are in part on tasks of the paper
-and in part on others of their kind, each part has a verdict.
+(all-MiniLM-L6-v2) on public data sets in English. *Authors* is [the runs that the authors published](authors.md), which
+only those of Elsa did; every run counts there, and nothing pairs them. *Synthetic* is the encoder that gradgate embeds,
+on its generated tasks in ten languages: it shows whether a claim follows from the method on any model that transfers
+between languages, not whether it holds for a large pretrained one. If studies of one kind are in part on tasks of the
+paper and in part on others of their kind, each part has a verdict.
 
 Each study searches the learning rate of each method on dev with the same number of runs, then trains with 3 seeds or
 more. Nothing is selected on test data. No study has a `--budget`, which ends poor arms early: a claim needs every arm
 with every seed.
 
-[What should I use?](advice.md) answers from the same runs. [Grids](grids/README.md) are the full grids that
+[What should I use?](what-to-use.md) answers from the same runs, and the [scoreboard](scoreboard.md) has every claim in
+one line. [Grids](grids/README.md) are the full grids that
 `gradgate compare --budget` is tested on.
 
 Commands: `make evidence` runs all studies again and compares their verdicts with these (hours);
@@ -79,7 +81,7 @@ def _verdicts(found: Sequence[Checked]) -> Iterator[str]:
         own = [each for each in found if each.claim.paper == key]
         yield f"### {paper.name}\n\n{paper.authors}, [{paper.title}]({paper.link})."
         rows = [f"| {each.claim.id} | {each.claim.wording} | {_printed(each)} | {_cells(each)} |" for each in own]
-        yield "\n".join(["| | claim | printed | real | synthetic |\n|---|---|---|---|---|", *rows])
+        yield "\n".join(["| | claim | printed | authors | real | synthetic |\n|---|---|---|---|---|---|", *rows])
         yield "<details>\n<summary>The numbers</summary>\n\n" + "\n".join(map(_numbers, own)) + "\n\n</details>"
 
 
@@ -108,7 +110,8 @@ def _numbers(each: Checked) -> str:
     for kind, verdicts in each.measured.items():
         for verdict in verdicts:
             names = ", ".join(Path(part).stem for part in verdict.parts)
-            lines += _findings(verdict, f"{kind} data, {verdict.tasks} ({names})")
+            where = f"{kind} data, {verdict.tasks} ({names})" if kind != AUTHORS else "the authors' runs"
+            lines += _findings(verdict, where)
     return "\n".join(lines)
 
 

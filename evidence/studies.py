@@ -53,6 +53,8 @@ class Study(BaseModel):
         paper: whose claims it is made for; it says nothing of those of others.
         data: ``real`` data and a real pretrained model, or the embedded ``synthetic`` ones.
         differs: what is different from the papers, and what that may explain.
+        short_training: how long runs are, if more steps may change the scores; empty if not.
+        edge_of_rates: which arms took the highest or lowest rate searched, so that others may do better; empty if none.
         compare: settings of ``gradgate compare``. ``model`` and ``data`` may begin with ``$GRADGATE_SHARED``.
         first_rows: a file of the folder of data to how many of its rows are used; others are used whole.
         quick: what replaces them at scale ``quick``; None removes a setting.
@@ -68,12 +70,21 @@ class Study(BaseModel):
     paper: Literal["elsa", "graddrop", "fun", "adaptereff"]
     data: Literal["real", "synthetic"]
     differs: str
+    short_training: str = ""
+    edge_of_rates: str = ""
     compare: dict[str, Any]
     first_rows: dict[str, int] = Field(default_factory=dict)
     quick: dict[str, Any] = Field(default_factory=dict)
     quick_first_rows: dict[str, int] = Field(default_factory=dict)
     analyses: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: tuple[KeptFigure, ...] = (KeptFigure(name="scores"),)
+
+    @property
+    def limits(self) -> str:
+        """What to say next to each verdict on it."""
+        short = f"short training ({self.short_training})" if self.short_training else ""
+        edge = f"rates at the edge ({self.edge_of_rates})" if self.edge_of_rates else ""
+        return "; ".join(filter(None, (short, edge)))
 
     @property
     def file(self) -> Path:

@@ -1,10 +1,11 @@
-"""Check every claim on the paper's own numbers, on real data, and on the embedded synthetic sample."""
+"""Check every claim on the paper's numbers, its authors' runs, real data, and the embedded synthetic sample."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +15,9 @@ from gradgate.papers.claims import Claim, claims
 from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.recorded import read_numbers
 
-KINDS = ("real", "synthetic")
+AUTHORS = "authors"
+KINDS = (AUTHORS, "real", "synthetic")
+"""The folders of results: runs of the authors, and our own on real and on generated data."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Checked:
         return {verdict.tasks: verdict.outcome.state for verdict in self.measured.get(kind, ())}
 
 
+@cache
 def check_all(results: Path = RESULTS) -> list[Checked]:
     """Check every claim on the numbers in a folder of results, those of one kind of data together."""
     there = [kind for kind in KINDS if (results / kind).is_dir()]

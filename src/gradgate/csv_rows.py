@@ -42,13 +42,17 @@ class CsvRows(Generic[Row]):
     may_lack: Collection[str] = ()
     check: Callable[[Row], None] = lambda row: None
 
+    def text(self, rows: Iterable[Row]) -> str:
+        """Return the text of a file with these rows."""
+        return csv_text([self._columns, *(asdict(row).values() for row in rows)])
+
     def write(self, file: Path, rows: Iterable[Row]) -> None:
         """Write a file; on failure, it is as it was before.
 
         Raises:
             RunError: if it cannot be written.
         """
-        text = csv_text([self._columns, *(asdict(row).values() for row in rows)])
+        text = self.text(rows)
         if file == _STANDARD_OUTPUT:
             sys.stdout.write(text)
         else:

@@ -44,7 +44,8 @@ def verdicts() -> tuple[ClaimVerdict, ...]:
 
 def told(verdict: ClaimVerdict) -> str:
     """A verdict with the kind of data that it is of."""
-    return f"{verdict.outcome.state} ({Path(verdict.source).name} data)"
+    kind = Path(verdict.source).name
+    return f"{verdict.outcome.state} ({'the authors’ runs' if kind == 'authors' else f'{kind} data'})"
 
 
 def _arms(verdict: ClaimVerdict) -> set[str]:

@@ -165,6 +165,7 @@ def paper_records(only: str | None = None) -> list[dict[str, Any]]:
     """Return one record per paper, for scripts."""
     from gradgate.papers import papers, presets, stated_settings
     from gradgate.papers.claims import claims
+    from gradgate.papers.scoreboard import scoreboard
 
     return [
         {
@@ -178,7 +179,12 @@ def paper_records(only: str | None = None) -> list[dict[str, Any]]:
                 if preset.paper == key
             ],
             "claims": [
-                {"claim": claim.id, "wording": claim.wording, "checked": claim.check is not None}
+                {
+                    "claim": claim.id,
+                    "wording": claim.wording,
+                    "checked": claim.check is not None,
+                    "states": {source: row.verdict for source, row in scoreboard()[claim.id].items()},
+                }
                 for claim in claims(key)
             ],
             "settings": [
@@ -201,12 +207,19 @@ def papers_list(only: str | None = None) -> Group:
         blocks += [_indented(f"{preset['name']:<{width}}  {preset['title']}") for preset in paper["presets"]]
         stated = len(paper["settings"])
         blocks.append(_indented(f"{stated} stated settings: gradgate papers --paper {paper['paper']} --json"))
-        blocks.append(_indented("claims (* what scores of runs can check):"))
-        blocks += [
-            _indented(f"{claim['claim']:<3} {'*' if claim['checked'] else ' '} {claim['wording']}", 6)
-            for claim in paper["claims"]
-        ]
+        blocks.append(_indented("claims (* what scores of runs can check), and what each source of numbers says:"))
+        for claim in paper["claims"]:
+            blocks.append(_indented(f"{claim['claim']:<3} {'*' if claim['checked'] else ' '} {claim['wording']}", 6))
+            blocks.append(_indented(_states(claim["states"]), 12))
     return Group(*blocks)
+
+
+def _states(states: dict[str, str]) -> Text:
+    line = Text()
+    for source, state in states.items():
+        line.append(f"{', ' if line else ''}{source} ", style="dim")
+        line.append(state, style=_STYLES[state])
+    return line
 
 
 def verdicts_list(verdicts: Sequence[ClaimVerdict]) -> Group:

@@ -63,9 +63,11 @@ def model_label(paper: str, model: ModelRecord) -> str:
 
 
 def task_label(paper: str, task: str) -> str | None:
-    """Return a paper's label of a task of the catalogue; None if it has none."""
+    """Return a paper's label of a task of the catalogue, or of one that has this label already; None if none."""
     entry = table_entry(paper, task)
-    return None if entry is None else entry.paper_task.published or entry.task
+    if entry is not None:
+        return entry.paper_task.published or entry.task
+    return task if any(task in preset.tasks for preset in presets().values() if preset.paper == paper) else None
 
 
 def table_entry(paper: str, task: str) -> TableEntry | None:

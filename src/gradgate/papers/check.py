@@ -192,6 +192,8 @@ def _check(paper: str, parts: Sequence[Numbers], source: str) -> list[ClaimVerdi
 
 def _groups(claim: Claim, parts: Sequence[Numbers]) -> list[Sequence[Numbers]]:
     """Group the parts that have what a claim compares: the paper's tasks, and stand-ins; else all parts."""
+    if len(parts) == 1:
+        return [parts]
     apart = ([part for part in parts if part.stand_in is stand_in] for stand_in in (False, True))
     return [_used(claim, group) for group in apart if group and _compares(claim, group)] or [parts]
 

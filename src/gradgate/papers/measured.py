@@ -24,6 +24,7 @@ from gradgate.papers.claims.numbers import (
     DEV_DROP,
     DEV_MEAN,
     LOSS_RISE,
+    NOT_PAIRED,
     SCHEDULES,
     SEARCH_SEEDS,
     SECONDS,
@@ -39,6 +40,7 @@ from gradgate.report.study_summary import summarize_study
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
 from gradgate.settings.arm import OWN_SETTINGS
+from gradgate.study.importing.columns import UNPAIRED
 from gradgate.study.results import StudyResults
 from gradgate.study.run_result import RunResult
 from gradgate.tasks.languages import distant_languages
@@ -126,6 +128,8 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
     notes = [] if task else [f"{study.task.name} is none of the paper's tasks and stands in for each of them"]
     if paper == "fun" and whole_model(study):
         notes.append("the schedules open layers of the whole model here, and of adapters in the paper")
+    if study.imported is not None and study.imported.pair == UNPAIRED:
+        notes.append(NOT_PAIRED)
     split, metric = _as_in_table(paper, results)
     if split not in (None, results.main_split):
         notes.append(f"scored on {split}, as in the paper's table")

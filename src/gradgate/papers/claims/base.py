@@ -47,6 +47,8 @@ class ClaimCheck:
         compared: whether there was something to compare: a number, or several arms that could be meant.
         arms: the labels of the paper in it, each with the arm that was run for it.
         test: what a measured state rests on; None for printed numbers, and if no test decides.
+        tasks: that the numbers are of, by the labels of the paper.
+        seeds: the fewest of a score in it; 0 for printed numbers.
     """
 
     state: State
@@ -56,6 +58,8 @@ class ClaimCheck:
     compared: bool = False
     arms: tuple[tuple[str, str], ...] = ()
     test: ThresholdTest | None = None
+    tasks: tuple[str, ...] = ()
+    seeds: int = 0
 
     @property
     def text(self) -> str:

@@ -35,6 +35,8 @@ parameters that sharing the frozen layers saves."""
 
 ON_THE_SAMPLE = "measured on the embedded sample"
 """The note of a reproduction with the sample's tasks in place of the paper's."""
+NOT_PAIRED = "nothing pairs the runs: every run counts, and each arm of a task is a sample of its own"
+"""The note of imported runs whose seeds connect no two of them."""
 SAMPLE_TASKS = "sample-"
 """What the names of the tasks of the embedded sample begin with; their texts are generated."""
 
@@ -150,6 +152,11 @@ class Numbers:
         """Whether they were measured on the embedded sample, under the names of the paper's tasks."""
         return ON_THE_SAMPLE in self.notes
 
+    @property
+    def paired(self) -> bool:
+        """Whether scores of one seed are a pair."""
+        return NOT_PAIRED not in self.notes
+
     def on_tasks(self, wanted: Callable[[str], bool]) -> Numbers:
         """Return the scores on the tasks that are wanted."""
         return replace(self, scores={key: found for key, found in self.scores.items() if wanted(key.place.task)})
@@ -185,16 +192,21 @@ class Numbers:
             SeveralArmsError: if several arms fit a label that it uses.
             ZeroDivisionError: if the quantity divides by a score of 0.
         """
-        asked = self._asked(quantity)
+        asked = self.asked(quantity)
         seeds = [seed for seed in self.scores[min(asked)] if all(seed in self.scores[key] for key in asked)]
         return {seed: quantity(Lookup(self, seed, set())) for seed in seeds}
 
     def arms_of(self, quantity: Callable[[Lookup], float]) -> tuple[tuple[str, str], ...]:
         """Return the labels that a quantity uses, each with the arm that was run for it."""
-        found = ((key.method, arm) for key in sorted(self._asked(quantity)) for arm in self.arms.get(key, ()))
+        found = ((key.method, arm) for key in sorted(self.asked(quantity)) for arm in self.arms.get(key, ()))
         return tuple(dict.fromkeys(found))
 
-    def _asked(self, quantity: Callable[[Lookup], float]) -> set[Key]:
+    def asked(self, quantity: Callable[[Lookup], float]) -> set[Key]:
+        """Return the scores that a quantity uses.
+
+        Raises:
+            UnknownError: if one of them is absent or ambiguous.
+        """
         asked: set[Key] = set()
         quantity(Lookup(self, None, asked))
         return asked

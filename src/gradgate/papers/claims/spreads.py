@@ -43,11 +43,12 @@ def _ratio(numbers: Numbers, place: Place, one: str, other: str, rate: int, leve
     arms = tuple((m, arm) for m in (one, other) for arm in numbers.arms.get(Key(place, m, SEED_SPREAD), ()))
     if None in seeds or theirs == 0 or ours == 0:
         why = "no spread to test" if None not in seeds else "the number of seeds was not recorded"
-        return ClaimCheck(UNKNOWN, f"{what} = {shown}", "above 1", why, compared=True, arms=arms)
+        return ClaimCheck(UNKNOWN, f"{what} = {shown}", "above 1", why, compared=True, arms=arms, tasks=(place.task,))
     low, high = _interval(ours / theirs, [int(count or 0) for count in seeds], level)
     state = HOLDS if low > 1 else FAILS if high < 1 else UNKNOWN
     found = f"{what} = {ours / theirs:.2f} [{low:.2f} to {high:.2f}], {int(seeds[0] or 0)} seeds"
-    return ClaimCheck(state, found, "above 1", compared=True, arms=arms)
+    fewest = min(int(count or 0) for count in seeds)
+    return ClaimCheck(state, found, "above 1", compared=True, arms=arms, tasks=(place.task,), seeds=fewest)
 
 
 def _interval(ratio: float, seeds: Sequence[int], level: float) -> tuple[float, float]:

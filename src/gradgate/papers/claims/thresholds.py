@@ -39,18 +39,20 @@ def above(
         repeat: what each value of the quantity belongs to, if not a seed.
     """
     claimed = f"{'at least' if or_equal else 'above'} {threshold:g}"
+    if not numbers.paired:
+        return _unpaired(numbers, what, quantity, threshold, claimed)
     values = _values(numbers, what, quantity, repeat)
     if isinstance(values, ClaimCheck):
         return values
-    arms, mean = numbers.arms_of(quantity), fmean(values.values())
+    finding, mean = _compared(numbers, what, quantity, claimed), fmean(values.values())
     if numbers.exact:
         passed = mean > threshold + _EXACT or (or_equal and mean > threshold - _EXACT)
-        return ClaimCheck(HOLDS if passed else FAILS, f"{what} = {_shown(mean)}", claimed, compared=True, arms=arms)
+        return replace(finding, state=HOLDS if passed else FAILS, found=f"{what} = {_shown(mean)}")
     if certain and len(values) > 1 and len(set(values.values())) == 1 and mean != threshold:
         found = f"{what} = {_shown(mean)}, the same for all {len(values)} {repeat}s"
-        return ClaimCheck(HOLDS if mean > threshold else FAILS, found, claimed, compared=True, arms=arms)
+        return replace(finding, state=HOLDS if mean > threshold else FAILS, found=found)
     test = ThresholdTest(what, _against(values, threshold, repeat), threshold)
-    return _alone(ClaimCheck(UNKNOWN, what, claimed, compared=True, arms=arms, test=test))
+    return _alone(replace(finding, test=test))
 
 
 def below(
@@ -79,16 +81,17 @@ def level(numbers: Numbers, what: str, quantity: Callable[[Lookup], float], marg
     Args:
         margin: above 0.
     """
+    if not numbers.paired:
+        return ClaimCheck(UNKNOWN, f"{what}: whether runs that nothing pairs are level is not tested")
     values = _values(numbers, what, quantity, "seed")
     if isinstance(values, ClaimCheck):
         return values
-    claimed, arms, mean = f"within ±{margin:g}", numbers.arms_of(quantity), fmean(values.values())
+    finding, mean = _compared(numbers, what, quantity, f"within ±{margin:g}"), fmean(values.values())
     if numbers.exact:
-        state = HOLDS if abs(mean) < margin + _EXACT else FAILS
-        return ClaimCheck(state, f"{what} = {_shown(mean)}", claimed, compared=True, arms=arms)
+        return replace(finding, state=HOLDS if abs(mean) < margin + _EXACT else FAILS, found=f"{what} = {_shown(mean)}")
     nearer = margin if mean >= 0 else -margin
     test = ThresholdTest(what, _against(values, nearer, "seed"), nearer, margin=margin)
-    return _alone(ClaimCheck(UNKNOWN, what, claimed, compared=True, arms=arms, test=test))
+    return _alone(replace(finding, test=test))
 
 
 def at_least_about(
@@ -143,6 +146,30 @@ def tests_done(findings: Sequence[ClaimCheck]) -> int:
     return sum(finding.test is not None and finding.test.comparison.p is not None for finding in findings)
 
 
+def _unpaired(
+    numbers: Numbers, what: str, quantity: Callable[[Lookup], float], threshold: float, claimed: str
+) -> ClaimCheck:
+    """Return the finding on runs that nothing pairs, all of which count."""
+    from gradgate.papers.claims.unpaired import compare_quantity
+
+    try:
+        comparison = compare_quantity(numbers, quantity, threshold)
+    except UnknownError as error:
+        return _lacking(what, error)
+    except ZeroDivisionError:
+        return _undefined(what)
+    test = ThresholdTest(what, comparison, threshold)
+    return _alone(replace(_compared(numbers, what, quantity, claimed), test=test))
+
+
+def _compared(numbers: Numbers, what: str, quantity: Callable[[Lookup], float], claimed: str) -> ClaimCheck:
+    """Return an undecided finding with what its quantity is of."""
+    asked = sorted(numbers.asked(quantity))
+    seeds = 0 if numbers.exact else min(len(numbers.scores[key]) for key in asked)
+    tasks = tuple(dict.fromkeys(key.place.task for key in asked))
+    return ClaimCheck(UNKNOWN, what, claimed, compared=True, arms=numbers.arms_of(quantity), tasks=tasks, seeds=seeds)
+
+
 def _alone(finding: ClaimCheck) -> ClaimCheck:
     return corrected([finding])[0]
 
@@ -154,10 +181,18 @@ def _values(
     try:
         values = numbers.by_seed(quantity)
     except UnknownError as error:
-        return ClaimCheck(UNKNOWN, f"{what}: {error}", compared=isinstance(error, SeveralArmsError))
+        return _lacking(what, error)
     except ZeroDivisionError:
-        return ClaimCheck(UNKNOWN, f"{what}: undefined, as it divides by 0")
+        return _undefined(what)
     return values or ClaimCheck(UNKNOWN, f"{what}: no {repeat} has all that this compares")
+
+
+def _lacking(what: str, error: UnknownError) -> ClaimCheck:
+    return ClaimCheck(UNKNOWN, f"{what}: {error}", compared=isinstance(error, SeveralArmsError))
+
+
+def _undefined(what: str) -> ClaimCheck:
+    return ClaimCheck(UNKNOWN, f"{what}: undefined, as it divides by 0")
 
 
 def _against(values: Mapping[int, float], threshold: float, repeat: str) -> Comparison:
@@ -206,6 +241,8 @@ def _found(test: ThresholdTest, interval: tuple[float, float] | None, name: str 
     comparison, unit = test.comparison, test.comparison.unit
     mean = _shown((comparison.difference or 0.0) + test.threshold)
     if interval is None:
+        if not comparison.differences:
+            return f"{test.what} = {mean} (no spread: no interval)"
         why = f"1 {unit}" if comparison.n == 1 else f"the same for all {comparison.n} {unit}s"
         return f"{test.what} = {mean} ({why}: no interval)"
     low, high = (_shown(end + test.threshold) for end in interval)

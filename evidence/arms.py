@@ -1,0 +1,79 @@
+"""Read the arms of the committed runs: their scores by seed, and what they cost."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from evidence.grids import Grid
+from evidence.studies import Study
+from gradgate.settings.recorded import arm_of_texts
+from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to train, with what it reached on test.
+
+    Attributes:
+        scores: seed to score.
+        share: of the weights that learn at a time, the mean over steps and seeds; None if not recorded.
+        memory: peak of the process, in bytes; None if not recorded.
+        seconds: of a step, the median over seeds of the runs' medians; None if not recorded.
+    """
+
+    name: str
+    scores: dict[int, float]
+    share: float | None = None
+    memory: float | None = None
+    seconds: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        return fmean(self.scores.values())
+
+
+def study_arms(study: Study) -> dict[str, list[Arm]]:
+    """Read the arms of a study from its committed runs, by the size of the training set; ``""`` is all of it."""
+    runs: dict[str, dict[str, list[dict[str, str]]]] = {}
+    with study.runs.open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            name = arm_of_texts(row["method"], row["adapter"] or None).name
+            runs.setdefault(row["train_size"], {}).setdefault(name, []).append(row)
+    return {size: [_arm(name, rows) for name, rows in by_arm.items()] for size, by_arm in runs.items()}
+
+
+def _arm(name: str, rows: Sequence[dict[str, str]]) -> Arm:
+    seconds = sorted(float(row["cost.seconds_per_step"]) for row in rows)
+    return Arm(
+        name,
+        {int(row["seed"]): float(row["score"]) for row in rows},
+        fmean(float(row["cost.trainable_share"]) for row in rows),
+        fmean(float(row["cost.peak_memory_bytes"]) for row in rows),
+        seconds[len(seconds) // 2],
+    )
+
+
+def grid_arms(grid: Grid) -> list[Arm]:
+    """Return the methods of a grid, each at the rate that is best on dev, with their scores on test."""
+    by_method: dict[str, dict[float | None, list[CurveRow]]] = {}
+    for row in read_rows(grid.curves):
+        if row.step == row.of_steps and row.schedule == WHOLE:
+            by_method.setdefault(arm_of_texts(row.method, row.adapter).name, {}).setdefault(row.lr, []).append(row)
+    arms = []
+    for name, rates in by_method.items():
+        rate = max(rates, key=lambda lr: fmean(row.dev for row in rates[lr] if row.dev is not None))
+        scores = {row.seed: row.test for row in rates[rate] if row.test is not None}
+        arms.append(Arm(f"{name} (lr {rate})", scores))
+    return arms
+
+
+def is_on_dev(rows: Sequence[CurveRow]) -> bool:
+    """Return True if the final score of each run is one of its scores on dev: the task has no test rows."""
+    devs: dict[tuple[str, int], set[float | None]] = {}
+    for row in rows:
+        devs.setdefault((row.arm, row.seed), set()).add(row.dev)
+    return all(row.test in devs[row.arm, row.seed] for row in rows if row.test is not None)

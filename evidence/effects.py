@@ -1,0 +1,233 @@
+"""Collect what every committed run says of an arm against full fine-tuning: one effect per model, task and arm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from statistics import fmean
+
+from evidence.arms import Arm, grid_arms, is_on_dev, study_arms
+from evidence.authors import FILE as AUTHORS_FILE
+from evidence.foreign import SETFIT, ForeignScore, read_foreign
+from evidence.grids import read_grids
+from evidence.studies import Study, read_studies
+from gradgate.errors import GradgateError
+from gradgate.methods import Freeze
+from gradgate.papers.claims.elsa import BASELINE, frozen_share
+from gradgate.papers.claims.numbers import Key
+from gradgate.papers.recorded import read_numbers
+from gradgate.settings.arm import split_arm
+from gradgate.settings.recorded import recorded_arm
+from gradgate.statistics import Comparison, compare_paired, compare_unpaired
+from gradgate.study.replay.curve_rows import read_rows
+from gradgate.tasks.find import find_task
+
+FULL = "full"
+ENGLISH, MANY = "English", "many, trained in one"
+CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts of speech", "generation"
+PAIRS = "classification and similarity (GLUE)"
+SMALL, BASE, LARGE = "encoder of 22.7 M", "encoder of 110 to 125 M", "encoder of 335 to 355 M"
+BILLIONS = "decoder of 3 B"
+PROBED = "sentence encoder of 110 M"
+EMBEDDED = "embedded encoder of 2.2 M"
+HUNDREDS, THOUSANDS, ALL = "375 to 1,500 rows", "1,000 to 7,000 rows", "2,500 to 393,000 rows"
+SHORT = "1,000 to 7,000 rows, 40 to 64 steps"
+MATH = "20,000 rows"
+_LAYERS = {"all-MiniLM-L6-v2": 6, "sample": 4}
+
+
+@dataclass(frozen=True)
+class Where:
+    """What a reader knows before training: the kind of task, rows to train on, size of the model, and languages."""
+
+    kind: str
+    rows: str
+    model: str
+    languages: str = ENGLISH
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One arm minus full fine-tuning, in points, on one task with one model.
+
+    Attributes:
+        arm: its family: without options, and with the share of the layers that ``freeze`` closes.
+        example: what was run.
+        variance: of the difference; None without spread or with one pair.
+        runs: the fewest of the two arms.
+        source: the study, or whose runs they are.
+        limits: of the study.
+        memory, seconds: relative to full fine-tuning: the peak, and the time per step or run; None if not recorded.
+        share: of the weights that learn; None if not recorded.
+    """
+
+    where: Where
+    task: str
+    arm: str
+    example: str
+    difference: float
+    variance: float | None
+    runs: int
+    source: str
+    limits: str = ""
+    memory: float | None = None
+    seconds: float | None = None
+    share: float | None = None
+
+
+@cache
+def effects() -> tuple[Effect, ...]:
+    """Return the effects of all committed runs: our studies and grids, and those of others."""
+    return (*_of_studies(), *_of_grids(), *_of_authors(), *_of_others())
+
+
+def family(arm: str, layers: int | None = None) -> str:
+    """Return an arm without options: ``freeze:layers=3`` of 6 is ``freeze half of the layers``."""
+    try:
+        method = recorded_arm(arm).method
+    except GradgateError:
+        method = None
+    if "order=bottom-up" in arm:
+        return f"{family(arm.replace('order=bottom-up', ''), layers)} from the bottom up"
+    if isinstance(method, Freeze) and layers and isinstance(method.layers, int):
+        return "head" if method.layers == layers else frozen_family(method.layers / layers)
+    parts = split_arm(arm)
+    return " + ".join(text.partition(":")[0].strip() for text in (parts.adapter, parts.method) if text)
+
+
+def frozen_family(share: float) -> str:
+    """Return the family of a share of frozen layers."""
+    if share <= 0.55:
+        return "freeze half of the layers" if share > 0.3 else "freeze a quarter of the layers"
+    return "freeze two thirds or more of the layers"
+
+
+def _of_studies() -> Iterator[Effect]:
+    for study in read_studies():
+        if study.runs.exists():
+            for arms in study_arms(study).values():
+                yield from _against_full(_where(study), study, arms)
+
+
+def _where(study: Study) -> Where:
+    task = study.compare["task"]
+    if study.data == "synthetic":
+        many = study.compare.get("languages") != "en"
+        rows = HUNDREDS
+        return Where(_kind(task), rows, EMBEDDED, MANY if many else ENGLISH)
+    return Where(_kind(task), THOUSANDS, SMALL)
+
+
+def _kind(task: str) -> str:
+    found = find_task(task)
+    if found.kind != "token-classification":
+        return CLASSIFY
+    return TAGS if found.metric == "accuracy" else ENTITIES
+
+
+def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[Effect]:
+    named = {arm.name: arm for arm in arms}
+    full = named.pop(FULL, None)
+    layers = _LAYERS[study.compare["model"].rpartition("/")[2]]
+    for name, arm in named.items() if full else ():
+        assert full is not None
+        yield _effect(
+            where, study.compare["task"], family(name, layers), name, compare_paired(arm.scores, full.scores),
+            study.name, study.limits,
+            memory=_ratio(arm.memory, full.memory), seconds=_ratio(arm.seconds, full.seconds), share=arm.share,
+        )  # fmt: skip
+
+
+def _of_grids() -> Iterator[Effect]:
+    for grid in read_grids().values():
+        if not grid.curves.exists():
+            continue
+        task, model = grid.compare["task"], grid.compare["model"].rpartition("/")[2]
+        where = Where(_kind(task), SHORT, SMALL) if grid.data else Where(_kind(task), HUNDREDS, EMBEDDED)
+        named = {arm.name.partition(" (")[0]: arm for arm in grid_arms(grid)}
+        full = named.pop(FULL)
+        for name, arm in named.items():
+            versus = compare_paired(arm.scores, full.scores)
+            arm_family = family(name, _LAYERS[model])
+            limits = "40 to 96 steps" + "; scores on dev" * is_on_dev(read_rows(grid.curves))
+            yield _effect(where, task, arm_family, name, versus, f"grids/{grid.name}", limits)
+
+
+def _of_authors() -> Iterator[Effect]:
+    """Yield the Elsa authors' runs at half and three quarters of the layers, and of the head."""
+    numbers = read_numbers(AUTHORS_FILE)["elsa"]
+    for place in numbers.places(BASELINE):
+        if place.task == "MNLI-mm" or place.model.startswith("MT-"):
+            continue  # scores of the same runs; models that were trained on these tasks before
+        full = numbers.scores[Key(place, BASELINE, "en")]
+        for label in numbers.methods(place):
+            share = frozen_share(label)
+            if share in (0.5, 0.75, 1.0):
+                scores = numbers.scores[Key(place, label, "en")]
+                closed, _, layers = label.removeprefix("frozen ").partition("/")
+                where = Where(PAIRS, ALL, BASE if layers == "12" else LARGE)
+                yield _effect(
+                    where, place.task, "head" if share == 1 else frozen_family(share),
+                    "head" if share == 1 else f"freeze:layers={closed}",
+                    _points(compare_unpaired(list(scores.values()), list(full.values()))),
+                    f"the Elsa authors, {place.model}", "rate searched for full alone; scores on dev",
+                    runs=min(len(scores), len(full)),
+                )  # fmt: skip
+
+
+def _of_others() -> Iterator[Effect]:
+    cells: dict[tuple[str, str, str], dict[str, list[ForeignScore]]] = {}
+    for score in read_foreign():
+        cells.setdefault((score.source, score.task, score.rows), {}).setdefault(score.arm, []).append(score)
+    for (source, task, rows), arms in cells.items():
+        full = arms.pop(FULL, [])
+        for name, scores in arms.items() if full else ():
+            ours, theirs = ({each.pair: each.score for each in own} for own in (scores, full))
+            few = source == SETFIT
+            where = Where(CLASSIFY, rows, PROBED) if few else Where(GENERATE, MATH, BILLIONS)
+            limits = "full is another model, RoBERTa-large" if few else "reruns of one seed; one rate each"
+            yield _effect(
+                where, task, family(name), name, compare_paired(ours, theirs),
+                source, limits, memory=_ratio(_mean_of(scores, "memory"), _mean_of(full, "memory")),
+                seconds=_ratio(_mean_of(scores, "seconds"), _mean_of(full, "seconds")),
+            )  # fmt: skip
+
+
+def _mean_of(scores: list[ForeignScore], name: str) -> float | None:
+    values = [getattr(score, name) for score in scores]
+    return None if None in values else fmean(values)
+
+
+def _ratio(one: float | None, other: float | None) -> float | None:
+    return one / other if one and other else None
+
+
+def _points(versus: Comparison) -> Comparison:
+    """Return a comparison of scores that are in points already as one of shares."""
+    assert versus.difference is not None
+    error = None if versus.error is None else versus.error / 100
+    return replace(versus, difference=versus.difference / 100, error=error)
+
+
+def _effect(
+    where: Where,
+    task: str,
+    arm: str,
+    example: str,
+    versus: Comparison,
+    source: str,
+    limits: str,
+    *,
+    runs: int | None = None,
+    memory: float | None = None,
+    seconds: float | None = None,
+    share: float | None = None,
+) -> Effect:
+    """Return an effect in points from a comparison of shares."""
+    assert versus.difference is not None, f"{source}: {example} has no run in common with full"
+    variance = None if not versus.error else (100 * versus.error) ** 2
+    return Effect(
+        where, task, arm, example, 100 * versus.difference, variance, versus.n if runs is None else runs, source,
+        limits, memory, seconds, share,
+    )  # fmt: skip

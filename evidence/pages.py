@@ -1,0 +1,25 @@
+"""Make every page and table of the evidence that follows from the committed numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evidence import authors_page, page, scoreboard, what_to_use
+from evidence.studies import read_studies
+from evidence.verdicts import check_all
+from gradgate.papers.scoreboard import FILE, SCOREBOARD
+
+
+def written() -> dict[Path, str]:
+    """Return each generated file with its text."""
+    studies, found = read_studies(), check_all()
+    rows = scoreboard.scoreboard_rows(found, studies)
+    table = SCOREBOARD.text(rows)
+    return {
+        scoreboard.TABLE: table,
+        FILE: table,
+        scoreboard.PAGE: scoreboard.scoreboard_page(found, rows),
+        page.PAGE: page.page(found, studies),
+        authors_page.PAGE: authors_page.authors_page(),
+        **what_to_use.written(),
+    }

@@ -1,0 +1,181 @@
+"""Make the scoreboard: every claim with the verdict of each source of numbers, as a table and as a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from evidence.studies import FOLDER, Study
+from evidence.verdicts import AUTHORS, Checked
+from gradgate.papers.check import ClaimVerdict
+from gradgate.papers.claims import check
+from gradgate.papers.claims.base import UNKNOWN
+from gradgate.papers.claims.numbers import Numbers
+from gradgate.papers.published import papers
+from gradgate.papers.scoreboard import SOURCES, ScoreboardRow
+
+TABLE = FOLDER / "scoreboard.csv"
+PAGE = FOLDER / "scoreboard.md"
+PRINTED = SOURCES[0]
+_SIGNS = {"holds": "✓", "fails": "✗", UNKNOWN: "?"}
+_NOTHING = {
+    PRINTED: "the paper prints no numbers for it",
+    AUTHORS: "no runs of the authors are here",
+    "real": "no study on real data compares it",
+    "synthetic": "no study on generated data compares it",
+}
+_AUTHORS_LIMITS = "full left biases and LayerNorm weights as they were, and the rate was searched for it alone"
+_SEEDS = re.compile(r"about ([\d,]+) (seed|run)s would decide")
+_INTRODUCTION = """\
+# Scoreboard
+
+Every claim of the four papers, and what each source of numbers says of it. *Printed*: the paper's own numbers, as they
+stand. *Authors*: [the runs that the authors of Elsa published](authors.md), all of them. *Real*: all-MiniLM-L6-v2
+(22.7 M parameters) on public data in English. *Synthetic*: the embedded encoder on generated tasks, which decide
+about real texts. ✓ holds, ✗ fails, ? cannot tell, – nothing to compare. A verdict is of the models and tasks named next
+to it, and of nothing else. [How verdicts are made](README.md) has the rules, and the numbers of every part;
+[scoreboard.csv](scoreboard.csv) is this page for scripts, and `gradgate papers` shows the same states.
+"""
+_BEHIND = """\
+## The numbers behind
+
+The part that decides, or the first that does not. *Short training* and *rates at the edge* are limits of the study:
+longer runs or other rates may change the verdict.
+"""
+_DECIDES = """\
+## What would decide the rest
+
+Claims that neither the authors' runs nor real data decide, and what a study would need.
+"""
+
+
+def scoreboard_rows(found: Sequence[Checked], studies: Sequence[Study]) -> list[ScoreboardRow]:
+    """Return a row per claim and source, in the order of the claims."""
+    limits = {study.name: study.limits for study in studies}
+    return [_row(each, source, limits) for each in found for source in SOURCES]
+
+
+def _row(each: Checked, source: str, limits: dict[str, str]) -> ScoreboardRow:
+    verdicts = [v for v in each.printed if v.checked] if source == PRINTED else list(each.measured.get(source, ()))
+    if not verdicts:
+        return ScoreboardRow(
+            claim=each.claim.id, source=source, verdict=UNKNOWN, seeds=0, tasks=0, note=_NOTHING[source]
+        )
+    decided = [verdict for verdict in verdicts if verdict.outcome.state != UNKNOWN]
+    if source == PRINTED and len({verdict.outcome.state for verdict in decided}) > 1:
+        states = "; ".join(f"{verdict.outcome.state} in {verdict.source}" for verdict in decided)
+        return _filled(each, source, UNKNOWN, decided[0], f"the paper contradicts itself: {states}")
+    chosen = (decided or verdicts)[0]  # those on the paper's tasks come first
+    note = _deciding(chosen)
+    if source not in (PRINTED, AUTHORS):
+        note = f"{note}; {chosen.tasks}"
+    more = [_AUTHORS_LIMITS] if source == AUTHORS else _limits(chosen, limits)
+    return _filled(each, source, chosen.outcome.state, chosen, "; ".join((note, *more)))
+
+
+def _limits(verdict: ClaimVerdict, limits: dict[str, str]) -> list[str]:
+    """Return the limits of the studies of a verdict, with their names if there are several."""
+    names = [Path(part).stem for part in verdict.parts]
+    return [f"{name}: {limits[name]}" if len(names) > 1 else limits[name] for name in names if limits.get(name)]
+
+
+def _filled(each: Checked, source: str, state: str, verdict: ClaimVerdict, note: str) -> ScoreboardRow:
+    compared = [finding for finding in verdict.outcome.findings if finding.compared]
+    seeds = [finding.seeds for finding in compared if finding.seeds]
+    tasks = {task for finding in compared for task in finding.tasks}
+    return ScoreboardRow(
+        claim=each.claim.id,
+        source=source,
+        verdict=state,
+        seeds=min(seeds, default=0),
+        tasks=len(tasks),
+        note=note,
+    )
+
+
+def _deciding(verdict: ClaimVerdict) -> str:
+    """Return the first part with the state of the verdict, and how many parts share it."""
+    compared = [finding for finding in verdict.outcome.findings if finding.compared]
+    alike = [finding for finding in compared if finding.state == verdict.outcome.state]
+    if not alike:  # what is compared passes, and another part is lacking
+        return "; ".join(f.text for f in verdict.outcome.findings if not f.compared)
+    more = f" ({len(alike)} of {len(compared)} parts)" if len(compared) > 1 else ""
+    return f"{alike[0].text}{more}"
+
+
+def scoreboard_page(found: Sequence[Checked], rows: Sequence[ScoreboardRow]) -> str:
+    """Return the page as Markdown: the grid first, as HTML that reads without its colours."""
+    by_claim: dict[str, list[ScoreboardRow]] = {}
+    for row in rows:
+        by_claim.setdefault(row.claim, []).append(row)
+    blocks = [_INTRODUCTION, _counts(rows), _grid(found, by_claim), _BEHIND]
+    blocks += ["\n".join(_behind(each, by_claim[each.claim.id])) for each in found]
+    blocks += [_DECIDES, "\n".join(_open(found, by_claim))]
+    return "\n\n".join(block.strip() for block in blocks) + "\n"
+
+
+def _counts(rows: Sequence[ScoreboardRow]) -> str:
+    lines = ["| source | holds | fails | cannot tell | nothing to compare |", "|---|---:|---:|---:|---:|"]
+    for source in SOURCES:
+        own = [row for row in rows if row.source == source]
+        states = [sum(row.verdict == state and bool(row.tasks) for row in own) for state in _SIGNS]
+        lines.append(f"| {source} | {' | '.join(map(str, states))} | {len(own) - sum(states)} |")
+    return "\n".join(lines)
+
+
+def _grid(found: Sequence[Checked], by_claim: dict[str, list[ScoreboardRow]]) -> str:
+    heads = "".join(f"<th>{source}</th>" for source in SOURCES)
+    lines = [f'<table class="scoreboard">\n<thead><tr><th></th><th>claim</th>{heads}</tr></thead>\n<tbody>']
+    paper = ""
+    for each in found:
+        if each.claim.paper != paper:
+            paper = each.claim.paper
+            lines.append(f'<tr><th colspan="{2 + len(SOURCES)}">{escape(papers()[paper].name)}</th></tr>')
+        cells = "".join(map(_cell, by_claim[each.claim.id]))
+        lines.append(f"<tr><td>{escape(each.claim.id)}</td><td>{escape(each.claim.wording)}</td>{cells}</tr>")
+    return "\n".join([*lines, "</tbody>\n</table>"])
+
+
+def _cell(row: ScoreboardRow) -> str:
+    title = escape(row.note, quote=True)
+    if not row.tasks and row.verdict == UNKNOWN:
+        return f'<td class="nothing" title="{title}">–</td>'
+    limits = [name for name in ("short training", "rates at the edge") if name in row.note]
+    small = f"<br><small>{', '.join(limits)}</small>" if limits else ""
+    kind = row.verdict.replace(" ", "-")
+    return f'<td class="{kind}" title="{title}">{_SIGNS[row.verdict]} {row.verdict}{small}</td>'
+
+
+def _behind(each: Checked, rows: Sequence[ScoreboardRow]) -> Iterator[str]:
+    yield f"- **{each.claim.id}** {each.claim.wording}"
+    for row in rows:
+        if row.tasks or row.verdict != UNKNOWN:
+            yield f"  - {row.source}, {row.verdict}: {row.note}"
+
+
+def _open(found: Sequence[Checked], by_claim: dict[str, list[ScoreboardRow]]) -> Iterator[str]:
+    for each in found:
+        ours = [row for row in by_claim[each.claim.id] if row.source in (AUTHORS, "real")]
+        if all(row.verdict == UNKNOWN for row in ours):
+            yield f"- **{each.claim.id}** {each.claim.wording} {'; '.join(_needs(each))}."
+
+
+def _needs(each: Checked) -> list[str]:
+    """Return what would decide a claim: what a study must have, and the seeds of its undecided parts."""
+    parts = [f for kind in (AUTHORS, "real") for v in each.measured.get(kind, ()) for f in v.outcome.findings]
+    if not parts:
+        text = check(each.claim, Numbers({}, exact=False)).findings[0].text
+        return [f"{text[0].upper()}{text[1:]}, on real data"]
+    limits = dict.fromkeys(finding.limit for finding in parts if finding.state == UNKNOWN and finding.limit)
+    counts = [(int(m[1].replace(",", "")), m[2]) for limit in limits if (m := _SEEDS.search(limit))]
+    others = [limit for limit in limits if not _SEEDS.search(limit)][:3]
+    if counts:
+        one_suffices = any(v.outcome.rule.startswith("one must hold") for own in each.measured.values() for v in own)
+        number, unit = min(counts) if one_suffices else max(counts)
+        others.append(f"about {number:,} {unit}s for its {'nearest' if one_suffices else 'widest'} part")
+    lacking = [finding.found for finding in parts if not finding.compared][:1]
+    return [
+        f"Now: {', '.join((*others, *lacking)) or 'intervals contain the threshold, and no number of seeds follows'}"
+    ]

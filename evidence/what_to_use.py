@@ -1,0 +1,311 @@
+"""Write ``what-to-use.md`` and the table of the repository's README: what to use in which situation, from all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from evidence.authors import FILE as AUTHORS_FILE
+from evidence.authors_page import task_verdicts
+from evidence.effects import (
+    ALL,
+    BASE,
+    BILLIONS,
+    CLASSIFY,
+    EMBEDDED,
+    ENTITIES,
+    FULL,
+    GENERATE,
+    HUNDREDS,
+    LARGE,
+    MANY,
+    MATH,
+    PAIRS,
+    PROBED,
+    SHORT,
+    SMALL,
+    TAGS,
+    THOUSANDS,
+    Where,
+    effects,
+)
+from evidence.studies import FOLDER
+from evidence.summaries import Advice, ArmSummary, summarize
+from gradgate.papers.claims.elsa import frozen_share
+from gradgate.papers.recorded import read_numbers
+from gradgate.statistics import Word
+
+PAGE = FOLDER / "what-to-use.md"
+README = FOLDER.parent / "README.md"
+BEGIN, END = "<!-- begin: python -m evidence pages -->\n", "<!-- end -->"
+_ANY = "any"
+SITUATIONS = (
+    Where(CLASSIFY, "8 rows per class", PROBED),
+    Where(CLASSIFY, "64 rows per class", PROBED),
+    Where(CLASSIFY, THOUSANDS, SMALL),
+    Where(PAIRS, ALL, BASE),
+    Where(PAIRS, ALL, LARGE),
+    Where(ENTITIES, THOUSANDS, SMALL),
+    Where(GENERATE, MATH, BILLIONS),
+    Where(CLASSIFY, SHORT, SMALL),
+    Where(ENTITIES, SHORT, SMALL),
+    Where(TAGS, SHORT, SMALL),
+    Where(CLASSIFY, HUNDREDS, EMBEDDED),
+    Where(CLASSIFY, HUNDREDS, EMBEDDED, MANY),
+    Where(TAGS, HUNDREDS, EMBEDDED, MANY),
+    Where(CLASSIFY, "under 7,000 rows", "encoder of 100 M or more"),
+    Where(CLASSIFY, _ANY, "multilingual encoder", MANY),
+    Where(f"{ENTITIES} or {TAGS}", _ANY, "encoder of 100 M or more"),
+    Where("question answering", _ANY, _ANY),
+    Where("multiple choice or regression", _ANY, _ANY),
+    Where(GENERATE, "under 20,000 rows", _ANY),
+    Where(GENERATE, _ANY, "decoder of more than 3 B"),
+)
+ON_README = SITUATIONS[:7]
+_INTRODUCTION = """\
+# What should I use?
+
+This page answers from runs, not from opinion. It is computed from every score that is committed in `evidence/`: our
+studies and grids, [the Elsa authors' runs](authors.md), SetFit's few-shot results and PEFT's method comparison
+([their scores here](foreign/scores.csv)). Find the row that is nearest to yours. Differences are to full fine-tuning,
+in points of the task's metric. Where nothing is known, the row says so:
+`gradgate recommend --model MODEL --task TASK --minutes 30` then finds what does best on your own data.
+"""
+_METHOD = """\
+## How the numbers are made
+
+- **An effect** is an arm minus full fine-tuning with one model on one task: paired over seeds where seeds pair them,
+  Welch's difference where not. Options of one arm in a study, such as two widths of an adapter, are averaged; then the
+  models of a task.
+- **A situation** pools its tasks by a random-effects mean: the variance between tasks by Paule and Mandel's estimator,
+  the interval by Hartung, Knapp, Sidik and Jonkman. So the interval is of the mean over tasks like these, not of one
+  task: single tasks differ by the *deviation between tasks*. One task alone has the t interval over its runs.
+- **All arms of a situation** are one family: their intervals hold together at 95 % (Bonferroni).
+- **The arm** is the one that is better than full fine-tuning, if one is; else the cheapest of those that are no worse
+  by more than 1 point; else full fine-tuning. If a cheaper arm is neither shown to be worse nor to be as good, the row
+  says *undecided*: the cheaper one is then a matter of memory and time.
+- **Confidence** is *high* for five tasks or more without a known limit, *medium* for three or more, and *low* for one
+  or two tasks, fewer than three runs an arm, or generated data. Limits of the runs stand in the tables below.
+"""
+_MEMORY = """\
+## If memory or time is short
+
+Memory and time are relative to full fine-tuning, where the runs recorded them: peaks of whole processes for our runs on
+a CPU, libraries included, and those of the GPU's allocator for PEFT's. For a model of yours,
+`gradgate memory --model MODEL -m full -m freeze:layers=6 -m lora:r=8` estimates each arm without running it, and
+`--gpu GiB` puts first what fits.
+
+| situation | arm | memory | time | difference to full |
+|---|---|---:|---:|---:|
+{rows}
+"""
+_COMMANDS = {
+    "head": "-m head",
+    "probe": "-m probe",
+    "freeze half of the layers": "-m freeze:layers=N/2",
+    "freeze two thirds or more of the layers": "-m freeze:layers=3N/4",
+}
+
+
+def what_to_use() -> str:
+    """Return the page as Markdown."""
+    found = advices()
+    known = [advice for advice in found.values() if advice is not None]
+    blocks = [
+        _INTRODUCTION,
+        _table(found),
+        "N is the number of layers of the model.",
+        freezing_section(known),
+        _memory(known),
+    ]
+    blocks += [_METHOD, "## Every arm that was compared", *(block for advice in known for block in _arms(advice))]
+    return "\n\n".join(block.strip() for block in blocks) + "\n"
+
+
+def readme(text: str) -> str:
+    """Return the text of the README with its generated part replaced."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{_readme_part()}\n{END}{after}"
+
+
+def advices() -> dict[Where, Advice | None]:
+    """Return each situation with what to use; None where nothing is known.
+
+    Raises:
+        ValueError: if runs are of a situation that the page does not list.
+    """
+    every = effects()
+    unlisted = {effect.where for effect in every} - set(SITUATIONS)
+    if unlisted:
+        raise ValueError(f"The page does not list {sorted(map(str, unlisted))}.")
+    return {where: summarize(where, every) for where in SITUATIONS}
+
+
+def _table(found: dict[Where, Advice | None]) -> str:
+    lines = ["| task | rows to train on | model | languages | use | command | difference to full | cost | confidence |"]
+    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    for where, advice in found.items():
+        given = f"{where.kind} | {where.rows} | {where.model} | {where.languages}"
+        if advice is None:
+            lines.append(f"| {given} | nothing is known here | `gradgate recommend` | – | – | none |")
+        else:
+            lines.append(
+                f"| {given} | {_use(advice)} | `{_command(advice)}` | {_difference(advice)} | {_cost(advice)} | "
+                f"{advice.confidence} |"
+            )
+    return "\n".join(lines)
+
+
+def _use(advice: Advice) -> str:
+    return f"**{_named(advice)}**: {advice.why}"
+
+
+def _named(advice: Advice) -> str:
+    if advice.use is not None:
+        return advice.use.arm
+    if advice.next is not None and advice.is_undecided:
+        return f"undecided: full fine-tuning or {advice.next.arm}"
+    return "full fine-tuning"
+
+
+def _command(advice: Advice) -> str:
+    return f"gradgate train {_arm_words(advice.use)} --model MODEL --task TASK"
+
+
+def _arm_words(arm: ArmSummary | None) -> str:
+    if arm is None:
+        return f"-m {FULL}"
+    example = arm.effects[0].example
+    return _COMMANDS.get(arm.arm, f'-m "{example}"' if " " in example else f"-m {example}")
+
+
+def _difference(advice: Advice) -> str:
+    if advice.use is not None:
+        return _points(advice.use)
+    cheaper = advice.next
+    return "reference" + (f"; next, {cheaper.arm}: {_points(cheaper)}" if cheaper else "")
+
+
+def _points(arm: ArmSummary) -> str:
+    interval = arm.pooled.interval
+    shown = "" if interval is None else f" [{interval[0]:+.1f} to {interval[1]:+.1f}]"
+    return f"{arm.pooled.mean:+.1f}{shown}".replace("-", "−")
+
+
+def _cost(advice: Advice) -> str:
+    arm = advice.use or advice.next
+    costs = _costs(arm) if arm else ""
+    if not costs:
+        return "not recorded; `gradgate memory` estimates it"
+    return costs if advice.use else f"of the next: {costs}"
+
+
+def _costs(arm: ArmSummary) -> str:
+    named = (("memory", "memory"), ("seconds", "time"))
+    return ", ".join(f"{value:.2f}× {word}" for name, word in named if (value := arm.relative(name)) is not None)
+
+
+def _arms(advice: Advice) -> Iterator[str]:
+    where = advice.where
+    yield f"### {where.kind[0].upper()}{where.kind[1:]}, {where.rows}, {where.model}, {where.languages}"
+    lines = ["| arm | difference to full | tasks | deviation between tasks | memory | time | runs of | limits |"]
+    lines += ["|---|---:|---:|---:|---:|---:|---|---|"]
+    for arm in advice.arms:
+        between = "–" if arm.pooled.between is None else f"{arm.pooled.between:.1f}"
+        memory, seconds = (arm.relative(name) for name in ("memory", "seconds"))
+        sources = ", ".join(dict.fromkeys(effect.source for effect in arm.effects))
+        limits = "; ".join(dict.fromkeys(effect.limits for effect in arm.effects if effect.limits)) or "–"
+        lines.append(
+            f"| {arm.arm} | {_points(arm)} | {arm.pooled.tasks} | {between} | {_times(memory)} | {_times(seconds)} | "
+            f"{sources} | {limits} |"
+        )
+    yield "\n".join(lines)
+
+
+def _memory(known: Sequence[Advice]) -> str:
+    """Return the cheaper arms whose memory was recorded on real data, the smallest of each situation first."""
+    rows = []
+    for advice in known:
+        where = advice.where
+        arms = [arm for arm in advice.arms if arm.is_cheaper and arm.relative("memory") is not None]
+        for arm in sorted(arms, key=lambda arm: arm.relative("memory") or 1.0) if where.model != EMBEDDED else ():
+            rows.append(
+                f"| {where.kind}, {where.rows}, {where.model} | {arm.arm} | {_times(arm.relative('memory'))} | "
+                f"{_times(arm.relative('seconds'))} | {_points(arm)} |"
+            )
+    return _MEMORY.format(rows="\n".join(rows))
+
+
+def _times(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}×"
+
+
+def freezing_section(known: Sequence[Advice]) -> str:
+    """Return where freezing layers does not help, by the pooled differences and by single tasks."""
+    lines = ["## Where freezing does not help", ""]
+    for advice in known:
+        where = advice.where
+        for arm in advice.arms:
+            if arm.arm.startswith("freeze") and arm.pooled.interval is not None and arm.pooled.interval[1] < 0:
+                lines.append(
+                    f"- **{where.kind}, {where.rows}, {where.model}**: {arm.arm} is worse than full fine-tuning, "
+                    f"{_points(arm)} points over {arm.pooled.tasks} task{'s' * (arm.pooled.tasks > 1)}."
+                )
+    half, more = (task_counts(share) for share in (0.5, 0.75))
+    lines.append(
+        f"- **Single tasks of the Elsa authors**: with half of the layers frozen {half[Word.WORSE]} of {half['all']} "
+        f"pairs of model and task are worse than full fine-tuning and {half[Word.BETTER]} better, with three quarters "
+        f"{more[Word.WORSE]} and {more[Word.BETTER]} of {more['all']} ([which](authors.md))."
+    )
+    lines.append(
+        "\nFreezing always saves: the backward pass stops at the lowest open layer, and closed weights have no "
+        "optimizer state. So it helps where memory or time decides, or where a training is cut off early."
+    )
+    return "\n".join(lines)
+
+
+def task_counts(share: float) -> dict[object, int]:
+    """Count the verdicts on single tasks of the Elsa authors' runs at a share of frozen layers."""
+    found = [each for each in task_verdicts(read_numbers(AUTHORS_FILE)["elsa"]) if frozen_share(each.label) == share]
+    return {"all": len(found), **{word: sum(each.verdict.word is word for each in found) for word in Word}}
+
+
+def _readme_part() -> str:
+    found = advices()
+    lines = [
+        "| you have | use | difference to full fine-tuning, points (95 %) | confidence |",
+        "| --- | --- | --- | --- |",
+    ]
+    for where in ON_README:
+        advice = _of(found, where)
+        lines.append(
+            f"| {where.kind}, {where.rows}, {where.model} | {_named(advice)} | {_difference(advice)} | "
+            f"{advice.confidence.partition(':')[0]} |"
+        )
+    return "\n".join([*lines, "", _headline(found)])
+
+
+def _headline(found: dict[Where, Advice | None]) -> str:
+    """Return the number of the README: what freezing half of the layers costs on GLUE."""
+    arms = _of(found, Where(PAIRS, ALL, BASE)).arms
+    frozen = next(arm for arm in arms if arm.arm == "freeze half of the layers")
+    models, half = len({effect.source for effect in frozen.effects}), task_counts(0.5)
+    pairs = f"of their {half['all']} pairs of model and task, base and large,"
+    return f"""\
+**Freezing half of the layers changes GLUE by {_points(frozen)} points**: the mean over {frozen.pooled.tasks} tasks and
+{models} base encoders, on all runs that the authors of *What Would Elsa Do?* published. Freezing does not help there:
+{pairs} {half[Word.WORSE]} are worse than full fine-tuning and {half[Word.BETTER]} better.
+It saves memory and time. [What should I use?](evidence/what-to-use.md) has every situation, and those of which nothing
+is known."""
+
+
+def _of(found: dict[Where, Advice | None], where: Where) -> Advice:
+    advice = found[where]
+    assert advice is not None, f"no run is of {where}"
+    return advice
+
+
+def written() -> dict[Path, str]:
+    """Return the page and the README with their texts."""
+    return {PAGE: what_to_use(), README: readme(README.read_text(encoding="utf-8"))}

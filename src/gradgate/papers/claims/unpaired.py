@@ -1,0 +1,102 @@
+"""Compare quantities of runs that no seed pairs: each group of runs is a sample of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import sqrt
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from gradgate.papers.claims.numbers import Key, Lookup, Numbers
+
+if TYPE_CHECKING:
+    from gradgate.statistics import Comparison
+
+_SCORED_ON_THE_SAME_RUNS = {"MNLI-mm": "MNLI"}
+"""Tasks whose scores are of the runs of another task."""
+_CONFIDENCE = 0.95
+
+
+def compare_quantity(numbers: Numbers, quantity: Callable[[Lookup], float], threshold: float) -> Comparison:
+    """Compare a quantity of mean scores with a threshold; the quantity uses every run of each arm.
+
+    The error is that of the jackknife over several samples: runs are left out one by one. Scores of the same runs, such
+    as those of several languages, are left out together.
+
+    Returns:
+        A comparison of 0 pairs, whose ``unit`` is a run and ``n`` the fewest runs of an arm. Its ``sd`` is the error
+        times the root of the runs per arm, so that numbers of runs that would decide follow from it.
+
+    Raises:
+        UnknownError: if a score that the quantity needs is absent or ambiguous.
+        ZeroDivisionError: if the quantity divides by a score of 0.
+    Source:
+        Arvesen 1969, Jackknifing U-statistics, for several samples; Satterthwaite 1946 for the degrees of freedom.
+    """
+    asked = numbers.asked(quantity)
+    means = {key: {0: fmean(numbers.scores[key].values())} for key in asked}
+    averaged = Lookup(replace(numbers, scores=means), None, set())
+    whole = quantity(averaged)
+    samples: dict[tuple[str, ...], list[Key]] = {}
+    for key in sorted(asked):
+        samples.setdefault(_runs_of(key), []).append(key)
+    parts = [_variance(numbers.scores, keys, means, lambda: quantity(averaged)) for keys in samples.values()]
+    fewest = min(len(numbers.scores[key]) for key in asked)
+    return against_threshold(whole, [part for part in parts if part], threshold, fewest)
+
+
+def against_threshold(
+    value: float, parts: list[tuple[float, int]], threshold: float, runs: int, confidence: float = _CONFIDENCE
+) -> Comparison:
+    """Test a value against a threshold, by the variances of its samples and the runs of each."""
+    from scipy import stats  # takes a second, which listing claims need not wait for
+
+    from gradgate.statistics import Comparison
+
+    difference = value - threshold
+    variance = sum(part for part, _ in parts)
+    if variance <= 0:
+        return Comparison(runs, difference, note="no spread to test against", unit="run")
+    error = sqrt(variance)
+    freedom = variance**2 / sum(part**2 / (count - 1) for part, count in parts if part > 0)
+    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    return Comparison(
+        runs,
+        difference,
+        error * sqrt(fmean(count for _, count in parts)),
+        interval=(difference - half, difference + half),
+        p=float(2 * stats.t.sf(abs(difference / error), freedom)),
+        t=difference / error,
+        note="not paired: the jackknife over runs",
+        unit="run",
+        error=error,
+        freedom=freedom,
+    )
+
+
+def _runs_of(key: Key) -> tuple[str, ...]:
+    task = _SCORED_ON_THE_SAME_RUNS.get(key.place.task, key.place.task)
+    return (key.place.model, task, key.place.size, key.method)
+
+
+def _variance(
+    scores: Mapping[Key, Mapping[int, float]],
+    keys: list[Key],
+    means: dict[Key, dict[int, float]],
+    value: Callable[[], float],
+) -> tuple[float, int] | None:
+    """Return the variance that a sample adds and the number of its runs; None for a single run."""
+    seeds = sorted({seed for key in keys for seed in scores[key]})
+    kept = {key: means[key] for key in keys}
+    left_out = []
+    for seed in seeds:
+        for key in keys:
+            others = [score for other, score in scores[key].items() if other != seed]
+            means[key] = {0: fmean(others)} if others else kept[key]
+        left_out.append(value())
+    means.update(kept)
+    count, middle = len(seeds), fmean(left_out)
+    if count < 2:
+        return None
+    return (count - 1) / count * sum((each - middle) ** 2 for each in left_out), count

@@ -1,0 +1,91 @@
+"""The scoreboard: a row per claim and source, limits next to each verdict, and a grid that reads without colour."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from evidence.scoreboard import PAGE, TABLE, scoreboard_page, scoreboard_rows
+from evidence.studies import Study, read_studies
+from evidence.verdicts import Checked
+from gradgate.papers.check import ClaimVerdict
+from gradgate.papers.claims import claims
+from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome, State
+from gradgate.papers.scoreboard import FILE, SCOREBOARD, SOURCES, ScoreboardRow, scoreboard
+
+CLAIM = Claim("E1", "elsa", "a < b & c")
+
+
+def verdict(state: State, source: str = "t", stand_in: bool = False, parts: tuple[str, ...] = ()) -> ClaimVerdict:
+    finding = ClaimCheck(state, "x = 1", "above 0", compared=True, tasks=("RTE",), seeds=5)
+    return ClaimVerdict(CLAIM, ClaimOutcome(state, (finding,)), source, (), parts, stand_in)
+
+
+def rows(checked: Checked, *studies: Study) -> dict[str, ScoreboardRow]:
+    return {row.source: row for row in scoreboard_rows([checked], studies)}
+
+
+def test_every_claim_has_a_row_per_source_and_the_package_has_the_same_table() -> None:
+    assert FILE.read_bytes() == TABLE.read_bytes()
+    found = SCOREBOARD.read(TABLE)
+    assert [(row.claim, row.source) for row in found] == [(claim.id, s) for claim in claims() for s in SOURCES]
+    assert {row.verdict for row in found} <= {"holds", "fails", "cannot tell"}
+    assert all(row.note for row in found)
+
+
+def test_a_verdict_on_short_training_or_rates_at_the_edge_says_so_in_its_line() -> None:
+    limited = [s for s in read_studies() if s.short_training or s.edge_of_rates]
+    assert {study.name for study in limited} >= {"real-adapters-citation_intent", "real-freezing-mrpc"}
+    e2 = scoreboard()["E2"]["real"]
+    assert e2.verdict == "fails"
+    assert "rates at the edge" in e2.note
+    line = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("<tr><td>E2<"))
+    assert "rates at the edge</small>" in line
+
+
+def test_a_paper_that_contradicts_itself_decides_nothing() -> None:
+    found = rows(Checked(CLAIM, (verdict("holds", "Table 3"), verdict("fails", "Table A.3")), {}))
+    assert found["printed"].verdict == "cannot tell"
+    assert "holds in Table 3; fails in Table A.3" in found["printed"].note
+
+
+def test_what_nothing_compares_has_no_tasks_and_says_what_is_lacking() -> None:
+    found = rows(Checked(CLAIM, (), {}))
+    assert {(row.verdict, row.seeds, row.tasks) for row in found.values()} == {("cannot tell", 0, 0)}
+    assert found["authors"].note == "no runs of the authors are here"
+
+
+@pytest.mark.parametrize("own", ["holds", "fails"])
+def test_the_papers_tasks_come_before_others(own: State) -> None:
+    other: State = "fails" if own == "holds" else "holds"
+    found = rows(Checked(CLAIM, (), {"real": (verdict(own), verdict(other, stand_in=True))}))
+    assert (found["real"].verdict, found["real"].seeds, found["real"].tasks) == (own, 5, 1)
+    assert found["real"].note.endswith("the paper's tasks")
+
+
+def test_limits_of_the_study_follow_the_number() -> None:
+    study = Study(name="s", title="", paper="elsa", data="real", differs="", short_training="9 steps", compare={})
+    found = rows(Checked(CLAIM, (), {"real": (verdict("holds", parts=("x/s.csv",)),)}), study)
+    assert found["real"].note.endswith("; short training (9 steps)")
+
+
+def test_the_grid_is_escaped_and_each_cell_has_a_sign_and_a_word() -> None:
+    checked = Checked(CLAIM, (verdict("fails"),), {"real": (verdict("holds"),)})
+    page = scoreboard_page([checked], scoreboard_rows([checked], []))
+    grid = page[page.index("<table") : page.index("</table>")]
+    assert "a &lt; b &amp; c" in grid
+    assert re.findall(r'<td class="([a-z-]+)"[^>]*>([^<]*)</td>', grid) == [
+        ("fails", "✗ fails"),
+        ("nothing", "–"),
+        ("holds", "✓ holds"),
+        ("nothing", "–"),
+    ]
+
+
+def test_a_damaged_table_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "scoreboard.csv"
+    file.write_text("claim,source,verdict,seeds,tasks,note\nE1,printed,maybe,0,0,x\n", encoding="utf-8")
+    with pytest.raises(Exception, match="line 2: verdict is 'maybe'"):
+        SCOREBOARD.read(file)

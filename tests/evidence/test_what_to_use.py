@@ -1,0 +1,142 @@
+"""What should I use: effects of all committed runs, pooled over tasks, and one row per situation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evidence.arms import study_arms
+from evidence.authors import source as elsa_source
+from evidence.effects import ALL, BASE, CLASSIFY, PAIRS, SMALL, THOUSANDS, Effect, Where, effects, family
+from evidence.foreign import FILE, record
+from evidence.foreign import source as foreign_source
+from evidence.pooling import random_effects
+from evidence.studies import read_studies
+from evidence.summaries import pool, summarize
+from evidence.what_to_use import BEGIN, END, PAGE, SITUATIONS, advices, readme
+from gradgate.methods import method
+
+WHERE = Where(CLASSIFY, THOUSANDS, SMALL)
+
+
+def effect(task: str, difference: float, variance: float = 0.1, arm: str = "lora", runs: int = 5) -> Effect:
+    return Effect(WHERE, task, arm, f"{arm}:r=8", difference, variance, runs, "a study", memory=0.5)
+
+
+def test_the_random_effects_mean_is_that_of_statsmodels() -> None:
+    # statsmodels 0.14: combine_effects(..., method_re="iterated", use_t=True)
+    found = random_effects([-1.0, -3.2, 0.4, -6.0, -2.1], [0.3, 0.5, 0.2, 1.0, 0.4])
+    assert found.mean == pytest.approx(-2.280619, abs=1e-6)
+    assert (found.between or 0) ** 2 == pytest.approx(5.220787, abs=1e-5)
+    assert found.interval == pytest.approx((-5.241881, 0.680643), abs=1e-5)
+
+
+def test_tasks_that_agree_have_no_deviation_between_them_and_no_interval_below_their_error() -> None:
+    found = random_effects([1.0, 1.0, 1.0], [0.3, 0.3, 0.3])
+    assert (found.mean, found.between) == (1.0, 0.0)
+    low, high = found.interval or (0, 0)
+    assert (high - low) / 2 == pytest.approx(4.302653 * (0.3 / 3) ** 0.5)
+
+
+def test_options_of_a_study_are_averaged_before_tasks_are_pooled() -> None:
+    many = [effect("a", 1.0), effect("a", 3.0), effect("b", 5.0)]
+    assert pool(many).mean == pytest.approx(3.5)
+    assert pool(many).tasks == 2
+    independent = [effect("a", 1.0), replace(effect("a", 3.0), source="another")]
+    assert pool(independent).tasks == 1
+    assert pool(independent).mean == 2.0
+
+
+@pytest.mark.parametrize(
+    ("differences", "use", "undecided"),
+    [
+        ([2.0, 2.1, 1.9], "lora", False),
+        ([0.0, 0.1, -0.1], "lora", False),
+        ([-3.0, -3.1, -2.9], None, False),
+        ([-3.0, 3.1, -0.5], None, True),
+    ],
+    ids=["better", "as good and cheaper", "worse", "undecided"],
+)
+def test_the_arm_to_use_follows_from_its_interval(differences: list[float], use: str | None, undecided: bool) -> None:
+    found = summarize(WHERE, [effect(task, value, 0.01) for task, value in zip("abc", differences, strict=True)])
+    assert found is not None
+    assert (found.use.arm if found.use else None, found.is_undecided) == (use, undecided)
+
+
+def test_a_situation_without_runs_has_no_advice_and_the_page_says_so() -> None:
+    assert summarize(Where("question answering", "any", "any"), effects()) is None
+    unknown = [where for where, advice in advices().items() if advice is None]
+    assert unknown
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    for where in unknown:
+        line = next(each for each in lines if each.startswith(f"| {where.kind} | {where.rows} | {where.model} |"))
+        assert "nothing is known here" in line
+
+
+def test_few_tasks_or_generated_data_give_low_confidence() -> None:
+    found = summarize(WHERE, [effect("a", 2.0, 0.001)])
+    assert found is not None
+    assert found.confidence.startswith("low: 1 task,")
+    assert all(
+        advice.confidence.startswith("low") and "generated data" in advice.confidence
+        for where, advice in advices().items()
+        if advice is not None and "embedded" in where.model
+    )
+
+
+def test_every_committed_run_of_a_study_with_full_fine_tuning_is_used() -> None:
+    used = {each.source for each in effects()}
+    there = [study for study in read_studies() if study.runs.exists()]
+    with_full = {
+        study.name for study in there if any(arm.name == "full" for arms in study_arms(study).values() for arm in arms)
+    }
+    assert len(with_full) > 10
+    assert with_full <= used
+    assert {"SetFit", "PEFT"} <= used
+    assert {each.where for each in effects()} <= set(SITUATIONS)
+    on_glue = {each.source for each in effects() if each.where == Where(PAIRS, ALL, BASE)}
+    assert on_glue == {"the Elsa authors, BERT-base", "the Elsa authors, RoBERTa-base"}
+
+
+@pytest.mark.parametrize(
+    ("arm", "layers", "name"),
+    [
+        ("freeze:layers=3", 6, "freeze half of the layers"),
+        ("freeze:layers=5", 6, "freeze two thirds or more of the layers"),
+        ("freeze:layers=4", 4, "head"),
+        ("houlsby:size=64 + mixout", None, "houlsby + mixout"),
+        ("gradfreeze:order=bottom-up", None, "gradfreeze from the bottom up"),
+        ("probe", None, "probe"),
+    ],
+)
+def test_arms_are_grouped_by_what_they_leave_closed(arm: str, layers: int | None, name: str) -> None:
+    assert family(arm, layers) == name
+
+
+def test_the_methods_that_the_page_names_exist() -> None:
+    commands = re.findall(r"gradgate train -m \"?([a-z]+)", PAGE.read_text(encoding="utf-8"))
+    assert commands
+    adapters = {"houlsby", "lora", "rslora", "dora", "pfeiffer"}
+    for name in set(commands) - adapters:
+        method(name if name != "freeze" else "freeze:layers=1")
+
+
+def test_only_the_marked_part_of_the_readme_is_replaced() -> None:
+    text = f"before\n{BEGIN}old\n{END}\nafter\n"
+    made = readme(text)
+    assert made.startswith(f"before\n{BEGIN}| you have |")
+    assert made.endswith(f"{END}\nafter\n")
+    assert "old" not in made
+    assert readme(made) == made
+
+
+@pytest.mark.skipif(
+    not (foreign_source() / "setfit" / "runs.csv").is_file() or not (elsa_source() / "runs.csv").is_file(),
+    reason="the results of others are not in GRADGATE_SHARED",
+)
+def test_the_committed_scores_of_others_are_what_the_import_makes(tmp_path: Path) -> None:
+    record(tmp_path / "scores.csv")
+    assert (tmp_path / "scores.csv").read_bytes() == FILE.read_bytes()
