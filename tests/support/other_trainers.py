@@ -1,7 +1,7 @@
 """Stand-ins for axolotl and LLaMA-Factory: what their own code does with a plugin or a callback, and nothing else.
 
 They follow ``axolotl.integrations.base`` and ``axolotl.core.builders.base`` of axolotl 0.18.0, and
-``llamafactory.train.tuner`` of LLaMA-Factory 0.9.6.
+``llamafactory.train.tuner`` of LLaMA-Factory 0.9.6.dev0.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from gradgate.settings.base import CheckedSettings, checked_settings
 from gradgate.settings.memory import MemorySettings
 
 SETTINGS = "further settings by the names of the command's flags, such as {example}"
-REMOTE_CODE = "trust_remote_code"
+_REMOTE_CODE = "trust_remote_code"
 
 
 class MethodsArguments(CheckedSettings):
@@ -81,12 +81,12 @@ def joined(own: dict[str, Any], further: dict[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: for a setting that is passed twice, and for remote code, which an agent may not run.
     """
-    twice = sorted(own.keys() & further.keys() - {"method"}) if further else []
+    twice = sorted(own.keys() & further.keys())
     if twice:
         raise UsageError(f"{twice[0]}= is also in settings=. Pass it once.")
-    if REMOTE_CODE in further:
+    if _REMOTE_CODE in further:
         raise UsageError(
-            f"{REMOTE_CODE}= runs code that comes with a model, and cannot be passed by an agent. Leave it out, or let "
-            f"a person run the command."
+            f"{_REMOTE_CODE}= runs code that comes with a model, and cannot be passed by an agent. Leave it out, or "
+            f"let a person run the command."
         )
     return {**own, **further}
