@@ -24,7 +24,10 @@ REQUESTS: dict[str, tuple[type[CheckedSettings], frozenset[str]]] = {
     "ImportKeywords": (ImportSettings, frozenset()),
     "EvaluateKeywords": (EvaluateSettings, frozenset({"test_file"})),
     "PredictKeywords": (PredictSettings, frozenset()),
-    "PlanKeywords": (PlanSettings, frozenset({"model", "method", "keep_model", "save_every", "eval_every"})),
+    "PlanKeywords": (
+        PlanSettings,
+        frozenset({"model", "method", "keep_model", "save_every", "eval_every", "report_to"}),
+    ),
     "MemoryKeywords": (
         MemorySettings,
         frozenset({"model", "method", "optim", "adapter", "language_adapters", "layers", "steps"}),
@@ -38,6 +41,7 @@ _TYPES = {
     "AdaptersField": "str | AdapterSetting | PeftConfig | Sequence[str | AdapterSetting | PeftConfig | None]",
     "LanguageField": "str | None",
     "CodesField": "str | Sequence[str] | None",
+    "TrackersField": "str | Sequence[str] | None",
     "SplitField": "str | None",
     "TrackField": "str | None",
     "ForgettingField": "str | None",

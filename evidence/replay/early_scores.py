@@ -83,6 +83,9 @@ def rank_correlation(first: npt.NDArray[np.float64], second: npt.NDArray[np.floa
 def early_lines(rows: Sequence[CurveRow]) -> list[str]:
     """Return a table of the early scores of a grid: of its cut schedules, and of squeezed ones if it has them."""
     lengths = {row.of_steps for row in rows if row.schedule == SQUEEZED}
+    if lengths:  # both schedules on the same seeds
+        seeds = {row.seed for row in rows if row.schedule == SQUEEZED}
+        rows = [row for row in rows if row.seed in seeds]
     grids = {"cut": as_curves(rows)} | ({SQUEEZED: squeezed_curves(rows)} if lengths else {})
     lines = ["schedule   of the steps   all seeds   one seed   best in the better half of one seed"]
     for schedule, curves in grids.items():

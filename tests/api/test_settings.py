@@ -39,7 +39,7 @@ def test_each_setting_is_a_described_parameter(function: Callable[..., Any], of:
     parameters = inspect.signature(function).parameters
     described = inspect.getdoc(function) or ""
     assert set(of.model_fields) <= set(parameters)
-    assert set(parameters) - set(of.model_fields) <= {"out", "quiet", "dry_run"}
+    assert set(parameters) - set(of.model_fields) <= {"out", "quiet", "dry_run", "push_to_hub", "public"}
     for name, field in of.model_fields.items():
         assert f"\n    {name}: " in described
         if name not in ("model", "task", "method"):

@@ -32,7 +32,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_part_has_figures(out: Path) -> None:
     figures = json.loads((out / "gpu.json").read_text(encoding="utf-8"))
     assert all(list(figure) == ["part", "value", "unit", "goal", "met"] for figure in figures)
-    assert {figure["part"].split(":")[0] for figure in figures} == set(PARTS)
+    assert {figure["part"].split(":")[0] for figure in figures} == {part.name for part in PARTS}
     assert [figure["part"] for figure in figures if figure["met"] is False] == []
 
 

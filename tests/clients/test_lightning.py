@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ import gradgate as gg
 from gradgate.errors import AttachError, RunError, UsageError
 from support.loop import Weights, assert_same_weights, build, moved, weights
 from support.tiny_models import tiny_batch
+from support.tracked import tensorboard_points
 
 lightning = pytest.importorskip("lightning.pytorch")
 
@@ -276,6 +278,16 @@ def test_loggers_get_share_and_phase(tmp_path: Path) -> None:
     assert [float(line["gradgate/phase"]) for line in lines] == [1, 2, 2, 3, 3, 3]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
+
+
+def test_tensorboard_gets_share_and_phase(tmp_path: Path) -> None:
+    if importlib.util.find_spec("tensorboard") is None:
+        pytest.skip("tensorboard is not installed")
+    logger = lightning.loggers.TensorBoardLogger(tmp_path, version=0)
+    fit(Module(), gated("gradual:every=2"), logger=logger, log_every_n_steps=1, accumulate_grad_batches=1)
+    points = tensorboard_points(tmp_path / "lightning_logs/version_0")
+    assert [value for _, value in points["gradgate/phase"]] == [1, 2, 2, 3, 3, 3]
+    assert points["gradgate/open_share"][-1][1] == 1.0
 
 
 def test_methods_that_count_epochs_need_to_know_when_an_epoch_ends() -> None:

@@ -21,7 +21,12 @@ PHRASES = {
 }
 PAGES = sorted(
     path
-    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "evidence").rglob("*.md"))
+    for path in (
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "evidence").rglob("*.md"),
+        *(ROOT / "src").rglob("*.md"),
+    )
     if not {"_build", "evidence"}
     & set(path.relative_to(ROOT / "docs").parts if path.is_relative_to(ROOT / "docs") else ())
 )

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shlex
 import warnings
 from collections.abc import Callable, Iterator
 from html import unescape
@@ -275,3 +276,19 @@ def test_tables_and_the_page_take_any_name_and_number(
         for text in (to_csv(table), to_markdown(table), to_latex(table), page, console.export_text()):
             assert not CONTROLS.search(text.replace("\r\n", "\n"))
             text.encode()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_commands_on_the_page_are_quoted_for_the_shell_and_escaped_for_the_page(tmp_path: Path) -> None:
+    write_study(tmp_path, scores={"full": FULL, "gradual:every=40": OTHER})
+    file = tmp_path / "study.json"
+    record = json.loads(file.read_text())
+    model = "</pre><script>alert(1)</script>; rm -rf 'x'"
+    record["settings"]["model"] = model
+    file.write_text(json.dumps(record))
+    write_report(tmp_path)
+    check_files(tmp_path)
+    lines = unescape((tmp_path / "report.html").read_text(encoding="utf-8")).splitlines()
+    commands = [line for line in lines if "gradgate train" in line or "gradgate compare" in line]
+    assert len(commands) == 2
+    assert all(model in shlex.split(line[line.index("gradgate ") :].removesuffix("</pre>")) for line in commands)

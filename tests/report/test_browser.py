@@ -30,6 +30,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page whose tables are long enough to be filtered."""
+    scores = {"full": [0.7, 0.71], **{f"gradual:every={steps}": [0.6, 0.62 + steps / 1000] for steps in range(1, 10)}}
+    folder = tmp_path_factory.mktemp("crowded")
+    return write_report(write_study(folder, methods=tuple(scores), seeds=(0, 1), scores=scores)).html
+
+
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with Browser(tmp_path_factory.mktemp("profile")) as found:
         yield found
@@ -73,6 +81,22 @@ def test_a_figure_leads_to_its_numbers(browser: Browser, page: Path) -> None:
     # The page's own listener was added first, so it has done its work when this one is called.
     followed = f"new Promise(done => {{ addEventListener('hashchange', () => done({is_open})); {click} }})"
     assert browser.run(followed) is True
+
+
+def test_long_tables_can_be_filtered_by_several_words(browser: Browser, page: Path, crowded: Path) -> None:
+    browser.open(page, 1280)
+    assert browser.run("document.querySelector('#table-main').previousElementSibling.className") != "filter"
+    browser.open(crowded, 1280)
+    kept = """(words => {
+        const input = document.querySelector('.filter');
+        input.value = words;
+        input.dispatchEvent(new Event('input'));
+        return [...document.querySelectorAll('#table-main tbody tr')].filter(row => !row.hidden)
+            .map(row => `${row.cells[0].firstChild.data}${row.cells[0].childNodes[2]?.data}`.trim());
+    })"""
+    assert len(browser.run(f"{kept}('')")) == 10
+    assert browser.run(f"{kept}('EVERY=3 gradual')") == ["gradual:every=3"]
+    assert browser.run(f"{kept}('nothing of it')") == []
 
 
 def test_the_page_prints(browser: Browser, page: Path) -> None:

@@ -81,3 +81,23 @@ def test_a_study_in_one_language_is_told_as_before(tmp_path: Path) -> None:
     findings = summarize_study(read_study(study))
     assert (findings.split, findings.results.averages) == ("test", ())
     assert not (study / "tables/languages.csv").exists()
+
+
+def test_gains_and_losses_have_two_colours_and_the_largest_the_strongest(study: Path) -> None:
+    table = gain_table(summarize_study(read_study(study)))
+    gains = [entry for row in table.rows for entry in row[2:]]
+    assert {entry.heat for row in table.rows for entry in row[:2]} == {None}, "the reference has no gain"
+    assert max(entry.heat or 0.0 for entry in gains) == pytest.approx(1.0)
+    page = write_report(study).html.read_text(encoding="utf-8")
+    assert 'class="n heat" style="--heat: 100%"' in page
+    assert "Blue: better than full; orange: worse." in page
+
+
+def test_a_lower_error_is_a_gain(tmp_path: Path) -> None:
+    scores = {"full": [0.7, 0.8], "head": [0.9, 1.0]}
+    task = {"tests": TESTS, "languages": LANGUAGES, "source": "en", "metric": "mse", "metric_higher_is_better": False}
+    folder = write_study(tmp_path / "study", methods=tuple(scores), seeds=(0, 1), scores=scores, **task)
+    table = gain_table(summarize_study(read_study(folder)))
+    heats = [entry.heat for row in table.rows for entry in row[2:] if entry.heat is not None]
+    assert heats
+    assert heats == pytest.approx([-1.0] * len(heats))

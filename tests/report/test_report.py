@@ -7,6 +7,7 @@ import io
 import json
 import re
 from html.parser import HTMLParser
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -250,7 +251,7 @@ def test_the_page_loads_nothing(plain):
     page = Page(html)
     assert not [tag for tag, _ in page.tags if tag in ("link", "img", "iframe", "object", "base")]
     addresses = [value for _, attrs in page.tags for name, value in attrs.items() if name in ("href", "src")]
-    assert all(re.match(r"(tables|figures)/|#|data:image/png;base64,", address) for address in addresses)
+    assert all(re.match(r"(tables|figures|runs)/|#|data:image/png;base64,", address) for address in addresses)
     assert "http://" not in html
     assert "https://" not in html
     assert "url(http" not in html
@@ -264,9 +265,13 @@ def test_links_of_the_page_lead_to_files(tmp_path):
     inside = {link.removeprefix("#") for link in links if link.startswith("#")}
     assert inside == {"table-main", "table-curves", "table-timeline"}
     assert inside <= set(Page(html).ids)
-    files = [link for link in links if not link.startswith("#")]
+    files = [link for link in links if link.startswith(("tables/", "figures/"))]
     assert len(files) == 8 * 3 + 4 * 2 + 4  # of four more tables, the CSV files
     assert all((tmp_path / link).is_file() for link in files)
+    runs = [link for link in links if link.startswith("runs/")]
+    assert {*links} == {*files, *runs, *(f"#{name}" for name in inside)}
+    assert all((tmp_path / unquote(link)).exists() for link in runs)
+    assert len(runs) == 2 * 2, "folder and settings of each arm; there is no log"
 
 
 def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(plain):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from gradgate.errors import DataError
 from gradgate.statistics import RowNoise, multi_bootstrap
-from gradgate.statistics.multibootstrap import Array
+from gradgate.statistics.multibootstrap import Array, score_interval
 
 
 def mean(sums: Array) -> Array:
@@ -90,3 +90,17 @@ def test_what_cannot_be_resampled() -> None:
     assert multi_bootstrap([ours[:1]], [ours[:1]], mean) is None
     with pytest.raises(DataError, match="compared in pairs"):
         multi_bootstrap([ours], [theirs], mean)
+
+
+def test_the_interval_of_a_share_is_that_of_the_binomial() -> None:
+    right = np.array([1.0] * 320 + [0.0] * 80)
+    counts = np.stack([right, np.ones_like(right)], axis=1)
+    interval = score_interval(counts, lambda sums: sums[..., 0] / sums[..., 1])
+    exact = stats.binom(400, 0.8).ppf([0.025, 0.975]) / 400
+    assert interval == pytest.approx(exact, abs=0.005)
+    assert interval == score_interval(counts, lambda sums: sums[..., 0] / sums[..., 1])
+
+
+def test_an_interval_needs_two_rows_and_a_score() -> None:
+    assert score_interval(np.ones((1, 2)), lambda sums: sums[..., 0] / sums[..., 1]) is None
+    assert score_interval(np.ones((3, 2)), lambda sums: sums[..., 0] * np.nan) is None

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gradgate.cli.forecast import _decides
 from gradgate.statistics import detectable, pairs_needed
 from gradgate.study.spreads import FILE, SPREADS, Decidable, decidable
 from support.study_folder import write_study
@@ -23,7 +22,7 @@ def test_like_tasks_of_the_same_model_count(tmp_path: Path) -> None:
     assert found.sd == pytest.approx(100 * row.sd)
     assert found.difference == pytest.approx(100 * row.sd * detectable(5, 0.8, 0.025))
     assert found.seeds_margin == pairs_needed(0.01 / row.sd, 0.8, 0.025)
-    assert "with bert-base" in _decides(found)
+    assert "with bert-base" in found.sentence
 
 
 def test_other_models_count_if_none_is_like(tmp_path: Path) -> None:
@@ -37,13 +36,13 @@ def test_other_models_count_if_none_is_like(tmp_path: Path) -> None:
 def test_no_like_task_is_said(tmp_path: Path, changed: dict[str, object]) -> None:
     found = asked(tmp_path, **changed)
     assert (found.basis, found.difference, found.seeds_margin) == (None, None, None)
-    assert "is unknown, as no like task is recorded" in _decides(found)
+    assert "is unknown, as no like task is recorded" in found.sentence
 
 
 def test_one_seed_decides_nothing(tmp_path: Path) -> None:
     found = asked(tmp_path, seeds=1)
     assert found.difference is None
-    assert "1 seed decides nothing" in _decides(found)
+    assert "1 seed decides nothing" in found.sentence
 
 
 def test_runs_of_the_study_come_first(tmp_path: Path) -> None:

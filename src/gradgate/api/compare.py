@@ -186,5 +186,6 @@ def _check(asked: CompareSettings, folder: Path) -> None:
     from gradgate.study.request import check_request
     from gradgate.study.workers.process import refuse_unseen_methods
 
+    asked.require_trackers()
     refuse_unseen_methods()
     check_request(asked, folder)

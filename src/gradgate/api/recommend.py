@@ -118,6 +118,7 @@ def recommend_in(
     from gradgate.training.named_tasks import check_tasks
 
     refuse_unseen_methods()
+    asked.require_trackers()
     check_tasks(asked.run)
 
     from gradgate.report import write_report  # torch loads after the settings are checked

@@ -12,8 +12,11 @@ from typing_extensions import Unpack
 
 from gradgate.api.data import model_name, task_name
 from gradgate.api.progress import run_progress, study_progress
+from gradgate.api.pushing import push_run, refuse_several_models
 from gradgate.api.shown import ResultView, data_frame
 from gradgate.distributed import launch
+from gradgate.errors import UsageError
+from gradgate.evaluation.export.hub_repository import HubRepository, check_push
 from gradgate.places import short_name, typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
@@ -141,10 +144,47 @@ class Run(ResultView):
         asked = checked_settings(ExportSettings, {"to": to, "dtype": dtype, "trust_remote_code": trust_remote_code})
         RunFolder(self.path).require_finished()
         from gradgate.evaluation.export.export import export
+        from gradgate.study.card_findings import card_findings
 
         folder = typed_path(out)
-        export([self.path], folder, asked)
+        export([self.path], folder, asked, findings=card_findings)
         return folder
+
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        private: bool = True,
+        to: Form | None = None,
+        dtype: Dtype | None = None,
+        trust_remote_code: bool = False,
+    ) -> str:
+        """Push what :meth:`export` writes to the Hugging Face hub, as ``gradgate export --push-to-hub`` does.
+
+        The card has the task, the scores with intervals, the method, what learned, what was forgotten, the cost, the
+        fingerprint of the data, the command, and the verdicts of the study if the run is one of a study.
+
+        Args:
+            name: ``user/name``, or ``name`` in the namespace of the token's user. The repository is created; one that
+                gradgate filled before gets a new commit.
+            private: create a private repository. Only False makes the model public.
+            to: as for :meth:`export`.
+            dtype: of the weights; by default as the run stored them.
+            trust_remote_code: run code that comes with the model.
+
+        Returns:
+            The address of the repository.
+
+        Raises:
+            UsageError: without a token, with HF_HUB_OFFLINE, for a repository with other files, or a run of several
+                tasks.
+            RunError: if the run has not finished or kept no model, or the hub refuses or cannot be reached.
+        """
+        asked = checked_settings(ExportSettings, {"to": to, "dtype": dtype, "trust_remote_code": trust_remote_code})
+        folder = RunFolder(self.path)
+        folder.require_finished()
+        refuse_several_models(self.config.task, name)
+        return push_run(self.path, HubRepository.create(name, private=private), asked)
 
     @cached_property
     def scores(self) -> dict[str, Any]:
@@ -234,6 +274,8 @@ def train(
     *,
     out: str | PathLike[str] = "runs/latest",
     quiet: bool = False,
+    push_to_hub: str | None = None,
+    public: bool = False,
     dry_run: Literal[False] = False,
     **settings: Unpack[RunKeywords],
 ) -> Run: ...
@@ -247,6 +289,8 @@ def train(
     *,
     out: str | PathLike[str] = "runs/latest",
     quiet: bool = False,
+    push_to_hub: str | None = None,
+    public: bool = False,
     dry_run: Literal[True],
     **settings: Unpack[RunKeywords],
 ) -> Forecast: ...
@@ -260,6 +304,8 @@ def train(
     *,
     out: str | PathLike[str] = "runs/latest",
     quiet: bool = False,
+    push_to_hub: str | None = None,
+    public: bool = False,
     dry_run: bool = False,
     **settings: Unpack[RunKeywords],
 ) -> Run | Forecast:
@@ -276,6 +322,9 @@ def train(
             ``"houlsby:size=64 + gradual"``, a method, or a ``peft.PeftConfig``; by default everything.
         out: the folder for everything that is written. Rows are written next to it, into ``OUT-data/``.
         quiet: show no progress.
+        push_to_hub: push the exported model with its card to this repository, as :meth:`Run.push_to_hub` does. The
+            repository is created before the training, so that a missing right is known then.
+        public: create that repository public; private by default.
         dry_run: return a forecast of time, memory and disk instead of training; nothing but rows is written.
 
     Returns:
@@ -289,24 +338,42 @@ def train(
     folder = typed_path(out)
     named = {"method": method, "model": model_name(model), "task": task_name(task, folder)}
     config = checked_settings(RunConfig, {**settings, **named})
-    return forecast_of(config, folder, quiet=quiet) if dry_run else train_in(config, folder, quiet=quiet)
+    if dry_run:
+        return forecast_of(config, folder, quiet=quiet)
+    return train_in(config, folder, quiet=quiet, push_to_hub=push_to_hub, public=public)
 
 
-def train_in(config: RunConfig, folder: Path, *, quiet: bool = False) -> Run:
+def train_in(
+    config: RunConfig, folder: Path, *, quiet: bool = False, push_to_hub: str | None = None, public: bool = False
+) -> Run:
     """Train with checked settings; see :func:`train`."""
     if not RunFolder(folder).is_done(config):
+        config.require_trackers()
         check_tasks(config)
+    repository = None if push_to_hub is None else _repository(config, push_to_hub, public)
 
     from gradgate.training.run import train as train_run  # torch loads after the settings are checked
 
     with run_progress(quiet or not launch.is_first()) as progress:
         train_run(config, folder, progress)
+        if repository is not None:
+            progress.note(f"The model is at {push_run(folder, repository, ExportSettings())}")
     return Run(folder)
+
+
+def _repository(config: RunConfig, name: str, public: bool) -> HubRepository | None:
+    """Create the repository that a run is pushed to; None in processes but the first."""
+    if not config.keep_model:
+        raise UsageError(f"push_to_hub={name} and keep_model=False do not go together: there is no model to push.")
+    refuse_several_models(config.task, name)
+    check_push(name)
+    return HubRepository.create(name, private=not public) if launch.is_first() else None
 
 
 def forecast_of(config: RunConfig, folder: Path, *, quiet: bool = False) -> Forecast:
     """Forecast a training with checked settings; see :func:`train`."""
     if not RunFolder(folder).is_done(config):
+        config.require_trackers()
         check_tasks(config)
 
     from gradgate.study.forecast import forecast_run

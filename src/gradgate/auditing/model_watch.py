@@ -179,6 +179,8 @@ class ModelWatch:
         self._let_go()
 
     def _let_go(self) -> None:
+        if not self._names:  # a model may die after its audit has ended
+            return
         self._see_moves(list(self.tracked.values()))
         self._labels.finish()
         self.record.untied = self._ties.broken(

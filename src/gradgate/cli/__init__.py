@@ -23,6 +23,7 @@ from gradgate.cli import (
     export,
     imports,
     lists,
+    mcp,
     memory,
     models,
     papers,
@@ -67,6 +68,7 @@ for command in (
     papers.papers,
     papers.reproduce,
     doctor.doctor,
+    mcp.mcp,
 ):
     app.command(command.__name__.replace("_", "-"), cls=GroupedCommand)(command)
 app.command("audit", cls=audit.AuditCommand)(audit.audit)

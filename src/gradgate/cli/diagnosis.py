@@ -28,6 +28,7 @@ _PURPOSES = {
     "lightning": "the callback for Lightning",
     "postgres": "studies whose queue is on a database server",
     "ray": "studies on a Ray cluster",
+    "mcp": "the server for coding agents",
 }
 
 State = Literal["ok", "note", "problem"]

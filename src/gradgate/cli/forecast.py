@@ -13,7 +13,6 @@ from gradgate.runs.progress import about
 
 if TYPE_CHECKING:
     from gradgate.study.forecast import ArmForecast, Forecast
-    from gradgate.study.spreads import Decidable
 
 DryRun = Annotated[
     bool,
@@ -68,7 +67,7 @@ def _lines(found: Forecast) -> list[str]:
             f"and a batch that is scored a third of that."
         )
     lines.extend([found.promise] if found.promise else [])
-    lines.extend(map(_decides, found.decides))
+    lines.extend(each.sentence for each in found.decides)
     peak = max((arm.peak_bytes for arm in found.arms if arm.peak_bytes is not None), default=None)
     if peak is not None:
         lines.append(
@@ -80,30 +79,3 @@ def _lines(found: Forecast) -> list[str]:
         f"Nothing was written."
     )
     return lines
-
-
-def _decides(part: Decidable) -> str:
-    """Return what the seeds of a part can decide, in words."""
-    where = f"Power of {part.label}" if part.label else "Power"
-    seeds = f"{part.seeds} seed{'s' * (part.seeds != 1)}"
-    if part.basis is None:
-        return (
-            f"{where}: what {seeds} can decide is unknown, as no like task is recorded ({part.metric} of {part.task}). "
-            f"'gradgate study power' says it of finished runs with 3 or more seeds."
-        )
-    unit = " points" if part.margin is not None else ""
-    if part.difference is None or part.difference_range is None:
-        needed = "" if part.seeds_margin is None else f"; {part.seeds_margin:,} would find {part.margin:g} point"
-        return f"{where}: 1 seed decides nothing, as it shows no spread{needed}, by {part.basis}."
-    low, high = part.difference_range
-    over = f" over {part.tests} tests" if part.tests > 1 else ""
-    line = (
-        f"{where}: {seeds} find a difference of {part.difference:.2g}{unit} with 80 % power (p < 0.05{over}), and of "
-        f"{low:.2g} to {high:.2g} at the ends of what differs between {part.basis}."
-    )
-    if part.seeds_margin is not None and part.seeds_equivalent is not None:
-        line += (
-            f" {part.seeds_margin:,} seeds find {part.margin:g} point; {part.seeds_equivalent:,} show equivalence "
-            f"within it if nothing differs."
-        )
-    return line

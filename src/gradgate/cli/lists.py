@@ -33,18 +33,7 @@ def methods(as_json: AsJson = False, config_file: Config = None) -> None:
     """List the methods, with options, defaults and papers."""
     catalog = catalog_of_methods()
     if as_json:
-        rows = [
-            {
-                "name": info.name,
-                "summary": info.summary,
-                "paper": info.paper,
-                "deviates": info.deviates,
-                "defaults": {k: None if v is ... else v for k, v in info.defaults.items()},
-                "required": [k for k, v in info.defaults.items() if v is ...],
-            }
-            for info in catalog
-        ]
-        print_json(rows)
+        print_json([info.record() for info in catalog])
     else:
         console.print(methods_list(catalog))
 

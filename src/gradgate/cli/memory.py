@@ -13,7 +13,7 @@ from rich.text import Text
 from gradgate.cli.options import AsJson, Config, takes_settings
 from gradgate.cli.render import console, print_json
 from gradgate.settings.memory import MemorySettings
-from gradgate.study.arms import cross
+from gradgate.study.arms import estimated_arms
 
 if TYPE_CHECKING:
     from gradgate.memory import MemoryEstimate
@@ -32,31 +32,20 @@ def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Confi
 
     It takes seconds for a model of any size, and needs no GPU. The flags mean what they mean to train.
     """
-    arms = cross(settings.method, [settings.adapter])
-    for arm in arms:
-        settings.run(**arm.settings)
+    arms = estimated_arms(settings)
 
     from gradgate.memory import DEVICES
     from gradgate.memory.fitting import advice  # torch loads after the settings are checked
-    from gradgate.memory.request import estimator_of
+    from gradgate.memory.request import estimate_arms
     from gradgate.training.pretrained import silence_libraries
 
     silence_libraries()
-    shared = {arm: (arm.adapter, *arm.overrides.items()) for arm in arms}
-    estimators = {
-        each: estimator_of(settings.with_own(arm), settings.model, arm.adapter) for arm, each in shared.items()
-    }
-    found, devices = [], DEVICES if settings.gpu is None else (settings.gpu,)
-    for arm, each in shared.items():
-        estimator = estimators[each]
-        estimate = estimator.of(arm.method, arm.name)
-        found.append((estimate, None if as_json else advice(estimator, arm.method, estimate, devices)))
-    if (gpu := settings.gpu) is not None:
-        found.sort(key=lambda each: (not each[0].fits(gpu), each[0].peak_bytes))
+    found, devices = estimate_arms(settings, arms), DEVICES if settings.gpu is None else (settings.gpu,)
     if as_json:
-        print_json([estimate.to_dict() for estimate, _ in found])
-    else:
-        console.print(memory_table(found, described(estimator.setup), devices))
+        print_json([each.estimate.to_dict() for each in found])
+        return
+    rows = [(each.estimate, advice(each.estimator, each.arm.method, each.estimate, devices)) for each in found]
+    console.print(memory_table(rows, described(found[-1].estimator.setup), devices))
 
 
 def described(setup: Setup) -> str:

@@ -109,7 +109,7 @@ def _one_of(flag: str, given: str, choices: tuple[Any, ...]) -> Any:
     return given
 
 
-@takes_settings("keep_model", "save_every", "eval_every", of=PlanSettings)
+@takes_settings("keep_model", "save_every", "eval_every", "report_to", of=PlanSettings)
 def plan(
     settings: PlanSettings,
     write: Annotated[Path | None, typer.Option(help="Write the plan to this YAML file, to edit and follow.")] = None,

@@ -133,6 +133,18 @@ AsJson = Annotated[bool, typer.Option("--json", rich_help_panel="output", help="
 Out = Annotated[
     Path, typer.Option("--out", "-o", rich_help_panel="output", help="Folder for everything that is written.")
 ]
+PushToHub = Annotated[
+    str | None,
+    typer.Option(
+        "--push-to-hub",
+        metavar="<name>",
+        rich_help_panel="output",
+        help="Push the exported model with its card to this repository of the Hugging Face hub, as name or user/name.",
+    ),
+]
+Public = Annotated[
+    bool, typer.Option("--public", rich_help_panel="output", help="Create that repository public; private by default.")
+]
 Config = Annotated[
     Path | None,
     typer.Option(

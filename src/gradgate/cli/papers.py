@@ -100,6 +100,7 @@ def reproduce(
 
     Run again, it resumes.
     """
+    settings.require_trackers()
     from gradgate.papers.planning import ReproduceRequest
 
     request = ReproduceRequest(

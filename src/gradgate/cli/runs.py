@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gradgate.api.train import forecast_of, train_in
 from gradgate.cli.forecast import DryRun, show_forecast
-from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
+from gradgate.cli.options import AsJson, Config, Out, Public, PushToHub, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_json_line, print_line
 from gradgate.distributed import launch
 from gradgate.errors import DataError, UsageError
@@ -55,6 +55,8 @@ PredictionsFile = Annotated[
 def train(
     settings: RunConfig,
     out_folder: Out = Path("runs/latest"),
+    push_to_hub: PushToHub = None,
+    public: Public = False,
     dry_run: DryRun = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -64,7 +66,7 @@ def train(
     if dry_run:
         show_forecast(forecast_of(settings, out_folder, quiet=quiet or as_json), as_json)
         return
-    run = train_in(settings, out_folder, quiet=quiet or as_json)
+    run = train_in(settings, out_folder, quiet=quiet or as_json, push_to_hub=push_to_hub, public=public)
     if not launch.is_first():
         return
     if as_json:

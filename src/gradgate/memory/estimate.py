@@ -14,6 +14,7 @@ from gradgate.measure import SignalRequest
 from gradgate.memory.known_weights import KnownWeights
 from gradgate.memory.optimizer_cost import OWN_PRECISION, MakeOptimizer, OptimizerCost
 from gradgate.memory.phases import planned_phases, suppositions
+from gradgate.memory.quantized import QuantizedBase
 from gradgate.memory.training_memory import TrainingMemory
 from gradgate.memory.usage import MemoryEstimate
 from gradgate.memory.workload import Workload
@@ -46,6 +47,11 @@ class Setup:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.workload.quantization is not None and self.shards > 1:
+            raise UsageError(
+                f"weights={self.workload.weights!r} and shards={self.shards} do not go together: a quantized base is "
+                f"estimated in one process alone. Leave one of them out."
+            )
         if self.master == "float32" and self.optimizer in OWN_PRECISION:
             raise UsageError(
                 f"master='float32' and optim={self.optimizer!r} do not go together: that optimizer keeps numbers in a "
@@ -80,6 +86,8 @@ class Estimator:
         self.layers = layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers)
         self._cost = OptimizerCost(setup.optimizer)
         self._weights = KnownWeights(model, source)
+        quantization = setup.workload.quantization
+        self._quantized = QuantizedBase.of(model, self.layers, quantization) if quantization else None
 
     def of(self, method: Method | str, label: str | None = None) -> MemoryEstimate:
         """Estimate the memory of a training with a method.
@@ -112,7 +120,7 @@ class Estimator:
         supposed = [planned_phases(method, layers, clock, setup.seed, order, known) for order in suppositions(method)]
         choice = _choice(method, bool(missing))
         memory = TrainingMemory(
-            self._model, self.layers, method, setup.workload, self._cost, setup.masters, setup.shards
+            self._model, self.layers, method, setup.workload, self._cost, setup.masters, setup.shards, self._quantized
         )
         estimates = [
             MemoryEstimate(label or str(method), memory.phases(plans), setup.workload.accumulate, choice)

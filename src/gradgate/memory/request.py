@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from typing_extensions import Unpack
 
 from gradgate.adapters.languages import LanguageAdapters
+from gradgate.errors import UsageError
 from gradgate.layers import LayerMap
 from gradgate.memory.configuration import build, read_configuration
 from gradgate.memory.estimate import Estimator, Setup
@@ -95,6 +97,35 @@ def estimate_run(config: RunConfig, kind: str, source: str | None = None) -> Mem
     return estimator_of(asked, asked.model, config.adapter, asked.optim, languages).of(config.method, config.arm.name)
 
 
+class ArmEstimate(NamedTuple):
+    """The estimate of one arm, and what made it."""
+
+    arm: Arm
+    estimate: MemoryEstimate
+    estimator: Estimator
+
+
+def estimate_arms(asked: MemorySettings, arms: Sequence[Arm]) -> list[ArmEstimate]:
+    """Estimate several arms on one model; what fits ``asked.gpu`` comes first, the least memory on top.
+
+    Args:
+        asked: what all arms share.
+        arms: to estimate.
+
+    Raises:
+        GradgateError: for a model or an adapter whose memory cannot be estimated.
+    """
+    shared = {arm: (arm.adapter, *arm.overrides.items()) for arm in arms}
+    estimators = {each: estimator_of(asked.with_own(arm), asked.model, arm.adapter) for arm, each in shared.items()}
+    found = []
+    for arm, each in shared.items():
+        estimator = estimators[each]
+        found.append(ArmEstimate(arm, estimator.of(arm.method, arm.name), estimator))
+    if (gpu := asked.gpu) is not None:
+        found.sort(key=lambda each: (not each.estimate.fits(gpu), each.estimate.peak_bytes))
+    return found
+
+
 def estimator_of(
     asked: MemorySettings,
     config_or_model: Any,
@@ -118,6 +149,11 @@ def estimator_of(
     source = None
     if isinstance(config_or_model, nn.Module):
         model = config_or_model
+        if work.quantization is not None:
+            raise UsageError(
+                f"weights={work.weights!r} and a model do not go together: a model's weights keep their types. Pass "
+                f"its configuration or folder instead."
+            )
     else:
         named, trusted = isinstance(config_or_model, str | PathLike), asked.trust_remote_code
         source = str(config_or_model) if named else None

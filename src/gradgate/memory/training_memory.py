@@ -17,12 +17,14 @@ from gradgate.memory.open_pattern import OpenPattern
 from gradgate.memory.optimizer_cost import Cost, OptimizerCost
 from gradgate.memory.passes import Passes, StepTrace
 from gradgate.memory.phases import PlannedPhase
+from gradgate.memory.quantized import QuantizedBase
 from gradgate.memory.sharding import Sharding
 from gradgate.memory.shrunken import layer_stacks
 from gradgate.memory.usage import PhaseMemory, Usage, in_words
 from gradgate.memory.workload import Workload
 from gradgate.methods.base import Method
 from gradgate.methods.plan import Gate
+from gradgate.tuner.checks import check_quantized
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.mixout import Mixing
 from gradgate.tuner.optimizer_states import HALF
@@ -70,6 +72,10 @@ class TrainingMemory:
         optimizer: costs of the optimizer.
         masters: whether open 16-bit weights have a float32 copy that the optimizer steps.
         shards: number of FSDP2 processes.
+        quantized: what is stored in 4 or 8 bits; None for no matrix.
+
+    Raises:
+        AttachError: if the method opens a quantized matrix.
     """
 
     def __init__(
@@ -81,12 +87,17 @@ class TrainingMemory:
         optimizer: OptimizerCost,
         masters: bool,
         shards: int,
+        quantized: QuantizedBase | None = None,
     ) -> None:
         self._layers = layers.at(method.traits.unit)
+        self._inside = {group.name for group in layers.at("layer").layers}
         self._method, self._optimizer, self._masters = method, optimizer, masters
         self._traits = method.traits
         selection = method.selection(self._layers)
         self._gating = Gating(model, self._layers, selection, 0, {})
+        if quantized is not None:
+            check_quantized(method, self._layers, self._gating, quantized.bytes)
+        self._quantized = quantized
         self._parameters = self._gating.parameters
         self._rows = frozenset(selection.partial if selection is not None else ())
         self._sharding = Sharding(self._parameters, self._layers.at("layer"), shards)
@@ -121,7 +132,9 @@ class TrainingMemory:
     def _weights(self, model: nn.Module) -> int:
         """Return the bytes of parameters and buffers, and of the initial weights that mixout stores."""
         buffers = {id(buffer): buffer.nbytes for buffer in model.buffers()}
-        size = self._sharding.bytes(self._parameters) + sum(buffers.values())
+        stored = {} if self._quantized is None else self._quantized.bytes
+        plain = (name for name in self._parameters if name not in stored)
+        size = self._sharding.bytes(plain) + sum(stored.values()) + sum(buffers.values())
         if self._traits.mixing:
             mixing = Mixing(model, self._traits.mixing, self._gating.trainable, 0)
             size += sum(self._parameters[name].nbytes for name in mixing.names)
@@ -186,7 +199,8 @@ class TrainingMemory:
                 yield from self._chunk(at, (release.name,), step, stepped)
                 if release.name not in stepped:
                     now = now.plus(optimizer=self._cost(release.name).state)
-            yield _added(replace(now, at=segment.at), segment.peak, segment.gradients_at_peak)
+            matrix = self._quantized.largest if self._quantized is not None and segment.group in self._inside else 0
+            yield _added(replace(now, at=segment.at), segment.peak + matrix, segment.gradients_at_peak)
             now = _added(now, segment.delta, segment.gradients)
         yield replace(now, at="backward", gradients=gradients)
 

@@ -6,17 +6,19 @@ import inspect
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from gradgate.errors import RunError, UsageError
+from gradgate.memory.quantized import Quantization
+from gradgate.settings.memory import QUANTIZED
 
 Precision = Literal["fp32", "bf16", "fp16"]
-Weights = Literal["float32", "bfloat16", "float16"]
+Weights = Literal["float32", "bfloat16", "float16", "nf4", "int8", "fp8"]
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
-_TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_TYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Workload:
         batch_size: examples in one forward pass.
         max_length: tokens of each; for an encoder-decoder, of its input and of its output; not used for images.
         precision: ``bf16`` and ``fp16`` compute under autocast, as ``gradgate train`` does.
-        weights: the dtype that a model is built in; gradients have it too.
+        weights: the dtype that a model is built in; gradients have it too. ``nf4``, ``int8`` and ``fp8`` are formats of
+            the matrices inside frozen layers; everything else is in bfloat16 then.
         checkpointing: recompute activations in the backward pass, layer by layer.
         accumulate: forward and backward passes per optimizer step, whose gradients add up.
         released: step each parameter in the backward pass, and free its gradient.
@@ -44,7 +47,12 @@ class Workload:
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the weights."""
-        return _TYPES[self.weights]
+        return _TYPES.get(self.weights, torch.bfloat16)
+
+    @property
+    def quantization(self) -> Quantization | None:
+        """The format of quantized matrices; None without."""
+        return cast("Quantization", self.weights) if self.weights in QUANTIZED else None
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context of the forward pass."""

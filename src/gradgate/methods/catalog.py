@@ -74,6 +74,17 @@ class MethodInfo:
     defaults: dict[str, Any]
     """Option to default; a required option has the value ``...``."""
 
+    def record(self) -> dict[str, Any]:
+        """Return plain values for scripts."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "paper": self.paper,
+            "deviates": self.deviates,
+            "defaults": {name: None if value is ... else value for name, value in self.defaults.items()},
+            "required": [name for name, value in self.defaults.items() if value is ...],
+        }
+
 
 def register(cls: M) -> M:
     """Add a method class under its ``name``, so that strings and the command line know it; use as a decorator."""

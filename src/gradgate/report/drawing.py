@@ -27,8 +27,18 @@ WIDTH = 340 / 72
 # The page replaces these two by its own colours, so that figures follow its light and dark modes.
 INK, MUTED = "#1a1c1e", "#6a7076"
 PAPER = "#ffffff"
-# Okabe and Ito's colours without yellow, which vanishes on white; the reference is drawn in ink.
-COLOURS = (INK, "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+# Okabe and Ito's colours without yellow, which vanishes on white; the reference is drawn in ink. Behind them, each is
+# the colour farthest from all before it in OKLab, of those that stand out on white and on the dark page.
+# fmt: off
+COLOURS = (
+    INK, "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#96005a", "#005a00", "#783cb4",
+    "#783c00", "#8778f0", "#87b400", "#3c4b69", "#a5a596", "#877800", "#b44b69", "#d287ff", "#ff8778", "#3cc3a5",
+    "#008700", "#a55ab4", "#2d96b4", "#004bb4", "#0f695a", "#a50f0f", "#0f87f0", "#784b78", "#ff87c3", "#b4a5e1",
+    "#a57869", "#a5963c", "#f05a69", "#965a2d", "#7878b4", "#5a5a0f", "#699600", "#4b5ad2", "#d2875a", "#8796c3",
+)
+# fmt: on
+BEHIND = {"facecolor": PAPER, "edgecolor": "none", "pad": 1}
+"""Covers what is below a number."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 
@@ -102,11 +112,11 @@ class Style:
 
 
 def style_of(index: int) -> Style:
-    """Return the style of the method at this place in the study; colour, marker and dash repeat at different rates."""
+    """Return the style of the method at this place in the study: forty colours, then again with another dash."""
     return Style(
         COLOURS[index % len(COLOURS)],
         MARKERS[index % len(MARKERS)],
-        DASHES[index // len(COLOURS) % len(DASHES)],
+        DASHES[(index // len(COLOURS) + index // 7) % len(DASHES)],
     )
 
 

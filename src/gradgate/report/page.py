@@ -14,10 +14,14 @@ from markupsafe import Markup, escape
 
 from gradgate.places import short_name
 from gradgate.printable import visible
+from gradgate.report.advice import Advice, advise
 from gradgate.report.drawing import Drawing
 from gradgate.report.formats import count, counted
+from gradgate.report.next_steps import Lines, lines_of_repeating, lines_of_use
 from gradgate.report.sections import find_answer, find_cautions
 from gradgate.report.sections.base import Section
+from gradgate.report.sections.gains_figure import gains_name
+from gradgate.report.sections.main_table import MAIN
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
 from gradgate.report.verdict import verdict
@@ -56,22 +60,26 @@ def render_page(
         further: tables that are files only.
         parts: those of a study of several tasks or models that have a page of their own.
     """
-    record, script = study.record, _source("sort.js")
+    record, script = study.record, _source("tables.js")
     answer, remarks = find_answer(study, sections)
     lead = next((drawing for section in sections if section.leads for drawing in section.drawings()), None)
+    advice = None if study.is_race else advise(study)
     page = TEMPLATES.get_template("report.html.j2").render(
         study=record,
         tasks=_some(record.task.name, [part.record.task.name for _, part in study.parts], "task"),
         models=_some(record.model.label, [part.record.model.label for _, part in study.parts], "model"),
         answer=answer,
+        advice=advice,
         remarks=remarks,
+        uses=_uses(study, sections, advice),
+        repeats=lines_of_repeating(study),
         cautions=find_cautions(study, sections),
         planned=_planned(study),
-        main=tables[0],
-        others=tables[1:],
+        main=_by_score(study, tables[0]),
+        others=[_by_score(study, table) for table in tables[1:]],
+        heat=gains_name(study),
         further=further,
         titles={table.name: table.title for table in tables},
-        commands=[command for section in sections for command in section.commands()],
         lead=None if lead is None else (lead, Markup(lead.inline)),
         drawings=[(each, Markup(each.inline)) for each in drawings if lead is None or each.name != lead.name],
         **_unfinished(study),
@@ -80,10 +88,31 @@ def render_page(
         method_notes=[note for section in sections for note in section.notes()],
         style=Markup(_source("report.css")),
         script=Markup(script),
-        parts=[(name, _page_of(part.results, study), verdict(part)) for name, part in parts],
+        parts=[(name, _page_of(part.results, study), _in_short(part)) for name, part in parts],
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
     )
     return visible(page)
+
+
+def _uses(study: StudySummary, sections: Sequence[Section], advice: Advice | None) -> list[Lines]:
+    """Return the lines of a section that leads, else those for the arm to use, or for the best one so far."""
+    if any(section.leads for section in sections):
+        return [lines for section in sections for lines in section.commands()]
+    arm = advice.arm if advice is not None else next(iter(study.best), None)
+    return [] if arm is None else lines_of_use(study, arm)
+
+
+def _in_short(study: StudySummary) -> str:
+    advice = advise(study)
+    return verdict(study) if advice is None else advice.headline
+
+
+def _by_score(study: StudySummary, table: Table) -> Table:
+    """Return the main table with the best arm first; another table that leads the page as it is."""
+    if table.name != MAIN:
+        return table
+    arms = [row[0].value for row in table.rows]
+    return table.with_order([arms.index(arm.name) for arm in study.by_score if arm.name in arms])
 
 
 def _unfinished(study: StudySummary) -> dict[str, Any]:

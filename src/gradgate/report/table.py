@@ -17,6 +17,30 @@ STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
 @dataclass(frozen=True)
+class Bar:
+    """An interval around a mean, drawn in a cell; all three are places between 0, left, and 1, right."""
+
+    low: float
+    mean: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link below the text of a cell.
+
+    Attributes:
+        text: a word.
+        address: relative to the page, quoted.
+        help: what it leads to.
+    """
+
+    text: str
+    address: str
+    help: str = ""
+
+
+@dataclass(frozen=True)
 class Entry:
     """A shown value.
 
@@ -25,7 +49,10 @@ class Entry:
         value: the full-precision value that the entry sorts by.
         detail: a second line.
         rank: among the entries of its column.
-        heat: how strongly its background is coloured, from 0 to 1; None for none.
+        heat: how strongly its background is coloured, from 0 to 1, or towards a second colour from 0 to -1; None for
+            none.
+        bar: an interval to draw on the page.
+        links: to files, on the page.
     """
 
     text: str
@@ -33,6 +60,8 @@ class Entry:
     detail: str = ""
     rank: Rank = ""
     heat: float | None = None
+    bar: Bar | None = None
+    links: tuple[Link, ...] = ()
 
     @property
     def line(self) -> str:
@@ -134,14 +163,17 @@ class Table:
             by_column[self.place(key)] = ranked(by_column[self.place(key)], higher_is_better)
         return replace(self, rows=tuple(zip(*by_column, strict=True)))
 
-    def reordered(self, order: Sequence[int]) -> Table:
-        """Return the table with its rows and records in another order; they must be as many."""
+    def with_order(self, order: Sequence[int]) -> Table:
+        """Return the table with its shown rows in another order; records and files keep theirs."""
         return replace(
             self,
             rows=tuple(self.rows[place] for place in order),
-            records=tuple(self.records[place] for place in order),
             best=frozenset(number for number, place in enumerate(order) if place in self.best),
         )
+
+    def reordered(self, order: Sequence[int]) -> Table:
+        """Return the table with its rows and records in another order; they must be as many."""
+        return replace(self.with_order(order), records=tuple(self.records[place] for place in order))
 
 
 def records_of(rows: Iterable[Row], columns: Iterable[Column[Row]]) -> tuple[dict[str, Raw], ...]:

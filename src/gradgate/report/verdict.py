@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from gradgate.report.formats import abridged, counted, listed, p_equation, p_value
 from gradgate.report.study_summary import ArmSummary, StudySummary
+from gradgate.report.verdict_sentence import allowed
 from gradgate.runs.records import DEV
 from gradgate.runs.state import RunState
-from gradgate.statistics import Word
 from gradgate.study.results import COMBINATION, SIZE
 
 _DEV_ONLY = "no test split: the dev score picked the checkpoint and also ranks the methods, so it is optimistic."
@@ -20,7 +20,7 @@ def verdict(study: StudySummary) -> str:
     best = study.best
     if not best:
         return "Nothing has finished yet."
-    winner, where = best[0], _where(study)
+    winner, where = best[0], compared_on(study)
     if len(study.scored) > 1 and not study.has_same_seeds:
         return _over_common_seeds(study, best)
     value = study.format.with_spread(winner.score.mean, winner.score.sd)
@@ -38,7 +38,7 @@ def verdict(study: StudySummary) -> str:
 
 def _over_common_seeds(study: StudySummary, best: Sequence[ArmSummary]) -> str:
     """Say which arm is ahead by differences to the reference, as arms have different seeds."""
-    reference, where, unranked = study.reference, _where(study), set(study.unranked)
+    reference, where, unranked = study.reference, compared_on(study), set(study.unranked)
     others = [arm for arm in study.scored if arm is not reference and arm not in unranked]
     ahead = [arm for arm in best if arm is not reference]
     if reference not in study.scored:
@@ -113,7 +113,8 @@ def _seed_notes(study: StudySummary) -> list[str]:
     ]
 
 
-def _where(study: StudySummary) -> str:
+def compared_on(study: StudySummary) -> str:
+    """Return what arms are compared on, for the middle of a sentence."""
     if study.split in study.results.averages:
         return f"the {study.split_label}"
     return f"the {study.split} split" if study.split == DEV else study.split
@@ -143,19 +144,7 @@ def _difference(study: StudySummary, arm: ArmSummary) -> str:
 def _word(study: StudySummary, arm: ArmSummary) -> str:
     """Return what the comparison of an arm to the reference allows to say."""
     assert arm.judged is not None
-    verdict, other = arm.judged.verdict, study.reference.name
-    margin = "" if verdict.margin is None else f"{verdict.margin * study.format.factor:g}"
-    unit = "point" if margin == "1" else "points"
-    within = f"{margin} {unit}" if study.format.factor == 100 else margin
-    if verdict.word is Word.INCONCLUSIVE:
-        needed = f"; about {verdict.pairs_needed:,} seeds would decide" if verdict.pairs_needed else ""
-        return f"inconclusive{needed}"
-    return {
-        Word.BETTER: f"better than {other}",
-        Word.WORSE: f"worse than {other}",
-        Word.EQUIVALENT: f"equivalent to {other} within {within}",
-        Word.NON_INFERIOR: f"not worse than {other} by more than {within}",
-    }[verdict.word]
+    return allowed(arm.judged.verdict, study.reference.name, study.format.factor)
 
 
 def _runner_up(study: StudySummary, others: Sequence[ArmSummary]) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gradgate import sample
 from gradgate.places import short_name, typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, TaskRecord, read_record
-from gradgate.runs.scores import Metrics, Scores, SplitScores, read_scores
+from gradgate.runs.scores import Cost, Metrics, Scores, SplitScores, read_scores
 from gradgate.settings.command_line import train_command
 from gradgate.settings.run import RunConfig, make_config
 
 CARD_FILE = "README.md"
+TAG = "gradgate"
+"""The hub's tag of models that gradgate exported."""
 PIPELINES: Mapping[str, str] = {
     "classification": "text-classification",
     "multi-label": "text-classification",
@@ -73,6 +75,11 @@ class CardSource:
         return cls(config or make_config(**record.config), record, found, own.metric, own.dev, own.tests, scores)
 
     @property
+    def splits(self) -> dict[str, Metrics]:
+        """The scores by split: dev, then the test splits."""
+        return {"dev": self.dev, **self.tests}
+
+    @property
     def base(self) -> str:
         """The name of the base model; the last part of the path of a folder."""
         return short_name(self.config.model)
@@ -84,7 +91,29 @@ class CardSource:
         return None if name in sample.MODELS or typed_path(name).is_dir() or short_name(name) != name else name
 
 
-def model_card(source: CardSource, *, library: str, usage: str, notes: tuple[str, ...] = ()) -> str:
+@dataclass(frozen=True)
+class CardFindings:
+    """What a card says of a run beyond its folder.
+
+    Attributes:
+        intervals: split to the 95 % interval of the metric that selects, over the rows of the split.
+        study: the name of the study that the run is one of; None for a run of its own.
+        verdicts: a sentence per verdict of the study on the arm of the run.
+    """
+
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    study: str | None = None
+    verdicts: tuple[str, ...] = ()
+
+
+def model_card(
+    source: CardSource,
+    *,
+    library: str,
+    usage: str,
+    notes: tuple[str, ...] = (),
+    findings: CardFindings | None = None,
+) -> str:
     """Return the card as Markdown with the metadata block that the hub reads.
 
     Args:
@@ -92,8 +121,9 @@ def model_card(source: CardSource, *, library: str, usage: str, notes: tuple[str
         library: the library that loads the weights, by the hub's name: ``transformers``, ``peft``, ``adapters``.
         usage: Python code that loads the model.
         notes: sentences on how to load it, below the code.
+        findings: intervals of the scores, and the verdicts of the run's study.
     """
-    task = source.task
+    task, findings = source.task, findings or CardFindings()
     lines = [
         f"# {_plain(source.base)} on {_plain(task.name)}",
         "",
@@ -108,8 +138,9 @@ def model_card(source: CardSource, *, library: str, usage: str, notes: tuple[str
         *(f"{note}\n" for note in notes),
         "## Scores",
         "",
-        *_score_table(source),
+        *_score_table(source, findings.intervals),
         "",
+        *_study(findings),
         "## Training",
         "",
         *_facts(source),
@@ -122,18 +153,41 @@ def model_card(source: CardSource, *, library: str, usage: str, notes: tuple[str
     return f"---\n{_metadata(source, library)}\n---\n\n" + "\n".join(lines)
 
 
-def _score_table(source: CardSource) -> Iterator[str]:
-    splits = {"dev": source.dev, **source.tests}
+def _score_table(source: CardSource, intervals: Mapping[str, tuple[float, float]]) -> Iterator[str]:
+    splits = source.splits
     names = [source.metric, *sorted({name for values in splits.values() for name in values} - {source.metric, "loss"})]
-    yield f"| split | rows | {' | '.join(map(_plain, names))} |"
-    yield f"| --- | ---: |{' ---: |' * len(names)}"
+    last = [f"95 % interval of {source.metric}"] if intervals else []
+    yield f"| split | rows | {' | '.join(map(_plain, [*names, *last]))} |"
+    yield f"| --- | ---: |{' ---: |' * len([*names, *last])}"
     for split, values in splits.items():
         rows = source.task.rows.get(split)
-        cells = ("" if (value := values.get(name)) is None else f"{value:.4f}" for name in names)
+        cells = ["" if (value := values.get(name)) is None else f"{value:.4f}" for name in names]
+        if intervals:
+            cells.append(f"{intervals[split][0]:.4f} to {intervals[split][1]:.4f}" if split in intervals else "")
         yield f"| {_plain(split)} | {'' if rows is None else f'{rows:,}'} | {' | '.join(cells)} |"
     yield ""
     direction = "highest" if source.task.metric_higher_is_better else "lowest"
     yield f"The weights are those with the {direction} {_plain(source.scores.metric)} on dev; one seed."
+    yield ""
+    if intervals:
+        yield (
+            "The intervals are percentiles of scores over resampled rows of the split. They say nothing of other "
+            "seeds; those of dev are of the rows that selected the weights."
+        )
+    else:
+        yield f"There is no interval: {_plain(source.metric)} is not computed from sums over stored rows."
+
+
+def _study(findings: CardFindings) -> Iterator[str]:
+    if findings.study is None:
+        return
+    yield f"The run is one of the study {_plain(findings.study)}, which compares methods over seeds."
+    yield ""
+    if findings.verdicts:
+        yield from (f"- {_plain(verdict)}" for verdict in findings.verdicts)
+    else:
+        yield "The study has no verdict on its method."
+    yield ""
 
 
 def _facts(source: CardSource) -> Iterator[str]:
@@ -145,6 +199,7 @@ def _facts(source: CardSource) -> Iterator[str]:
             f"- What learned: {cost.parameters_trained:,} of {cost.parameters:,} parameters; "
             f"{cost.trainable_share:.2%} per step on average"
         )
+    yield f"- Cost: {', '.join(_spent(cost))}"
     where = "" if source.scores.best_step is None else f", best at step {source.scores.best_step}"
     yield f"- Steps: {cost.steps}{where}; seed {record.seed}"
     if record.train_examples is not None:
@@ -167,6 +222,16 @@ def _facts(source: CardSource) -> Iterator[str]:
     yield "The command that trains it:"
 
 
+def _spent(cost: Cost) -> Iterator[str]:
+    if cost.seconds_total is not None:
+        yield f"{cost.seconds_total:,.0f} s of training"
+    if cost.seconds_per_step is not None:
+        yield f"{cost.seconds_per_step * 1e3:,.1f} ms per step"
+    if cost.peak_memory_bytes is not None:
+        yield f"{cost.peak_memory_bytes / 2**20:,.0f} MiB of memory at the peak"
+    yield f"on {_plain(cost.device)}"
+
+
 def _method(record: RunRecord) -> str:
     """Return what learns, as it was typed."""
     return record.method if record.adapter is None else f"{record.adapter} + {record.method}"
@@ -176,7 +241,6 @@ def _metadata(source: CardSource, library: str) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
     pipeline = PIPELINES[source.task.kind]
-    splits = {"dev": source.dev, **source.tests}
     results = [
         EvalResult(
             task_type=pipeline,
@@ -186,13 +250,13 @@ def _metadata(source: CardSource, library: str) -> str:
             metric_type=source.metric,
             metric_value=values[source.metric],
         )
-        for split, values in splits.items()
+        for split, values in source.splits.items()
         if values.get(source.metric) is not None
     ]
     given: dict[str, Any] = {} if source.hub_base is None else {"base_model": source.hub_base}
     data = ModelCardData(
         library_name=library,
-        tags=["gradgate"],
+        tags=[TAG],
         pipeline_tag=pipeline,
         metrics=[source.metric],
         model_name=f"{source.base} on {source.task.name}",
@@ -205,7 +269,7 @@ def _metadata(source: CardSource, library: str) -> str:
 def _portable(config: RunConfig) -> RunConfig:
     """Return the settings with the last parts of paths alone: a card leaves the machine that it was written on."""
     places = {name: value for name in ("model", "task", "data") if isinstance(value := getattr(config, name), str)}
-    return config.model_copy(update={name: short_name(value) for name, value in places.items()})
+    return config.model_copy(update={"report_to": None, **{name: short_name(value) for name, value in places.items()}})
 
 
 def _plain(text: str) -> str:

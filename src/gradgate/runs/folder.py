@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 CACHE_FOLDER = "cache"
+RUNS_FOLDER = "runs"
+"""The folder in a study's that has ``ARM/seed-N`` of each run."""
+STUDY_FILE = "study.json"
 LOCK_FILE = "run.lock"
 _WRITTEN = (
     "checkpoints",
@@ -79,6 +82,28 @@ class RunFolder:
     def pauses_file(self) -> Path:
         """Dev scores at the steps where the run was paused; of one that was."""
         return self.path / "pauses.json"
+
+    @property
+    def trackers_file(self) -> Path:
+        """What trackers have received of the run; of one that reports to any."""
+        return self.path / "trackers.json"
+
+    @property
+    def tensorboard(self) -> Path:
+        """The event files of TensorBoard; of a run that reports to it."""
+        return self.path / "tensorboard"
+
+    @property
+    def mlflow(self) -> Path:
+        """MLflow's database, which the runs of a study share; of runs that report to it."""
+        return (self.study or self.path) / "mlflow"
+
+    @property
+    def study(self) -> Path | None:
+        """The folder of the study that the run is one of; None for a run of its own."""
+        above = self.path.absolute().parents
+        is_one = len(above) > 2 and above[1].name == RUNS_FOLDER and (above[2] / STUDY_FILE).is_file()
+        return above[2] if is_one else None
 
     @property
     def plan_file(self) -> Path:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gradgate.places import short_name
 from gradgate.settings.run import RunConfig
 
 RECOMMENDED = "runs/recommended"
@@ -19,16 +21,27 @@ def train_command(config: RunConfig, out: str) -> str:
         config: of the training.
         out: the folder that the command names.
     """
-    words = ["gradgate", "train"]
-    for name, value in given_settings(config).items():
+    return shlex.join(["gradgate", "train", *flags_of(given_settings(config)), "--out", out])
+
+
+def flags_of(settings: Mapping[str, Any]) -> list[str]:
+    """Return the words of a command line that stand for settings.
+
+    Args:
+        settings: plain values by name; a list is a repeated flag, a mapping a flag for each ``NAME=VALUE``.
+    """
+    words = []
+    for name, value in settings.items():
         flag = "-m" if name == "method" else f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
             words.append(flag if value else flag.replace("--", "--no-", 1))
         elif isinstance(value, dict):
             words += [word for key, factor in value.items() for word in (flag, f"{key}={factor}")]
+        elif isinstance(value, list):
+            words += [word for each in value for word in (flag, str(each))]
         else:
             words += [flag, str(value)]
-    return shlex.join([*words, "--out", out])
+    return words
 
 
 def predict_command(run: Path) -> str:
@@ -36,10 +49,27 @@ def predict_command(run: Path) -> str:
     return shlex.join(["gradgate", "predict", str(run), "--file", "FILE"])
 
 
+def export_command(run: Path, out: str) -> str:
+    """Return the ``gradgate export`` command, which writes the model of a run for other libraries."""
+    return shlex.join(["gradgate", "export", str(run), "--out", out])
+
+
+def load_lines(run: Path) -> tuple[str, str]:
+    """Return two lines of Python that load the model and the tokenizer of a finished run."""
+    return "import gradgate as gg", f"model, tokenizer = gg.Run({run.as_posix()!r}).load()"
+
+
 def train_lines(config: RunConfig, out: str) -> tuple[str, str, str]:
     """Return three lines of Python that train with some settings into a folder."""
     values = ", ".join(f"{name}={value!r}" for name, value in given_settings(config).items())
     return "import gradgate as gg", f"run = gg.train({values}, out={out!r})", "print(run)"
+
+
+def without_places(config: RunConfig) -> RunConfig:
+    """Return settings without what belongs to one machine: its threads, and the folders of absolute paths."""
+    values = {name: getattr(config, name) for name in RunConfig.model_fields}
+    near = {name: short_name(value) for name, value in values.items() if isinstance(value, str)}
+    return config.model_copy(update={"threads": None, **near})
 
 
 def given_settings(config: RunConfig) -> dict[str, Any]:

@@ -16,8 +16,9 @@ NOT_IN_IDENTITY = (
     "track",
     "test_each_epoch",
     "keep_checkpoints",
+    "report_to",
 )
-"""Settings that may differ between two starts of one run or study: proofs, extras and shortcuts, not results."""
+"""Settings that may differ between two starts of one run or study: proofs, extras, shortcuts and logs, not results."""
 ABSENT_EQUALS_DEFAULT = (
     "split", "frozen_dropout", "lr_scale", "open_new_tokens", "weights", "master", "release_gradients", "packing",
     "max_new_tokens", "optim", "checkpointing", "forgetting", "tapt_batch", "dev_size", "language_adapters",

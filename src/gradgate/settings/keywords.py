@@ -80,6 +80,7 @@ class RunKeywords(TypedDict, total=False):
     keep_model: bool | None
     keep_checkpoints: bool | None
     store: Literal["auto", "delta", "model"] | None
+    report_to: str | Sequence[str] | None
 
 
 class CompareKeywords(TypedDict, total=False):
@@ -160,6 +161,7 @@ class CompareKeywords(TypedDict, total=False):
     keep_model: bool | None
     keep_checkpoints: bool | None
     store: Literal["auto", "delta", "model"] | None
+    report_to: str | Sequence[str] | None
 
 
 class RecommendKeywords(TypedDict, total=False):
@@ -228,6 +230,7 @@ class RecommendKeywords(TypedDict, total=False):
     keep_model: bool | None
     keep_checkpoints: bool | None
     store: Literal["auto", "delta", "model"] | None
+    report_to: str | Sequence[str] | None
 
 
 class ImportKeywords(TypedDict, total=False):
@@ -381,7 +384,7 @@ class MemoryKeywords(TypedDict, total=False):
     device: Literal["auto", "cpu", "cuda"] | None
     threads: int | None
     precision: Literal["fp32", "bf16", "fp16"] | None
-    weights: Literal["float32", "bfloat16"] | None
+    weights: Literal["float32", "bfloat16", "nf4", "int8", "fp8"] | None
     master: Literal["float32", "none"] | None
     checkpointing: bool | None
     release_gradients: bool | None

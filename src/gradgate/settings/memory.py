@@ -18,6 +18,8 @@ from gradgate.settings.shared import EstimatedSettings
 
 Head = Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]
 MOST_SHARDS = 65_536
+QUANTIZED = ("nf4", "int8", "fp8")
+"""Formats of a frozen model's matrices under an adapter."""
 MOST_GIB = 10_000
 _NOT_COUNTED = {
     "open_new_tokens": "which rows are new is known to the training alone",
@@ -36,6 +38,11 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
         json_schema_extra={"default": "full"},
     )
     adapter: AdapterField = Field(None, description=str(RunConfig.model_fields["adapter"].description))
+    weights: Literal["float32", "bfloat16", "nf4", "int8", "fp8"] | None = Field(  # type: ignore[assignment]
+        None,
+        description="type of the weights, float32 by default; nf4, int8 and fp8 are those of a frozen model's matrices "
+        "under an adapter, with everything else in bfloat16",
+    )
     head: Head = Field("auto", description="what the model ends with; auto is as the task's kind wants it")
     shards: int = Field(
         1, ge=1, le=MOST_SHARDS, description="FSDP2 processes that share the model; one of them is described"
@@ -101,6 +108,8 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
             UsageError: if they do not go together.
         """
         shared = passed(self, EstimatedSettings) | passed(self, SubjectSettings) | {"seed": self.seed}
+        if self.weights in QUANTIZED:  # a run loads its model in 16 or 32 bits
+            shared["weights"] = "bfloat16"
         return checked_settings(RunConfig, {**shared, "epochs": None, "steps": self.steps, **own})
 
 

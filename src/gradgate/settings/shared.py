@@ -7,6 +7,7 @@ from gradgate.settings.evaluation import EvaluationSettings
 from gradgate.settings.method import HeadSettings, MethodSettings
 from gradgate.settings.optimization import OptimizationSettings
 from gradgate.settings.precision import PrecisionSettings
+from gradgate.settings.reporting import ReportingSettings
 from gradgate.settings.storage import StorageSettings
 
 
@@ -16,5 +17,5 @@ class EstimatedSettings(
     """The shared settings that an estimate of memory has too, whose head is another subject."""
 
 
-class SharedSettings(EstimatedSettings, HeadSettings):
+class SharedSettings(ReportingSettings, EstimatedSettings, HeadSettings):
     """The settings that one run has and that all runs of a study share."""

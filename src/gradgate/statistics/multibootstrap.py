@@ -88,6 +88,35 @@ def multi_bootstrap(
     return _noise(whole, redrawn, chosen, sum(each.shape[1] for each in ours))
 
 
+def score_interval(
+    counts: Array, metric: Metric, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[float, float] | None:
+    """Compute the 95 % percentile interval of one score by resampling its rows.
+
+    It says what other rows of the same kind would change, not what another seed would.
+
+    Args:
+        counts: what each row adds, of shape ``(rows, counts)``.
+        metric: the score from sums of counts.
+        resamples: how often.
+        seed: of the resampling; equal seeds and values give equal results.
+
+    Returns:
+        The 2.5 and 97.5 percentiles; None for fewer than two rows, or if a resample has no score.
+
+    Source:
+        Efron 1979, Bootstrap methods: another look at the jackknife; the percentile method of Efron 1981.
+    """
+    if len(counts) < 2:
+        return None
+    draw = np.random.default_rng(seed)
+    scores = np.concatenate([metric(weights @ counts) for _, weights in _weights(len(counts), resamples, draw)])
+    if not np.isfinite(scores).all():
+        return None
+    low, high = np.quantile(scores, [0.025, 0.975]).tolist()
+    return low, high
+
+
 def _redrawn(
     ours: Sequence[Array], theirs: Sequence[Array], metric: Metric, resamples: int, draw: np.random.Generator
 ) -> list[Array]:

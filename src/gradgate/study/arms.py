@@ -8,6 +8,7 @@ from typing import Any
 
 from gradgate.settings.adapter import AdapterSetting
 from gradgate.settings.arm import Arm
+from gradgate.settings.memory import MemorySettings
 
 
 def cross(
@@ -37,6 +38,14 @@ def cross(
             arm = each.with_settings(variant)
             found.setdefault(arm.apart_from(shared or {}), arm)
     return tuple(found.values())
+
+
+def estimated_arms(asked: MemorySettings) -> tuple[Arm, ...]:
+    """Return the arms of a memory estimate; raise UsageError if one does not go together with the settings."""
+    arms = cross(asked.method, [asked.adapter])
+    for arm in arms:
+        asked.run(**arm.settings)
+    return arms
 
 
 def model_alone(arms: Iterable[Arm]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from gradgate.errors import RunError, UsageError
 from gradgate.files import in_use
-from gradgate.runs.folder import RunFolder
+from gradgate.runs.folder import RUNS_FOLDER, RunFolder
 from gradgate.runs.records import ModelRecord, TaskRecord
 from gradgate.settings.adapter import AdapterSetting
 from gradgate.settings.arm import Arm, format_settings
@@ -327,7 +327,7 @@ class Grid:
 
     def folder_of(self, arm: Arm, seed: int) -> RunFolder:
         """Return the folder of one run."""
-        return RunFolder(self.path / "runs" / arm.folder / f"seed-{seed}")
+        return RunFolder(self.path / RUNS_FOLDER / arm.folder / f"seed-{seed}")
 
     def _run(self, arm: Arm, seed: int, setting: dict[str, Any]) -> GridRun:
         config = self.config_of(arm, seed, setting)

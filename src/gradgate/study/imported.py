@@ -94,21 +94,30 @@ def refuse_training(folder: Path) -> None:
         )
 
 
-def read_imported(folder: Path, arms: Mapping[str, Arm], metric: str) -> list[RunResult]:
-    """Read the runs of an imported study, arm by arm, in the order of their seeds.
-
-    Args:
-        folder: of the study.
-        arms: name to arm.
-        metric: the study's.
+def read_imported(folder: Path) -> tuple[list[ImportedScore], list[ImportedCosts]]:
+    """Read both files of an imported study.
 
     Raises:
         DataError: for a damaged file; the line is named.
     """
+    return list(_SCORES.read(folder / SCORES_FILE)), list(_RUNS.read(folder / RUNS_FILE))
+
+
+def imported_runs(
+    scores: Iterable[ImportedScore], costs: Iterable[ImportedCosts], arms: Mapping[str, Arm], metric: str
+) -> list[RunResult]:
+    """Return the runs of an imported study, arm by arm, in the order of their seeds.
+
+    Args:
+        scores: of all runs.
+        costs: of the runs whose source states some.
+        arms: name to arm.
+        metric: the study's.
+    """
     found: dict[tuple[str, int], dict[str, list[ImportedScore]]] = {}
-    for row in _SCORES.read(folder / SCORES_FILE):
+    for row in scores:
         found.setdefault((row.arm, row.seed), {}).setdefault(row.split, []).append(row)
-    runs = {(run.arm, run.seed): run for run in _RUNS.read(folder / RUNS_FILE)}
+    runs = {(run.arm, run.seed): run for run in costs}
     order = {name: place for place, name in enumerate(arms)}
     return [
         _result(arms[arm], seed, _scores(splits, metric, _cost(runs.get((arm, seed)))), splits.get(DEV, []))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import isfinite
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gradgate.errors import GradgateError, RunError
 from gradgate.files import remedy
-from gradgate.runs.folder import RunFolder
+from gradgate.runs.folder import RUNS_FOLDER, RunFolder
 from gradgate.runs.history import History, read_history
 from gradgate.runs.pauses import progress_of, read_pauses
 from gradgate.runs.records import DEV, Failure, ModelRecord, RunRecord, read_record
@@ -19,7 +19,7 @@ from gradgate.runs.scores import Scores, read_scores
 from gradgate.runs.state import RunState
 from gradgate.settings.arm import Arm
 from gradgate.settings.recorded import arm_of_texts
-from gradgate.study.imported import read_imported
+from gradgate.study.imported import ImportedCosts, ImportedScore, imported_runs, read_imported
 from gradgate.study.run_result import NO_HISTORY, RunResult
 from gradgate.study.study_file import StudyRecord, read_study_file
 from gradgate.tasks.languages import AVERAGES, ZERO_SHOT
@@ -96,14 +96,28 @@ def read_study(folder: Path) -> StudyResults:
     """
     study = read_study_file(folder)
     if study.imported is not None:
-        arms = dict(zip(study.arm_names, study.arms, strict=True))
-        found = read_imported(folder, arms, study.task.metric)
-        known = {(result.arm, result.seed): result for result in found}
-        grid = product(study.arms, study.seeds)
-        return _results(folder, study, [known.get(cell, RunResult(*cell)) for cell in grid], [])
+        return imported_results(folder, study, *read_imported(folder))
     reader = _ResultsReader(folder, study)
     cells = reader.cells()
     return _results(folder, study, cells, reader.problems)
+
+
+def imported_results(
+    folder: Path, study: StudyRecord, scores: Iterable[ImportedScore], costs: Iterable[ImportedCosts]
+) -> StudyResults:
+    """Return the results of one condition of an import, which need not be written.
+
+    Args:
+        folder: of the study, or the source of the scores.
+        study: the condition.
+        scores: of its runs.
+        costs: of its runs.
+    """
+    arms = dict(zip(study.arm_names, study.arms, strict=True))
+    found = imported_runs(scores, costs, arms, study.task.metric)
+    known = {(result.arm, result.seed): result for result in found}
+    grid = product(study.arms, study.seeds)
+    return _results(folder, study, [known.get(cell, RunResult(*cell)) for cell in grid], [])
 
 
 def read_run(folder: Path) -> StudyResults:
@@ -158,7 +172,7 @@ class _ResultsReader:
         damaged = self._read_begun()
         for arm, seed in product(self.study.arms, self.study.seeds):
             if (arm, seed) not in self._found:
-                path = self.folder / "runs" / arm.folder / f"seed-{seed}"
+                path = self.folder / RUNS_FOLDER / arm.folder / f"seed-{seed}"
                 self._found[arm, seed] = self._unmatched(arm, seed, path, damaged.pop(path, None))
         self.problems += [f"{self._relative(path)} is left out: {reason}" for path, reason in damaged.items()]
         return [self._found[arm, seed] for arm, seed in product(self.study.arms, self.study.seeds)]

@@ -80,6 +80,33 @@ class Decidable:
     seeds_margin: int | None = None
     seeds_equivalent: int | None = None
 
+    @property
+    def sentence(self) -> str:
+        """What the seeds can decide, in words."""
+        where = f"Power of {self.label}" if self.label else "Power"
+        seeds = f"{self.seeds} seed{'s' * (self.seeds != 1)}"
+        if self.basis is None:
+            return (
+                f"{where}: what {seeds} can decide is unknown, as no like task is recorded ({self.metric} of "
+                f"{self.task}). 'gradgate study power' says it of finished runs with 3 or more seeds."
+            )
+        unit = " points" if self.margin is not None else ""
+        if self.difference is None or self.difference_range is None:
+            needed = "" if self.seeds_margin is None else f"; {self.seeds_margin:,} would find {self.margin:g} point"
+            return f"{where}: 1 seed decides nothing, as it shows no spread{needed}, by {self.basis}."
+        low, high = self.difference_range
+        over = f" over {self.tests} tests" if self.tests > 1 else ""
+        line = (
+            f"{where}: {seeds} find a difference of {self.difference:.2g}{unit} with 80 % power (p < 0.05{over}), and "
+            f"of {low:.2g} to {high:.2g} at the ends of what differs between {self.basis}."
+        )
+        if self.seeds_margin is not None and self.seeds_equivalent is not None:
+            line += (
+                f" {self.seeds_margin:,} seeds find {self.margin:g} point; {self.seeds_equivalent:,} show equivalence "
+                f"within it if nothing differs."
+            )
+        return line
+
 
 @dataclass(frozen=True)
 class _Spread:
@@ -89,7 +116,7 @@ class _Spread:
     high: float
 
 
-def decidable(label: str, task: str, metric: str, model: str, seeds: int, tests: int, folder: Path) -> Decidable:
+def decidable(label: str, task: str, metric: str, model: str, seeds: int, tests: int, folder: Path | None) -> Decidable:
     """Return what a number of seeds can decide.
 
     Args:
@@ -97,10 +124,10 @@ def decidable(label: str, task: str, metric: str, model: str, seeds: int, tests:
         task, metric, model: names; the last word of a model's path is compared.
         seeds: of each arm.
         tests: arms that are compared with the reference.
-        folder: of the study. If it has runs, their spread counts, and otherwise that of recorded runs of the same task
-            and metric, of the same model if there are such.
+        folder: of the study; None without one. If it has runs, their spread counts, and otherwise that of recorded runs
+            of the same task and metric, of the same model if there are such.
     """
-    found = _of_study(folder) or _of_like(task, metric, Path(model).name)
+    found = (folder and _of_study(folder)) or _of_like(task, metric, Path(model).name)
     if found is None:
         return Decidable(label, task, metric, seeds, tests)
     factor, level = (100 if is_bounded(metric) else 1), LEVEL / tests
@@ -144,6 +171,11 @@ def _of_like(task: str, metric: str, model: str) -> _Spread | None:
     models = ", ".join(sorted({row.model for row in rows}))
     basis = f"{_comparisons(sum(row.comparisons for row in rows))} recorded of {task} with {models}"
     return _Spread(basis, min(row.low for row in rows), median(row.sd for row in rows), max(row.high for row in rows))
+
+
+def recorded_tasks() -> tuple[str, ...]:
+    """Return the tasks and metrics of which spreads were recorded, such as ``rte (accuracy)``."""
+    return tuple(sorted({f"{row.task} ({row.metric})" for row in _recorded()}))
 
 
 @cache

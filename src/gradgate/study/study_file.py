@@ -11,6 +11,7 @@ from typing import Any
 
 from gradgate.errors import RunError, StoreError
 from gradgate.files import NoLocksError, check_name, read_json, take_lock, write_json
+from gradgate.runs.folder import STUDY_FILE as STUDY_FILE
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import ModelRecord, TaskRecord, read_record, to_json
 from gradgate.runs.scores import Scores
@@ -21,7 +22,6 @@ from gradgate.settings.values import MOST_SEEDS
 from gradgate.study.arms import cross
 from gradgate.study.imported import ImportRecord
 
-STUDY_FILE = "study.json"
 RECOMMEND_FILE = "recommend.json"
 """The plan of a recommendation, which is there before the study is."""
 LOCK_FILE = "study.lock"
@@ -189,10 +189,15 @@ def read_study_file(folder: Path) -> StudyRecord:
     return study
 
 
-def write_study_file(folder: Path, study: StudyRecord) -> None:
-    """Write ``study.json``; raise RunError if it has more runs than a study can have."""
+def check_size(study: StudyRecord) -> None:
+    """Raise RunError for a study with more runs than one can have."""
     if study.size_fault is not None:
         raise RunError(f"The study {study.size_fault}. Compare less at once.")
+
+
+def write_study_file(folder: Path, study: StudyRecord) -> None:
+    """Write ``study.json``; raise RunError if it has more runs than a study can have."""
+    check_size(study)
     optional = ("search", "part", "variants", "language_adapters", "imported")
     record = {name: value for name, value in to_json(study).items() if value or name not in optional}
     write_json(folder / STUDY_FILE, record)

@@ -18,6 +18,7 @@ from gradgate.statistics import (
     compare_unpaired,
     judge,
 )
+from gradgate.statistics.family import LEVEL
 from gradgate.statistics.multibootstrap import RowNoise
 from gradgate.statistics.verdicts import Word
 from gradgate.study.conditions import condition_folders
@@ -116,21 +117,22 @@ def study_verdicts(folder: Path, margin: float | None = None) -> list[ArmVerdict
     return [verdict for verdict in found if verdict.collapsed.runs]
 
 
-def verdicts_of(results: StudyResults, margin: float | None = None) -> list[ArmVerdict]:
+def verdicts_of(results: StudyResults, margin: float | None = None, reference: str | None = None) -> list[ArmVerdict]:
     """Judge the arms of one condition; those that can be tested form one family.
 
     Args:
         results: of the condition.
         margin: as for :func:`study_verdicts`.
+        reference: the arm that all others are compared with; by default the study's.
     """
     study, split = results.study, results.main_split
     higher, factor = study.task.metric_higher_is_better, 100 if is_bounded(study.task.metric) else 1
-    unit = margin / factor if margin is not None else POINT if factor == 100 else None
-    scores = {name: _scores(results, name, split) for name in study.arm_names}
-    guessed = guessing_score(results, split) if factor == 100 else None
-    lost = {name: collapsed(own, higher, guessed) if factor == 100 else frozenset() for name, own in scores.items()}
-    first, *others = study.arm_names
-    paired = study.imported is None or study.imported.pair != UNPAIRED
+    unit = _margin(margin, factor)
+    scores = {name: arm_scores(results, name, split) for name in study.arm_names}
+    lost = collapsed_seeds(results, scores, split)
+    first = reference or results.reference
+    others = [name for name in study.arm_names if name != first]
+    paired = _is_paired(results)
     whole = judge([_compare(scores[name], scores[first], paired) for name in others], higher, unit)
     kept = {name: {seed: s for seed, s in own.items() if seed not in lost[name]} for name, own in scores.items()}
     without = judge([_compare(kept[name], kept[first], paired) for name in others], higher, unit)
@@ -153,7 +155,58 @@ def verdicts_of(results: StudyResults, margin: float | None = None) -> list[ArmV
     ]
 
 
-def _scores(results: StudyResults, name: str, split: str) -> dict[int, float]:
+def verdicts_against_best(results: StudyResults, best: str, others: Sequence[str]) -> dict[str, Verdict]:
+    """Judge arms against the one with the best mean, which the data have picked.
+
+    Each of the ``k`` arms could have been the best, and is then only ever found better. Holm's correction at ``2 / k``
+    of the level keeps the chance of one false "worse" among all of them below the level.
+
+    Args:
+        results: of one condition, or pooled.
+        best: the name of the arm with the best mean.
+        others: the arms to judge.
+
+    Returns:
+        The verdict on each, which says how it compares to ``best``.
+    """
+    task = results.study.task
+    scores = {name: arm_scores(results, name, results.main_split) for name in (best, *others)}
+    comparisons = [_compare(scores[name], scores[best], _is_paired(results)) for name in others]
+    margin = _margin(None, 100 if is_bounded(task.metric) else 1)
+    level = LEVEL * min(1.0, 2 / len(results.study.arm_names))
+    return dict(zip(others, judge(comparisons, task.metric_higher_is_better, margin, level), strict=True))
+
+
+def _margin(margin: float | None, factor: int) -> float | None:
+    if margin is not None:
+        return margin / factor
+    return POINT if factor == 100 else None
+
+
+def _is_paired(results: StudyResults) -> bool:
+    imported = results.study.imported
+    return imported is None or imported.pair != UNPAIRED
+
+
+def collapsed_seeds(
+    results: StudyResults, scores: Mapping[str, Mapping[int, float]], split: str
+) -> dict[str, frozenset[int]]:
+    """Return the seeds of each arm whose run collapsed; none for metrics without bounds, such as losses.
+
+    Args:
+        results: of the condition.
+        scores: of each arm, by seed.
+        split: of the scores.
+    """
+    task = results.study.task
+    if not is_bounded(task.metric):
+        return dict.fromkeys(scores, frozenset())
+    guessed = guessing_score(results, split)
+    return {name: collapsed(own, task.metric_higher_is_better, guessed) for name, own in scores.items()}
+
+
+def arm_scores(results: StudyResults, name: str, split: str) -> dict[int, float]:
+    """Return the finite scores of an arm on a split, by seed."""
     found = {cell.seed: cell.score(split) for cell in results.of(name) if cell.scores}
     return {seed: score for seed, score in found.items() if comparable(score)}
 

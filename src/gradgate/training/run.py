@@ -44,6 +44,7 @@ from gradgate.training.gate_callback import GateCallback
 from gradgate.training.masked import pretraining
 from gradgate.training.pausing import pause
 from gradgate.training.probe.callback import FitHead
+from gradgate.training.reporting.trackers import Trackers
 from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.start import PreparedRun, prepare_run
 from gradgate.training.trainer import ExactTrainer, check_complete, on_cpu, training_arguments
@@ -144,10 +145,18 @@ def _train(
     config: RunConfig, folder: RunFolder, progress: RunProgress, stop: Event, cache: Path, until: int | None
 ) -> Scores | None:
     """Train until a step. Return the scores; None if the run is paused."""
+    config.require_trackers()
     run = prepare_run(config, folder, progress, stop, cache)
+    with Trackers(config, folder, progress.note) as trackers:
+        return _train_prepared(run, trackers, stop, until)
+
+
+def _train_prepared(run: PreparedRun, trackers: Trackers, stop: Event, until: int | None) -> Scores | None:
+    config, folder, progress = run.config, run.folder, run.progress
     best = BestCheckpoint(folder, run.prepared.metric, run.prepared.higher_is_better, run.encoded.predictions)
     timer = StepTimer()
-    trainer = _trainer(run, best, timer, ProgressCallback(progress, run.prepared.metric, stop, until=until))
+    shown = ProgressCallback(progress, run.prepared.metric, stop, until=until)
+    trainer = _trainer(run, best, timer, shown, trackers)
     checkpoint = launch.on_first(lambda: _resumed(folder, best, progress))
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     launch.on_first(lambda: _write_plan(run.gate, folder))
@@ -156,14 +165,17 @@ def _train(
         return None
     check_complete(trainer, folder)
     scores = _score(run, trainer, best, timer)
+    trackers.report(scores)
     launch.on_first(lambda: _finish(folder, scores, config.keep_model))
     return scores
 
 
-def _trainer(run: PreparedRun, best: BestCheckpoint, timer: StepTimer, shown: ProgressCallback) -> ExactTrainer:
+def _trainer(
+    run: PreparedRun, best: BestCheckpoint, timer: StepTimer, shown: ProgressCallback, trackers: Trackers
+) -> ExactTrainer:
     """Shard the model if asked for, and build its Trainer with all callbacks in their order."""
     config, folder, model, gate = run.config, run.folder, run.model, run.gate
-    arguments = training_arguments(config, folder, run.encoded.windows)
+    arguments = training_arguments(config, folder, run.encoded.windows, **trackers.arguments)
     if config.fsdp:
         shard(model, run.layers, arguments.device)
         if run.forgetting is not None:
@@ -185,6 +197,7 @@ def _trainer(run: PreparedRun, best: BestCheckpoint, timer: StepTimer, shown: Pr
         model=model, args=arguments, processing_class=run.tokenizer, callbacks=callbacks
     )
     trainer.remove_callback(PrinterCallback)
+    trackers.attach(trainer)
     if config.test_each_epoch:
         trainer.add_callback(EachEpochScorer(trainer, run.encoded, folder))
     return trainer

@@ -13,6 +13,7 @@ from transformers import set_seed
 from gradgate.activation_cache import ActivationCache
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
+from gradgate.errors import RunError
 from gradgate.layers import LayerMap, map_layers
 from gradgate.methods.base import Method
 from gradgate.methods.fixed import Probe
@@ -131,6 +132,7 @@ def load_start(
     """
     set_seed(config.seed)
     model, fresh = prepared.load_model(config, tokenizer, note)
+    _refuse_quantized(model, config.model)
     if forgetting is not None:
         forgetting.begin(model)
     if config.adapter is not None:
@@ -141,6 +143,15 @@ def load_start(
     if config.tapt is not None:
         pretraining.begin_with(model, config, folder.tapt)
     return model, fresh
+
+
+def _refuse_quantized(model: Any, name: str) -> None:
+    if getattr(model, "is_quantized", False):
+        raise RunError(
+            f"{name} is quantized, and a run keeps its weights as plain numbers. Expected one without quantization, "
+            f"with --weights bfloat16 to take less memory. For an adapter on a quantized model, use gg.GateCallback in "
+            f"Trainer; the guide 'Large models' shows how."
+        )
 
 
 def _write_run_file(

@@ -48,7 +48,14 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **ch
     if on_cpu(config) and config.precision == "fp16":
         raise RunError("precision='fp16' needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
     usual = _every_run(config, folder) | _optimization(config) | _intervals(config, examples)
-    return TrainingArguments(**usual | changes)
+    return _arguments(usual | changes)
+
+
+def _arguments(values: dict[str, Any]) -> TrainingArguments:
+    """Build Trainer's arguments; they report to no tracker but the given ones, whatever the environment turns on."""
+    arguments = TrainingArguments(**values)
+    arguments.report_to = values["report_to"]
+    return arguments
 
 
 def _checkpointing(config: RunConfig) -> dict[str, Any]:
@@ -78,7 +85,7 @@ def _every_run(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
         "use_cpu": cpu,
         "bf16": config.precision == "bf16",
         "fp16": config.precision == "fp16" and not cpu,
-        "report_to": "none",
+        "report_to": [],
         "dataloader_pin_memory": not cpu,
         "disable_tqdm": True,
     }
@@ -119,7 +126,7 @@ def _intervals(config: RunConfig, examples: int) -> dict[str, Any]:
 
 def scoring_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
     """Build the arguments of a Trainer that only scores a finished run, in its precision if this device has it."""
-    return TrainingArguments(**_every_run(config, folder))
+    return _arguments(_every_run(config, folder))
 
 
 def check_complete(trainer: Trainer, folder: RunFolder) -> None:

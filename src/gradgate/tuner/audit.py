@@ -14,6 +14,7 @@ from torch.nn import Parameter
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import local
 from gradgate.errors import AuditError
+from gradgate.layers.quantized import quantized_parameters
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 
@@ -35,12 +36,14 @@ class Audit(Effect):
     Closed parameters are compared bit for bit at each change of phase, after the first step of each phase and at the
     end; in between, ``requires_grad`` and the version counter of each are checked at every step. If several processes
     train copies of the model, the copies are compared at those three times as well. With several optimizers, the checks
-    after a step run after each of them, for its own parameters.
+    after a step run after each of them, for its own parameters. Matrices in 4 or 8 bits are not compared: no optimizer
+    steps them, and bitsandbytes packs them anew when they are first used.
     """
 
     def __init__(self, gating: Gating, replicas: Replicas) -> None:
         self._gating = gating
         self._parameters = gating.parameters
+        self._left_out = gating.beside | quantized_parameters(gating.parameters)
         self._replicas = replicas
         self._closed: dict[str, str] = {}
         self._versions: dict[str, int] = {}
@@ -55,7 +58,7 @@ class Audit(Effect):
         if coming.previous is not None:  # else the weights may have been loaded since the phase before began
             self._check_closed(coming.done)
         self._replicas.compare(fingerprint, coming.done)
-        closed = set(self._parameters) - set(self._gating.names(lambda gate: not gate.closed)) - self._gating.beside
+        closed = set(self._parameters) - set(self._gating.names(lambda gate: not gate.closed)) - self._left_out
         self._closed = {name: fingerprint(self._parameters[name]) for name in closed}
         self._versions = {name: local(self._parameters[name])[0]._version for name in self._closed}
         self._first_step = True

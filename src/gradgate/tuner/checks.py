@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from torch import Tensor
 
@@ -143,6 +143,35 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers
             f"{missing[0]}{more} will be opened by {method.spec!r}, but {lacking}, so it would never learn. {remedy} "
             f"What is not to learn, such as a teacher, must have requires_grad False before the tuner attaches."
         )
+
+
+def check_quantized(method: Method, layers: LayerMap, gating: Gating, quantized: Container[str]) -> None:
+    """Check that the method opens no matrix that is stored in 4 or 8 bits.
+
+    Under an adapter, a group that opens means its adapter: the matrices below are frozen for good.
+
+    Args:
+        method: says which groups it opens, and which weights in them.
+        layers: of the model.
+        gating: says which parameters may open.
+        quantized: names of the parameters that are stored in 4 or 8 bits.
+
+    Raises:
+        AttachError: if it would, with what fits instead.
+    """
+    selection, reached = method.selection(layers), method.reaches(layers)
+    chosen = None if selection is None else {*selection.names}
+    for group in layers:
+        named = (name for name in group.parameter_names if name in quantized and (chosen is None or name in chosen))
+        matrix = next(named, None)
+        has_adapter = any(layers.weights[name].part == "adapter" for name in gating.groups[group.name])
+        if matrix is not None and group.name in reached and not has_adapter:
+            raise AttachError(
+                f"The method {method.spec!r} would open {group.name}, but {matrix} is quantized: it has no gradient "
+                f"and cannot learn. Expected an adapter on the quantized model, whose layers the method then opens: "
+                f"get_peft_model(model, LoraConfig(...)) before the tuner attaches. Methods that open no quantized "
+                f"matrix, such as head and bitfit, need no adapter."
+            )
 
 
 def reached_names(method: Method, layers: LayerMap, groups: Mapping[str, Sequence[str]]) -> list[str]:

@@ -83,17 +83,19 @@ class OffloadedStates:
 
     def offload(self, optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]) -> None:
         """Move the states of parameters that close to the CPU; those that are there already stay."""
-        copied = set[torch.device]()
+        pinned = set[torch.device]()
         for parameter in parameters:
             state = optimizer.state.get(parameter, {})  # indexing would make one
             there = {key: value for key, value in state.items() if _can_move(value)}
             for key, value in there.items():
                 self._moved.setdefault((optimizer, parameter), {})[key] = value.device
-                state[key] = _on_the_host(value)
-                copied.add(value.device)
-        for device in copied:  # copies to pinned memory run on their own, and the next step may read these
-            if device.type == "cuda":
-                torch.cuda.current_stream(device).synchronize()
+                if type(value) is Tensor and value.is_cuda:
+                    state[key] = _pinned_copy(value)
+                    pinned.add(value.device)
+                else:
+                    state[key] = value.to("cpu")
+        for device in pinned:  # copies to pinned memory run on their own, and the next step may read these
+            torch.cuda.current_stream(device).synchronize()
 
     def fetch(self, optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]) -> None:
         """Move the states of parameters that open back to their devices, with the same bits."""
@@ -111,10 +113,8 @@ class OffloadedStates:
             self.fetch(optimizer, [parameter])
 
 
-def _on_the_host(value: Tensor) -> Tensor:
-    """Return a copy in host memory: of an ordinary tensor on CUDA a pinned one, which is several times faster."""
-    if type(value) is not Tensor or not value.is_cuda:
-        return value.to("cpu")
+def _pinned_copy(value: Tensor) -> Tensor:
+    """Return a copy in pinned memory, which is several times faster than another one; it may not be done yet."""
     return torch.empty_like(value, device="cpu", pin_memory=True).copy_(value, non_blocking=True)
 
 

@@ -19,6 +19,7 @@ from gradgate.errors import AttachError
 from gradgate.layers import LayerMap, map_layers, named_parameters
 from gradgate.layers.lr_scale import checked_lr_scale
 from gradgate.layers.names import unwrap
+from gradgate.layers.quantized import quantized_parameters
 from gradgate.measure import Batches
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
@@ -27,7 +28,7 @@ from gradgate.methods.timeline import Timeline
 from gradgate.methods.traits import MethodState
 from gradgate.tuner.attached import Attached, free
 from gradgate.tuner.audit import audited
-from gradgate.tuner.checks import check_reachable, reached_names
+from gradgate.tuner.checks import check_quantized, check_reachable, reached_names
 from gradgate.tuner.effect import ComingStep, Effects, OptimizerStep
 from gradgate.tuner.effects import Stepping, Trained, ordered_effects
 from gradgate.tuner.frozen_layers import FrozenLayers
@@ -127,6 +128,7 @@ class Tuner:
         scale = checked_lr_scale(lr_scale or {})
         self._gating = Gating(self._model, self.layers, self.method.selection(self.layers), seed, scale)
         self._settings = settings_of(self._gating.groups, lr_scale or {}, frozen_dropout)
+        check_quantized(self.method, self.layers, self._gating, quantized_parameters(self._gating.parameters))
         check_reachable(self.method, self.layers, self._gating, self._optimizers)
         self._frozen_layers = self._quiet_frozen_layers(activation_cache, frozen_dropout)
         self._masters = Masters(self._gating, self._optimizers, master)

@@ -18,9 +18,12 @@ from gradgate.settings.imports import ImportSettings
 from gradgate.study.conditions import condition_folders
 from gradgate.study.export import records
 from gradgate.study.imported import refuse_training
+from gradgate.study.importing.judgeable import read_judgeable
 from gradgate.study.importing.sources import read_files
 from gradgate.study.importing.studies import Imported, import_tables
 from gradgate.study.results import read_study
+from gradgate.study.row_noise import row_verdicts, with_row_noise
+from gradgate.study.verdicts import verdicts_of
 
 LONG = [
     {"arm": arm, "seed": seed, "score": round(base + seed / 100, 4)}
@@ -236,13 +239,66 @@ def test_other_columns_are_refused_later(tmp_path: Path) -> None:
         imported(tmp_path / "r.csv", tmp_path / "study", task="family")
 
 
+SEVERAL = [
+    {**row, "task": task, "split": split, "epoch": epoch, "seconds": 3, "accuracy": row["score"] + epoch / 1000}
+    for row in LONG
+    for task in ("sst2", "cola")
+    for split in ("dev", "test")
+    for epoch in (1, 2)
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (LONG, {}),
+        (LONG, {"pair": "none", "reference": "lora:r=8"}),
+        (SEVERAL, {"score": ("accuracy",), "cost": ("seconds",)}),
+        ([{**row, "train_size": 10 + row["seed"] % 2} for row in LONG], {}),
+    ],
+    ids=["one condition", "unpaired", "several tasks", "training sizes"],
+)
+def test_results_are_judged_unwritten_as_the_written_study_is(
+    tmp_path: Path, rows: list[dict[str, Any]], columns: dict[str, Any]
+) -> None:
+    file = write_csv(tmp_path / "r.csv", rows)
+    found = read_judgeable(file, checked_settings(ImportSettings, columns))
+    judged = [each for part in found.conditions for each in with_row_noise(part, verdicts_of(part))]
+    assert not (tmp_path / "study").exists()
+    written = imported(file, tmp_path / "study", **columns)
+    assert found.imported == written
+    by_place = sorted((each.record() for each in judged), key=json.dumps)
+    assert by_place == sorted((each.record() for each in row_verdicts(tmp_path / "study")), key=json.dumps)
+    again = read_judgeable(tmp_path / "study", ImportSettings())
+    assert (again.arms, again.warnings) == (found.arms, found.warnings)
+
+
+@pytest.mark.parametrize("metric", ["acc", "f1"])
+def test_a_metric_that_no_score_has_is_refused(tmp_path: Path, metric: str) -> None:
+    rows = [{"arm": row["arm"], "seed": row["seed"], "accuracy": row["score"]} for row in LONG]
+    with pytest.raises(UsageError, match=f"metric='{metric}': no score has this metric.* Metrics: accuracy"):
+        imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study", metric=metric)
+    assert imported(tmp_path / "r.csv", tmp_path / "study", metric="accuracy").arms[0] == "full"
+
+
+def test_a_metric_names_scores_without_one(tmp_path: Path) -> None:
+    imported(write_csv(tmp_path / "r.csv", LONG), tmp_path / "study", metric="bleu")
+    assert read_study(tmp_path / "study").study.task.metric == "bleu"
+
+
+def test_a_study_has_its_own_columns(tmp_path: Path) -> None:
+    imported(write_csv(tmp_path / "r.csv", LONG), tmp_path / "study")
+    with pytest.raises(UsageError, match=r"has its own columns\. Leave out arm="):
+        read_judgeable(tmp_path / "study", ImportSettings(arm=("arm",)))
+
+
 def test_an_import_that_was_cut_off_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RunError("no space")
 
     write_csv(tmp_path / "r.csv", LONG)
     with monkeypatch.context() as patch:
-        patch.setattr("gradgate.study.importing.studies.write_imported", fail)
+        patch.setattr("gradgate.study.importing.condition.write_imported", fail)
         with pytest.raises(RunError, match="no space"):
             imported(tmp_path / "r.csv", tmp_path / "study")
     imported(tmp_path / "r.csv", tmp_path / "study")

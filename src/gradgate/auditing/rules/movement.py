@@ -57,8 +57,8 @@ def lost_update(model: ModelRecord) -> Iterator[Finding]:
         yield finding(
             "lost_update",
             lost,
-            f"{{names}}: has a gradient and a learning rate, but {1 - max(shares):.0%} or more of its elements did not "
-            f"change: the update is smaller than half the distance between two neighbours in {dtypes}. Keep the "
+            f"{{names}}: has a gradient and a learning rate, but {_still(max(shares))} changed: the update is "
+            f"smaller than half the distance between two neighbours in {dtypes}. Keep the "
             f"weights in float32 and compute in 16 bits (bf16=True, autocast), use an optimizer with float32 master "
             f"weights, or a higher learning rate.",
         )
@@ -83,3 +83,7 @@ def untied(model: ModelRecord) -> Iterator[Finding]:
             f"replaced, moved or wrapped alone, as by modules_to_save. Call model.tie_weights() after the change and "
             f"before the optimizer is made, or set tie_word_embeddings to False if you mean two.",
         )
+
+
+def _still(moved: float) -> str:
+    return f"at most {max(moved, 0.01):.0%} of its elements" if moved else "none of its elements"

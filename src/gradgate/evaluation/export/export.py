@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from gradgate.evaluation.predict import names_of
 from gradgate.files import in_use, write_text
 from gradgate.places import typed_path
 from gradgate.replacing import fresh_folder
-from gradgate.runs.card import CARD_FILE, CardSource, model_card
+from gradgate.runs.card import CARD_FILE, CardFindings, CardSource, model_card
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import RunRecord, read_record
@@ -50,8 +50,18 @@ class ExportedModel:
         return {"folder": str(self.folder), "run": str(self.run), "as": self.form, **task, "python": self.code}
 
 
+Findings = Callable[[CardSource, RunFolder, str | None], CardFindings]
+"""Returns what a card says of a run, or of one of its tasks, beyond its folder."""
+
+
 def export(
-    runs: Sequence[Path], out: Path, settings: ExportSettings, progress: RunProgress | None = None
+    runs: Sequence[Path],
+    out: Path,
+    settings: ExportSettings,
+    progress: RunProgress | None = None,
+    *,
+    findings: Findings | None = None,
+    hub_name: str | None = None,
 ) -> list[ExportedModel]:
     """Export finished runs; the folder appears once everything in it is on disk.
 
@@ -60,6 +70,8 @@ def export(
         out: a folder that is absent or empty.
         settings: the form and the precision.
         progress: is called for each model.
+        findings: returns what each card says beyond the folder; None for nothing.
+        hub_name: the name on the hub that the cards load the model by; None for the folder's.
 
     Returns:
         The models: one per run, or one per task of a run of several tasks.
@@ -73,7 +85,7 @@ def export(
     out = typed_path(out)
     if in_use(out):
         raise RunError(f"{out} is not empty. Give a new folder as out=, or remove it.")
-    chosen = [_Chosen.of(run, settings) for run in runs]
+    chosen = [_Chosen.of(run, settings, findings, hub_name) for run in runs]
     names = [""] if len(chosen) == 1 else names_of([each.run.path for each in chosen])
     target = out.resolve()
     try:
@@ -105,9 +117,11 @@ class _Chosen:
     record: RunRecord
     form: Form
     settings: ExportSettings
+    findings: Findings | None
+    hub_name: str | None
 
     @classmethod
-    def of(cls, path: Path, settings: ExportSettings) -> _Chosen:
+    def of(cls, path: Path, settings: ExportSettings, findings: Findings | None, hub_name: str | None) -> _Chosen:
         folder = RunFolder(typed_path(path))
         folder.require_finished()
         record = read_record(folder.run_file, RunRecord)
@@ -117,7 +131,7 @@ class _Chosen:
                 f"dtype={settings.dtype}: a delta has the bits that training wrote, in their own type. Leave it out, "
                 f"or export to=transformers."
             )
-        return cls(folder, record, form, settings)
+        return cls(folder, record, form, settings, findings, hub_name)
 
     def write(self, part: Path, shown: Path) -> list[ExportedModel]:
         """Write the models of the run into ``part``, which becomes the folder ``shown``."""
@@ -131,12 +145,35 @@ class _Chosen:
         run = load_finished(self.run.path, of_task=task, trust_remote_code=trusted)
         part.mkdir(parents=True, exist_ok=True)
         source = CardSource.of(self.run, task, run.together or run.config)
-        loading = _loading(run, self.form, shown.name, source.base)
+        loading = _loading(run, self.form, self._card_name(shown), source.base)
         self._write_weights(run, part)
-        card = model_card(source, library=LIBRARIES[self.form], usage=loading.code, notes=_notes(run))
+        card = model_card(
+            source,
+            library=LIBRARIES[self.form],
+            usage=loading.code,
+            notes=(*self._hub_notes(), *_notes(run)),
+            findings=None if self.findings is None else self.findings(source, self.run, task),
+        )
         write_text(part / CARD_FILE, card)
         own = _loading(run, self.form, str(shown), files.base_of(run))
         return ExportedModel(shown, self.run.path, self.form, task, own.code)
+
+    @property
+    def _is_loaded_from_hub(self) -> bool:
+        """Whether the libraries of the form load a model by its name on the hub."""
+        return self.form in ("transformers", "peft")
+
+    def _card_name(self, shown: Path) -> str:
+        """Return the name that the card's code loads the model by."""
+        if self.hub_name is None:
+            return shown.name
+        return self.hub_name if self._is_loaded_from_hub else self.hub_name.rpartition("/")[2]
+
+    def _hub_notes(self) -> tuple[str, ...]:
+        if self.hub_name is None or self._is_loaded_from_hub:
+            return ()
+        folder = self.hub_name.rpartition("/")[2]
+        return (f"Download it first: `hf download {self.hub_name} --local-dir {folder}`.",)
 
     def _write_weights(self, run: FinishedRun, part: Path) -> None:
         dtype = self.settings.dtype

@@ -12,6 +12,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.sections.budget import BudgetSection
 from gradgate.report.sections.cost import CostSection
 from gradgate.report.sections.curves import CurvesSection
+from gradgate.report.sections.differences import DifferencesSection
 from gradgate.report.sections.every_run import RunsSection
 from gradgate.report.sections.every_score import MetricsSection, SplitsSection
 from gradgate.report.sections.evidence import EvidenceSection, SplitEvidenceSection
@@ -38,6 +39,7 @@ from gradgate.report.verdict import cautions, verdict
 # In the order of the page, which shows the first table above the figures.
 SECTIONS: tuple[type[Section], ...] = (
     ScoresSection,
+    DifferencesSection,
     VerdictSection,
     EveryVerdictSection,
     ImportedSection,

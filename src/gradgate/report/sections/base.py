@@ -11,6 +11,7 @@ from typing_extensions import Self
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.errors import RunError
 from gradgate.report.drawing import Drawing
+from gradgate.report.next_steps import Lines
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
 
@@ -53,8 +54,8 @@ class Section(ABC):
         """Whether the section answers the study in place of the comparison of finished runs, and comes first."""
         return False
 
-    def commands(self) -> list[str]:
-        """Return commands that follow from the study's answer."""
+    def commands(self) -> list[Lines]:
+        """Return the commands and the Python that follow from the section's answer."""
         return []
 
     def tables(self) -> list[Table]:

@@ -6,15 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradgate.errors import RunError
-from gradgate.places import short_name
-from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
+from gradgate.report.drawing import MUTED, Drawing, finish, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import counted
+from gradgate.report.names_in_figures import name_marks
+from gradgate.report.next_steps import Lines
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.budget_table import NAME, TITLE, StageScores, budget_table, percent
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
 from gradgate.settings.arm import format_settings
-from gradgate.settings.command_line import RECOMMENDED, predict_command, train_command
+from gradgate.settings.command_line import (
+    RECOMMENDED,
+    load_lines,
+    predict_command,
+    train_command,
+    train_lines,
+    without_places,
+)
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.grid import Grid
@@ -43,18 +51,23 @@ class BudgetSection(Section):
         """Return True: the verdict of the budget is the study's answer."""
         return self.record is not None
 
-    def commands(self) -> list[str]:
+    def commands(self) -> list[Lines]:
         """Return how to use the recommended arm's model, if it was trained, and how to train it again."""
         study = self.study.results.folder
         if self.record is None or not self.record.final or not self.record.verdict.winners or self.study.parts:
             return []
         grid, arm = Grid.read(study), recommended_arm(study)
         model = find_final(study, arm.name, self.study.higher_is_better)
-        config = grid.config_of(arm, 0, {}).model_copy(update={"threads": None})
+        config = without_places(grid.config_of(arm, 0, {}))
+        train = train_command(config, RECOMMENDED)
+        if model is None or not model.is_kept:
+            return [Lines("Train it", [train]), Lines("In Python", train_lines(config, RECOMMENDED))]
         # Reports name no place of the machine that made them.
-        place = Path(study.name) / model.folder.relative_to(study) if model is not None and model.is_kept else None
-        near = config.model_copy(update={name: short_name(getattr(config, name)) for name in ("model", "task")})
-        return [*([] if place is None else [predict_command(place)]), train_command(near, RECOMMENDED)]
+        place = Path(study.name) / model.folder.relative_to(study)
+        return [
+            Lines("Predict, or retrain", [predict_command(place), train]),
+            Lines("In Python", load_lines(place)),
+        ]
 
     def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
         """Return the table of stages."""
@@ -116,7 +129,7 @@ def draw_budget(stages: StageScores) -> Drawing:
         axes.set(xlabel="share of the schedule", ylabel=wrapped(f"{metric.label}, dev"))
         axes.set_xticks(range(len(EIGHTHS)), [percent(eighths / 8) for eighths in EIGHTHS])
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
-        legend_below(figure)
+        name_marks(figure)
         caption = (
             "Each line ends where its arm left. Points are means over the runs that came so far; arms that "
             "stayed have more of them, so that a later point is of other runs than an earlier one."

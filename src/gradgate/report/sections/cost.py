@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
+from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_label, style_of, styled, wrapped
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
 
@@ -44,9 +45,7 @@ def draw_cost(study: StudySummary) -> Drawing:
         axes.set_xlim(left=0)
         axes.set(xlabel=f"time per step ({unit})", ylabel=wrapped(f"{metric.label}, {study.split_label}"))
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
-        legend = legend_below(figure)
-        for handle in legend.legend_handles:
-            handle.set_sizes([40])  # type: ignore[union-attr]
+        name_marks(figure)
         caption = (
             "Marks are means, lines ± one standard deviation; larger marks: a larger share of parameters learned "
             "(in brackets)."

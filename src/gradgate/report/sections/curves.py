@@ -10,8 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
+from gradgate.report.drawing import MUTED, Drawing, finish, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import NONE, ScoreFormat
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, records_of, spread_entry, spread_fields, step_column
@@ -143,7 +144,7 @@ def draw_curves(study: StudySummary, curves: list[Curve]) -> Drawing:
             top.set_xlabel("optimizer steps")
             top.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
-        legend_below(figure)
+        name_marks(figure)
         return finish(figure, "curves", "Learning curves on dev", _CAPTION, _text(study, curves), "curves")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
+from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import ScoreFormat
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.frontier import forgetting_of, frontier, trades
@@ -62,7 +63,7 @@ def draw_forgetting(study: StudySummary, form: ScoreFormat, measured: list[ArmSu
             ylabel=wrapped(f"{study.format.label}, {study.split_label}"),
         )
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
-        legend_below(figure)
+        name_marks(figure)
         whole = (
             f"{caption(study, form, measured)} Marks are means, bars 95% confidence intervals, or ± one standard "
             f"deviation where there are two seeds. Methods on the frontier of score, forgetting and training time are "

@@ -64,25 +64,32 @@ Place = tuple[str, ArmSummary]
 
 
 def gain_table(study: StudySummary) -> Table:
-    """Return one row per language (task, model), the averages first; one column per method with its gain."""
+    """Return one row per language (task, model), the averages first; one column per method with its gain as heat."""
     unit, splits = split_unit(study).capitalize(), shown_splits(study)
     compared = [(split, arm.name) for split in splits for arm in study.arms[1:]]
     tests = [study.gain(arm, split).versus.p for split in splits for arm in study.arms[1:]]
     corrected = dict(zip(compared, holm(tests), strict=True))
+    gains = [study.gain(arm, split).difference for split in splits for arm in study.arms[1:]]
+    most = max((abs(gain) for gain in gains if gain is not None), default=0.0)
     columns = (
         text_column("unit", unit, of=lambda split: split_name(study, split)),
-        *(_arm_column(study, arm, corrected) for arm in study.arms),
+        *(_arm_column(study, arm, corrected, most) for arm in study.arms),
     )
     records = records_of([(split, arm) for arm in study.arms for split in splits], _fields(study))
-    notes = star_note(list(corrected.values()), _TEST)
+    notes = [*star_note(list(corrected.values()), _TEST)]
+    if most:
+        notes.append(f"Blue: better than {study.reference.name}; orange: worse.")
     title = f"{unit}s: {study.format.label}"
     table = Table.of(gains_name(study), title, splits, columns, records=records, notes=notes)
     rows = tuple((name, *ranked(scores, study.higher_is_better)) for name, *scores in table.rows)
     return replace(table, rows=rows)
 
 
-def _arm_column(study: StudySummary, arm: ArmSummary, corrected: dict[tuple[str, str], float | None]) -> Column[str]:
-    is_first = arm is study.reference
+def _arm_column(
+    study: StudySummary, arm: ArmSummary, corrected: dict[tuple[str, str], float | None], most: float
+) -> Column[str]:
+    """Return the column of an arm; the largest gain or loss of the table, ``most``, has the strongest colour."""
+    is_first, sign = arm is study.reference, 1 if study.higher_is_better else -1
     against = "" if is_first else f" (mean of the differences to {study.reference.name}, paired by seed)"
 
     def show(split: str) -> Entry:
@@ -91,7 +98,9 @@ def _arm_column(study: StudySummary, arm: ArmSummary, corrected: dict[tuple[str,
             return spread_entry(gain.score, study.format)
         stars = significance(corrected[split, arm.name])
         return replace(
-            spread_entry(gain.score, study.format), detail=f"({study.format.difference(gain.difference)}{stars})"
+            spread_entry(gain.score, study.format),
+            detail=f"({study.format.difference(gain.difference)}{stars})",
+            heat=sign * gain.difference / most if most else None,
         )
 
     return Column(f"method {study.place(arm)}", arm.name, _MEAN + against, show=show)

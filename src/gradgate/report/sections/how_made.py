@@ -91,11 +91,16 @@ def _how_tested(study: StudySummary) -> list[str]:
     if len(study.arms) == 1:
         return []
     return [
-        f"Differences to {study.reference.name} are paired by seed, with a 95% t-interval (not corrected) and a "
-        "two-sided paired t-test, Holm-corrected over the methods. It takes differences as roughly normal, which few "
-        "seeds cannot confirm.",
-        "Wilcoxon's signed-rank test (exact, Holm-corrected among its own kind) does not; it leaves out differences of "
-        "0. If all differences are equal, t is undefined. Bootstrap intervals (BCa, 9999 resamples) stay within the "
-        "range of the data, and with few seeds are too narrow.",
+        f"Differences to {study.reference.name} are paired by seed, with a two-sided paired t-test, Holm-corrected "
+        "over the methods. Intervals of the advice, the main table and the figure of differences are corrected too "
+        "(Strassburger and Bretz 2008); 95% t-intervals in files and in sentences with p are not. The test takes "
+        "differences as roughly normal, which few seeds cannot confirm.",
+        "The advice compares the method with the best mean to each other one: to the reference as planned, to others "
+        "at 2/k of the level for k methods, as any of them could have been the best. Methods that are equivalent "
+        "within the margin are equally good, and training time, memory or weights trained choose among them. Anything "
+        "else is inconclusive.",
+        "Wilcoxon's signed-rank test (exact, Holm-corrected among its own kind) does not assume that; it leaves out "
+        "differences of 0. If all differences are equal, t is undefined. Bootstrap intervals (BCa, 9999 resamples) "
+        "stay within the range of the data, and with few seeds are too narrow.",
         "The best of several methods looks better than it is, because it was picked for its score.",
     ]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from gradgate.report import formats
 from gradgate.report.formats import NONE
 from gradgate.report.sections.forgetting import forgetting_columns
+from gradgate.report.sections.run_links import run_links
+from gradgate.report.sections.scores_figure import score_limits
 from gradgate.report.study_summary import ArmSummary, StudySummary, ratio
 from gradgate.report.table import (
+    Bar,
     Column,
     Entry,
     Table,
@@ -17,10 +21,12 @@ from gradgate.report.table import (
     significance,
     spread_entry,
     star_note,
-    text_column,
 )
 from gradgate.runs.records import DEV
 from gradgate.statistics import Comparison
+
+MAIN = "main"
+"""The name of the table."""
 
 _TEST = "two-sided paired t-test over seeds, Holm-corrected over the methods"
 
@@ -43,7 +49,13 @@ def main_table(study: StudySummary) -> Table:
     """
     arms = study.scored if study.is_race else study.arms
     columns = (
-        text_column("method", "Method", of=lambda arm: arm.name),
+        Column(
+            "method",
+            "Method",
+            numeric=False,
+            show=lambda arm: Entry(arm.name, arm.name, links=run_links(study, arm)),
+            raw=lambda arm: arm.name,
+        ),
         *_score_columns(study),
         *_difference_columns(study),
         *forgetting_columns(study),
@@ -53,7 +65,7 @@ def main_table(study: StudySummary) -> Table:
         Column("note", raw=_note),
     )
     table = Table.of(
-        "main",
+        MAIN,
         f"Methods on {study.record.task.name}",
         arms,
         columns,
@@ -87,14 +99,23 @@ def _score_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
         Column(
             "score",
             f"{metric.label}, {study.split_label}",
-            "mean ± standard deviation over seeds",
-            show=lambda arm: spread_entry(arm.score, metric),
+            "mean ± standard deviation over seeds; the bar is the 95% confidence interval of the mean",
+            show=lambda arm: replace(spread_entry(arm.score, metric), bar=_bar(study, arm)),
             raw=lambda arm: arm.score.mean,
             field="mean",
         ),
         Column("sd", raw=lambda arm: arm.score.sd),
         *interval_fields("ci95", lambda arm: arm.score.interval),
     )
+
+
+def _bar(study: StudySummary, arm: ArmSummary) -> Bar | None:
+    """Return the interval of the mean as places on the scale of the figure of scores, cut at its ends."""
+    if arm.score.mean is None or arm.score.interval is None:
+        return None
+    low, high = score_limits(study)
+    ends = (arm.score.interval[0], arm.score.mean, arm.score.interval[1])
+    return Bar(*(min(1.0, max(0.0, (end * study.format.factor - low) / (high - low))) for end in ends))
 
 
 def _difference_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
@@ -104,7 +125,7 @@ def _difference_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
         Column(
             "difference",
             f"Difference to {formats.shortened(first, 32)}",
-            "mean of the differences paired by seed [95% CI]",
+            "mean of the differences paired by seed [95% interval, corrected as p is]",
             show=lambda arm: _difference(study, arm),
             raw=lambda arm: _versus(arm).difference,
         ),
@@ -226,7 +247,8 @@ def _difference(study: StudySummary, arm: ArmSummary) -> Entry:
     versus, metric = arm.versus, study.format
     if versus is None or versus.difference is None:
         return Entry("reference" if versus is None else NONE)
-    interval = f"[{metric.interval(versus.interval)}]" if versus.interval else ""
+    corrected = None if arm.judged is None else arm.judged.verdict.interval_corrected
+    interval = f"[{metric.interval(corrected)}]" if corrected else ""
     return Entry(f"{metric.difference(versus.difference)}{significance(arm.p)}", versus.difference, interval)
 
 

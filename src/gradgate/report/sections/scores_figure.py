@@ -5,20 +5,18 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, style_of, styled
+from gradgate.report.drawing import BEHIND, MUTED, PAPER, Drawing, finish, style_of, styled
+from gradgate.report.sections.intervals import draw_interval, limits_of
 from gradgate.report.study_summary import ArmSummary, StudySummary
-
-# An interval from two seeds can be fifty times as wide as the scores are apart; it must not squeeze them.
-_REACH = 0.75
 
 
 def draw_scores(study: StudySummary) -> Drawing:
-    """Draw one line per arm: every seed as a dot, the mean as a diamond, its confidence interval as a bar."""
+    """Draw one line per arm, the best first: seeds as dots, the mean as a diamond, its confidence interval as a bar."""
     metric = study.format
-    arms = study.scored
+    arms = [arm for arm in study.by_score if arm.finished]
     with styled(0.75 + 0.58 * len(arms)) as figure:
         axes = figure.add_subplot()
-        low, high = _limits(study)
+        low, high = score_limits(study)
         for row, arm in enumerate(arms):
             _draw_row(axes, study, arm, -row, (low, high))
         if study.reference.score.mean is not None:
@@ -37,16 +35,12 @@ def draw_scores(study: StudySummary) -> Drawing:
         return finish(figure, "scores", "Scores", caption, _scores_text(study), "main")
 
 
-def _limits(study: StudySummary) -> tuple[float, float]:
+def score_limits(study: StudySummary) -> tuple[float, float]:
+    """Return the ends of a scale for all scores and, as far as these do not squeeze the scores, their intervals."""
     factor = study.format.factor
     dots = [factor * score for arm in study.scored for score in arm.score.values]
     ends = [factor * end for arm in study.scored for end in arm.score.interval or ()]
-    span = max(dots) - min(dots)
-    if span <= 1e-9 * max(map(abs, dots)):  # level but for rounding
-        span = max(0.02 * abs(dots[0]), 0.02)
-    low = max(min([*dots, *ends]), min(dots) - _REACH * span)
-    high = min(max([*dots, *ends]), max(dots) + _REACH * span)
-    return low - 0.06 * (high - low) - 0.02 * span, high + 0.06 * (high - low) + 0.02 * span
+    return limits_of(dots, ends)
 
 
 def _draw_row(axes: Axes, study: StudySummary, arm: ArmSummary, y: int, limits: tuple[float, float]) -> None:
@@ -54,12 +48,8 @@ def _draw_row(axes: Axes, study: StudySummary, arm: ArmSummary, y: int, limits: 
     style = style_of(study.place(arm))
     mean = (arm.score.mean or 0.0) * metric.factor
     if arm.score.interval:
-        ends = [end * metric.factor for end in arm.score.interval]
-        shown = [max(ends[0], limits[0]), min(ends[1], limits[1])]
-        axes.plot(shown, [y, y], color=style.colour, lw=2, solid_capstyle="butt", zorder=2)
-        for end, limit, marker in ((ends[0], limits[0], "<"), (ends[1], limits[1], ">")):
-            cut = (end < limit) if marker == "<" else (end > limit)
-            axes.plot(limit if cut else end, y, marker if cut else "|", color=style.colour, ms=7, clip_on=False)
+        low, high = arm.score.interval
+        draw_interval(axes, (low * metric.factor, high * metric.factor), limits, y, style.colour)
     dots = [score * metric.factor for score in arm.score.values]
     # Seeds sit in a fixed order below the bar, so that equal scores stay apart.
     heights = [y - 0.13 - 0.16 * place / max(1, len(dots) - 1) for place in range(len(dots))]
@@ -70,7 +60,7 @@ def _draw_row(axes: Axes, study: StudySummary, arm: ArmSummary, y: int, limits: 
     across = axes.get_yaxis_transform()
     weight = "bold" if arm in study.best else "normal"
     axes.text(0, y + 0.16, label, transform=across, ha="left", va="bottom")
-    axes.text(1, y + 0.16, value, transform=across, ha="right", va="bottom", fontweight=weight)
+    axes.text(1, y + 0.16, value, transform=across, ha="right", va="bottom", fontweight=weight, bbox=BEHIND)
 
 
 def _scores_text(study: StudySummary) -> str:

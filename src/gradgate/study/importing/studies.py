@@ -14,22 +14,17 @@ from gradgate.runs.records import DEV, TRAIN, ModelRecord, TaskRecord
 from gradgate.settings.base import MOST_SEED
 from gradgate.settings.imports import ImportSettings
 from gradgate.study.conditions import Conditions, TaskChoice, condition_names
-from gradgate.study.imported import (
-    COSTS,
-    IMPORT_FILE,
-    ImportedCosts,
-    ImportedScore,
-    ImportRecord,
-    write_imported,
-)  # fmt: skip
+from gradgate.study.imported import COSTS, IMPORT_FILE, ImportedCosts, ImportedScore, ImportRecord
 from gradgate.study.importing.columns import UNPAIRED, ColumnMapping
+from gradgate.study.importing.condition import ImportedCondition
 from gradgate.study.importing.fairness import FairnessWarning, ScoredCondition, fairness
 from gradgate.study.importing.joined import map_tables
 from gradgate.study.importing.raw import RawTable
 from gradgate.study.importing.scores import ReadScores, Score, read_scores, shares
 from gradgate.study.importing.sources import SourceFile
 from gradgate.study.importing.suites import with_reruns
-from gradgate.study.study_file import StudyRecord, write_study_file
+from gradgate.study.results import StudyResults
+from gradgate.study.study_file import StudyRecord
 from gradgate.tasks.metrics.names import higher_is_better, is_bounded, preference
 
 _ALL_ROWS = ("full", "all", "")
@@ -86,14 +81,43 @@ def import_tables(
     """
     _check_folder(out, files, asked)
     mapped = map_tables(with_reruns(tables), asked)
+    found, plan = _planned(mapped, asked)
+    sources = [asdict(file) for file in files]
+    mapping = [{"source": table.source, **columns.record()} for table, columns in mapped if columns.arm][:20]
+    out.mkdir(parents=True, exist_ok=True)
+    # First, so that an import that was cut off is begun again rather than refused.
+    write_json(out / IMPORT_FILE, {"files": sources, "asked": _asked(asked), "columns": mapping, **found.record()})
+    plan.write(out)
+    return found
+
+
+def read_tables(tables: Sequence[RawTable], asked: ImportSettings, source: Path) -> tuple[Imported, list[StudyResults]]:
+    """Return what :func:`import_tables` would import, and the results of each condition. Nothing is written.
+
+    Args:
+        tables: as read.
+        asked: the columns that were named.
+        source: where the tables are from.
+
+    Raises:
+        UsageError: as :func:`import_tables`.
+        DataError: as :func:`import_tables`.
+        RunError: if there are more runs than a study can have.
+    """
+    found, plan = _planned(map_tables(with_reruns(tables), asked), asked)
+    return found, [condition.results(source) for condition in plan.conditions()]
+
+
+def _planned(mapped: list[tuple[RawTable, ColumnMapping]], asked: ImportSettings) -> tuple[Imported, _StudyPlan]:
+    """Return what the scores of some tables are, and the study that they make."""
     read = read_scores(mapped)
     read, percent = shares(read, {score.cell.metric: is_bounded(score.cell.metric) for score in read.scores})
+    _check_metric(read, [columns for _, columns in mapped if columns.arm])
     pairs = [columns.pair for _, columns in mapped if columns.arm]
     plan = _StudyPlan(read, asked, pairs[0])
     notes = [*plan.notes(), *_lost_costs(asked, [columns for _, columns in mapped])]
     if percent:
         notes.append(f"Scores of {', '.join(percent)} are in percent; they are stored as shares of 1.")
-    warnings = fairness(plan.doubted(), plan.arms[0])
     found = Imported(
         rows_read=read.rows_read,
         rows_kept=read.rows_kept,
@@ -103,15 +127,19 @@ def import_tables(
         models=plan.models,
         seeds=tuple(sorted(plan.seeds.values())),
         notes=tuple(notes),
-        warnings=tuple(warnings),
+        warnings=tuple(fairness(plan.doubted(), plan.arms[0])),
     )
-    sources = [asdict(file) for file in files]
-    mapping = [{"source": table.source, **columns.record()} for table, columns in mapped if columns.arm][:20]
-    out.mkdir(parents=True, exist_ok=True)
-    # First, so that an import that was cut off is begun again rather than refused.
-    write_json(out / IMPORT_FILE, {"files": sources, "asked": _asked(asked), "columns": mapping, **found.record()})
-    plan.write(out)
-    return found
+    return found, plan
+
+
+def _check_metric(read: ReadScores, mappings: Sequence[ColumnMapping]) -> None:
+    """Raise UsageError if the metric to compare on is neither a column nor the metric of any score."""
+    known = dict.fromkeys(score.cell.metric for score in read.scores)
+    wanted = mappings[0].only_metric
+    if wanted is not None and wanted not in known and all(mapping.only_metric for mapping in mappings):
+        raise UsageError(
+            f"metric={wanted!r}: no score has this metric.{nearest(wanted, known)} Metrics: {some_of(list(known), 20)}."
+        )
 
 
 def _lost_costs(asked: ImportSettings, mappings: Sequence[ColumnMapping]) -> Iterable[str]:
@@ -238,15 +266,18 @@ class _StudyPlan:
         sizes = tuple(dict.fromkeys(_size(size) for _, _, size in self.by_place)) if self._has_sizes else ()
         conditions = Conditions(tuple(map(TaskChoice, self.tasks)), self.models, sizes)
         if len(self.by_place) == 1:
-            self._write_one(next(iter(self.by_place)), out, "")
+            self._condition(next(iter(self.by_place))).write(out)
             return
-        names = self._names()
-        for place in self.by_place:
-            path = conditions.path_of(out, TaskChoice(place[0]), place[1], _size(place[2]))
-            self._write_one(place, path, names[place])
+        for place, condition in zip(self.by_place, self.conditions(), strict=True):
+            condition.write(conditions.path_of(out, TaskChoice(place[0]), place[1], _size(place[2])))
         conditions.write(out)
 
-    def _write_one(self, place: Place, path: Path, name: str) -> None:
+    def conditions(self) -> Iterable[ImportedCondition]:
+        """Yield the scores of each condition."""
+        names = self._names()
+        return (self._condition(place, names[place]) for place in self.by_place)
+
+    def _condition(self, place: Place, name: str = "") -> ImportedCondition:
         task, model, size = place
         scores, metric = self._chosen[place], self._metrics[place]
         arms = {score.cell.arm for score in scores}
@@ -269,9 +300,7 @@ class _StudyPlan:
             part=name,
             imported=ImportRecord(pair=self._pair or "seed", pairs=dict(self.seeds) if numbered else None),
         )
-        path.mkdir(parents=True, exist_ok=True)
-        write_imported(path, map(self._score, scores), self._runs(scores))
-        write_study_file(path, study)
+        return ImportedCondition(study, tuple(map(self._score, scores)), tuple(self._runs(scores)))
 
     def _score(self, score: Score) -> ImportedScore:
         cell = score.cell

@@ -76,5 +76,6 @@ def pack(features: Dataset, length: int) -> Dataset:
 def _sft_config(args: TrainingArguments) -> SFTConfig:
     changes = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
     config = SFTConfig(**{**args.to_dict(), "hub_token": args.hub_token, **changes})  # to_dict hides the token
+    config.report_to = args.report_to  # SFTConfig adds those that the environment turns on
     config._n_gpu = min(1, config.n_gpu)  # one GPU per process: TRL refuses DataParallel
     return config

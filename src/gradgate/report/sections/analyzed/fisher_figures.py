@@ -12,8 +12,9 @@ from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
 from gradgate.analysis.fisher import NAME, FisherTrack, arms_of, correlation, mean_traces, order_of, smoothed_at
-from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
+from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import ScoreFormat, shortened
+from gradgate.report.names_in_figures import name_marks
 
 _WIDE_RANGE = 50
 """How many times the lowest mean the highest one is where a curve needs a logarithmic axis."""
@@ -34,7 +35,7 @@ def draw_curves(runs: Sequence[FisherTrack], order: Sequence[str], sentence: str
         axes.set(xlabel="optimizer steps", ylabel="tr(F) per open layer")
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
-        legend_below(figure)
+        name_marks(figure)
         windows = sorted({run.window for run in runs})
         window = "1 measurement, so as measured" if windows == [1] else f"{windows[-1]} measurements"
         caption = (
@@ -153,7 +154,7 @@ def draw_schedules(runs: Sequence[FisherTrack], order: Sequence[str], metric: Sc
                 axes.plot(xs.mean(), ys.mean(), style.marker, color=style.colour, ms=7, label=label)
             axes.set(xlabel=f"{name} of tr(F) per open layer, scaled to 1", ylabel=wrapped(metric.label))
             axes.grid(color=MUTED, alpha=0.2, lw=0.6)
-        legend_below(figure)
+        name_marks(figure)
         assert correlation(runs, lambda run: run.peak) is not None, "drawn only with a correlation"
         caption = (
             f"{sentence} Large marks are means over the seeds, small ones the seeds (after Liu et al. 2023, Fig. 4)."

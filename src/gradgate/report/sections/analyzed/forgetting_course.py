@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradgate.analysis.forgetting import NAME, ForgettingRow, caption, curves, texts_of
-from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, styled, wrapped
+from gradgate.report.drawing import MUTED, Drawing, finish, styled, wrapped
 from gradgate.report.formats import ScoreFormat
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import AnalyzedSection
 from gradgate.report.sections.from_papers.losses import draw_means, steps_to_the_right
 from gradgate.report.table import Column, Table, records_of, spread_entry, spread_fields, step_column
@@ -91,7 +92,7 @@ def _draw(rows: Sequence[ForgettingRow], text: str, number: int, order: Sequence
             axes.axhline(form.factor * before[0][0], color=MUTED, lw=0.8, ls=(0, (4, 3)), zorder=0)
         axes.set_ylabel(wrapped(f"{form.label} on {text}"))
         steps_to_the_right(axes)
-        legend_below(figure)
+        name_marks(figure)
         said = caption(rows, text)
         whole = (
             f"{said} Lines are means over the seeds, bands ± one standard deviation; the dashed line is "

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from gradgate.analysis.landscape import NAME, PLANE, RISE, LandscapeRow, caption, flatness_of, lines, width_text
 from gradgate.report import formats
-from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_below, legend_label, style_of, styled
+from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_label, style_of, styled
 from gradgate.report.formats import NONE
+from gradgate.report.names_in_figures import name_marks
 from gradgate.runs.records import DEV, TRAIN
 
 Losses = NDArray[np.float64]
@@ -57,7 +58,7 @@ def _draw_lines(rows: Sequence[LandscapeRow], arms: Sequence[str], order: Sequen
             axes.grid(color=MUTED, alpha=0.2, lw=0.6)
             axes.set_ylabel(f"loss, {split}")
         panels[1].set_xlabel("share of the way: 0 before, 1 tuned")
-        legend_below(figure)
+        name_marks(figure)
         title = "Loss between the weights before and after training"
         return finish(figure, f"{NAME}-line", title, _line_caption(rows), _line_text(rows, arms), NAME)
 

@@ -18,8 +18,9 @@ from gradgate.analysis.representations import (
     splits_of,
 )
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, style_of, styled
+from gradgate.report.drawing import MUTED, Drawing, finish, legend_label, style_of, styled
 from gradgate.report.formats import NONE
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import AnalyzedSection
 from gradgate.report.table import Column, Entry, Table, records_of, spread_fields
 from gradgate.runs.records import DEV
@@ -101,7 +102,7 @@ def _draw(rows: Sequence[RepresentationRow], split: str, order: Sequence[str]) -
             axes.set_ylabel(label)
         panels[1].set_xlabel(f"layer, tokens of {split}")
         panels[1].xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 3, 5, 10]))
-        legend_below(figure)
+        name_marks(figure)
         return finish(figure, _name(split), _TITLE, _caption(arms, tokens, split), _text(arms), _name(split))
 
 

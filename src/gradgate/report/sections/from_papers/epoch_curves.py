@@ -8,8 +8,9 @@ from statistics import fmean
 
 import numpy as np
 
-from gradgate.report.drawing import Drawing, finish, legend_below, styled, wrapped
+from gradgate.report.drawing import Drawing, finish, styled, wrapped
 from gradgate.report.formats import ScoreFormat, counted
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.from_papers.losses import LOSS, ByStep, by_step, draw_means, steps_to_the_right
 from gradgate.report.study_summary import ArmSummary, StudySummary
@@ -155,7 +156,7 @@ def draw_epochs(section: EpochCurvesSection) -> Drawing:
         if with_losses:
             panels[1].set_ylabel("loss")
         steps_to_the_right(panels[-1])
-        legend_below(figure)
+        name_marks(figure)
         said = caption(section)
         whole = (
             f"{said} Test, {section.over}, after each epoch; lines are means over the seeds, bands ± one "

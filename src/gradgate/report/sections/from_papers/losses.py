@@ -11,8 +11,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from gradgate.report.drawing import MUTED, Drawing, finish, legend_below, legend_label, style_of, styled
+from gradgate.report.drawing import MUTED, Drawing, finish, legend_label, style_of, styled
 from gradgate.report.formats import NONE
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, records_of, spread_fields, step_column
@@ -144,7 +145,7 @@ def draw_losses(study: StudySummary, curves: Sequence[LossCurves]) -> Drawing:
         for axes, split in zip(panels, (TRAIN, DEV), strict=True):
             axes.set_ylabel(f"loss, {split}")
         steps_to_the_right(panels[-1])
-        legend_below(figure)
+        name_marks(figure)
         said = caption(curves)
         whole = f"{said} Lines are means over the seeds, bands ± one standard deviation."
         return finish(figure, NAME, "Loss while training", whole, said, NAME)

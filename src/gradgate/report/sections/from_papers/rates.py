@@ -11,8 +11,9 @@ from statistics import fmean, median, stdev
 from matplotlib.axes import Axes
 
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, style_of, styled, wrapped
+from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import ScoreFormat
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.from_papers.learning_rates import Rates, RateScores, find_rates
 from gradgate.report.study_summary import StudySummary
@@ -91,7 +92,7 @@ def draw_rates(study: StudySummary, rates: Rates) -> Drawing:
         )
         axes.set(xlabel="learning rate", ylabel=wrapped(f"{metric.label}, {average_label(rates.split)}"))
         axes.grid(axis="y", color=MUTED, alpha=0.2, lw=0.6)
-        legend_below(figure)
+        name_marks(figure)
         what = "Runs of the search, scored on dev" if rates.searched else "Runs of the study"
         said = caption(study, rates)
         whole = (

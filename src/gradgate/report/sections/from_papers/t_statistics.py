@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradgate.report import formats
-from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_below, legend_label, style_of, styled
+from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_label, style_of, styled
 from gradgate.report.formats import NONE
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import Section
 from gradgate.report.split_tests import SplitTests, find_split_tests
 from gradgate.report.study_summary import StudySummary
@@ -118,7 +119,7 @@ def draw_t(study: StudySummary, lines: Sequence[SplitTests]) -> Drawing:
         axes.axvline(0, color=MUTED, lw=0.8, ls=(0, (4, 3)), zorder=1)
         axes.set_yticks([-row for row in range(len(lines))], [formats.shortened(line.name, 22) for line in lines])
         axes.set(xlim=(low, high), xlabel=f"t, against {formats.shortened(study.reference.name, 30)}")
-        legend_below(figure)
+        name_marks(figure)
         caption = (
             "Paired t statistics; the table says what is paired. Inside of the grey zone p is 0.05 or more, before "
             "correction."

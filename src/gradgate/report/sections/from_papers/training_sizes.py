@@ -10,8 +10,9 @@ from statistics import fmean
 
 from matplotlib.ticker import NullLocator
 
-from gradgate.report.drawing import Drawing, finish, legend_below, styled, wrapped
+from gradgate.report.drawing import Drawing, finish, styled, wrapped
 from gradgate.report.formats import ScoreFormat
+from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.from_papers.losses import draw_means
 from gradgate.report.study_summary import StudySummary
@@ -137,7 +138,7 @@ def draw_sizes(section: TrainingSizesSection) -> Drawing:
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set(xlabel="rows of the training set, log scale", ylabel=wrapped(metric.label))
-        legend_below(figure)
+        name_marks(figure)
         said = caption(section)
         whole = f"{said} Lines are means over the seeds, bands ± one standard deviation."
         return finish(figure, NAME, "Scores by training size", whole, f"{said} {_text(section)}", NAME)

@@ -1,5 +1,6 @@
 "use strict";
 for (const table of document.querySelectorAll("table.data")) {
+  if (table.tBodies[0].rows.length >= 8) addFilter(table);
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
     const button = document.createElement("button");
@@ -13,6 +14,23 @@ for (const table of document.querySelectorAll("table.data")) {
       const body = table.tBodies[0];
       body.append(...[...body.rows].sort(by(column, down ? -1 : 1)));
     });
+  });
+}
+
+// Rows with every word that is typed stay.
+function addFilter(table) {
+  const input = document.createElement("input");
+  input.type = "search";
+  input.className = "filter";
+  input.placeholder = "Filter rows";
+  input.setAttribute("aria-label", `Filter rows of ${table.getAttribute("aria-label")}`);
+  table.parentElement.before(input);
+  input.addEventListener("input", () => {
+    const words = input.value.toLowerCase().split(/\s+/);
+    for (const row of table.tBodies[0].rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+    }
   });
 }
 

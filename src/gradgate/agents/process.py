@@ -1,0 +1,119 @@
+"""Run a training in a process of its own; a call that is cancelled, or whose agent has gone, stops it after saving."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+
+import anyio
+import anyio.to_thread
+from anyio.abc import Process
+from anyio.streams.text import TextReceiveStream
+
+from gradgate.errors import RunError
+from gradgate.runs.state import RunState
+
+_SECONDS_BETWEEN_LOOKS = 5.0
+_SECONDS_TO_DRAIN = 20.0
+Report = Callable[[float, float], Awaitable[None]]
+"""Receives how many runs have finished, and how many there are."""
+
+_running: set[Process] = set()
+
+
+async def run_command(words: Sequence[str], study: Path, report: Report) -> str:
+    """Run a command that trains a study, and return what it prints; its messages go to standard error at once.
+
+    Args:
+        words: of the command line.
+        study: its folder.
+        report: is called every few seconds.
+
+    Raises:
+        RunError: if the command fails, with its message.
+    """
+    process = await anyio.open_process(words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+    _running.add(process)
+    printed: list[str] = []
+    said: list[str] = []
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_report_runs, study, report)
+            async with anyio.create_task_group() as reading:
+                reading.start_soon(_read, process.stdout, printed.append)
+                reading.start_soon(_read, process.stderr, _heard(said))
+            await process.wait()
+            tasks.cancel_scope.cancel()
+    finally:
+        await _stop(process)
+        _running.discard(process)
+    if process.returncode:
+        reason = "".join(said).strip().rpartition("gradgate: ")[2] or f"it ended with code {process.returncode}."
+        raise RunError(reason)
+    return "".join(printed)
+
+
+async def stop_on_signal() -> None:
+    """Let SIGTERM end the trainings, once they are saved, before it ends this process."""
+    with anyio.open_signal_receiver(signal.SIGTERM) as received:
+        async for _ in received:
+            break
+        for process in list(_running):
+            await _end(process)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def _read(stream: object, take: Callable[[str], object]) -> None:
+    async for text in TextReceiveStream(stream, errors="replace"):  # type: ignore[arg-type]
+        take(text)
+
+
+def _heard(said: list[str]) -> Callable[[str], None]:
+    def take(text: str) -> None:
+        said.append(text)
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    return take
+
+
+async def _end(process: Process) -> None:
+    """Ask a process that still runs to save and stop, and wait until it has."""
+    if process.returncode is None:
+        process.terminate()
+        await process.wait()
+
+
+async def _stop(process: Process) -> None:
+    """End a process whatever is cancelled, and close its pipes."""
+    with anyio.CancelScope(shield=True):
+        await _end(process)
+        for stream in filter(None, (process.stdout, process.stderr)):
+            with anyio.move_on_after(_SECONDS_TO_DRAIN):  # an end that was read closes the pipe
+                async for _ in stream:
+                    pass
+            await stream.aclose()
+
+
+async def _report_runs(study: Path, report: Report) -> None:
+    while True:
+        await anyio.sleep(_SECONDS_BETWEEN_LOOKS)
+        counts = await anyio.to_thread.run_sync(_runs, study)
+        if counts is not None:
+            await report(*counts)
+
+
+def _runs(study: Path) -> tuple[int, int] | None:
+    """Return the runs that have finished and all runs of a study; None if they cannot be read, as before it begins."""
+    from gradgate.study.status import read_status
+
+    try:
+        status = read_status(study)
+    except Exception:  # a training does not end because it cannot be looked at
+        return None
+    return status.count(RunState.FINISHED), len(status.runs)

@@ -1,0 +1,89 @@
+"""Train for an agent: which command a tool runs, and what the agent is told when it has ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from gradgate.agents.judging import StudyVerdictsArguments, study_verdicts
+from gradgate.agents.planning import SETTINGS, joined
+from gradgate.agents.tool import Answer, Tool
+from gradgate.api.shown import PAGE
+from gradgate.places import typed_path
+from gradgate.settings.base import CheckedSettings, checked_settings
+from gradgate.settings.command_line import flags_of
+
+_EXAMPLE = "{'steps': 500, 'lr': 3e-5, 'batch_size': 16}"
+_TASK = "name of a task, or a file or folder of data, such as tickets.csv"
+
+
+@dataclass(frozen=True)
+class TrainingTool(Tool):
+    """A tool that runs the command of its name, which trains and writes.
+
+    Attributes:
+        settings: what the command is asked for.
+        answer: answers from the study's folder and what the command printed.
+    """
+
+    settings: type[CheckedSettings]
+    answer: Callable[[Path, str], Answer]
+
+    def command(self, arguments: Mapping[str, Any]) -> tuple[list[str], Path]:
+        """Return the command line that trains, and the folder of its study.
+
+        Raises:
+            UsageError: for arguments or settings that are wrong regardless of the data.
+        """
+        asked = self.checked(arguments)
+        own = {name: each for name, each in dict(asked).items() if name not in ("settings", "out") and each is not None}
+        settings = joined(own, asked.settings)
+        checked_settings(self.settings, settings)
+        out = typed_path(asked.out)
+        words = [sys.executable, "-m", "gradgate", self.name, "--json", "--out", str(out), *flags_of(settings)]
+        return words, out
+
+
+class CompareArguments(CheckedSettings):
+    """The arguments of ``compare``."""
+
+    method: list[str] = Field(
+        min_length=1, description="methods or adapters; the first is what others are compared with"
+    )
+    model: str = Field("sample", description="folder or hub name of a pretrained model, or 'sample'")
+    task: str = Field("sample", description=_TASK)
+    seeds: int = Field(5, ge=1, description="runs of each method")
+    out: str = Field("studies/latest", description="folder of the study; the same call again resumes it")
+    budget: float | None = Field(None, description="train at most this share of all steps, such as 0.2")
+    settings: dict[str, Any] = Field({}, description=SETTINGS.format(example=_EXAMPLE))
+
+
+def compared(study: Path, printed: str) -> Answer:
+    """Judge the study that was trained."""
+    judged = study_verdicts(StudyVerdictsArguments(study=str(study)))
+    place = {"study": str(study), "report": str(study / PAGE)}
+    return Answer(f"{judged.text}\nReport: {place['report']}", {**place, **judged.record})
+
+
+class RecommendArguments(CheckedSettings):
+    """The arguments of ``recommend``."""
+
+    model: str = Field("sample", description="folder or hub name of a pretrained model, or 'sample'")
+    task: str = Field("sample", description=_TASK)
+    minutes: float = Field(30.0, gt=0, description="how long all of it may take, by the clock")
+    train: bool = Field(True, description="train a model of the recommended arm to its end")
+    out: str = Field("studies/recommended", description="folder of the study; the same call again resumes it")
+    settings: dict[str, Any] = Field({}, description=SETTINGS.format(example="{'max_length': 128}"))
+
+
+def recommended(study: Path, printed: str) -> Answer:
+    """Return what was recommended."""
+    record = json.loads(printed)
+    lines = [record["advice"], f"Train it again with: {record['command']}", f"Report: {record['report']}"]
+    return Answer("\n".join(lines), record)

@@ -1,0 +1,106 @@
+"""Write the lines that use what a study trained, and those that repeat or continue it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradgate.errors import RunError
+from gradgate.report.study_summary import ArmSummary, StudySummary
+from gradgate.runs.records import DEV
+from gradgate.runs.state import RunState
+from gradgate.settings.command_line import (
+    export_command,
+    load_lines,
+    train_command,
+    train_lines,
+    without_places,
+)
+from gradgate.settings.run import RunConfig
+from gradgate.study.command import compare_command
+from gradgate.study.grid import Grid
+from gradgate.study.run_result import RunResult
+
+_RETRAINED = "retrained"  # a folder in the study's, and not among its runs
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines to copy.
+
+    Attributes:
+        title: what they do.
+        lines: of a shell or of Python.
+    """
+
+    title: str
+    lines: Sequence[str]
+
+
+def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
+    """Return the commands and the Python that use the best run of an arm, or train one if none kept its model.
+
+    They are for the folder of the study, so that equal studies have equal pages. Imported results have no model, and
+    means over several tasks no single one.
+    """
+    if study.record.imported is not None or study.parts:
+        return []
+    config, run = _settings(study, arm), _best_on_dev(study, arm)
+    if run is not None and run.folder is not None:
+        place = run.folder.relative_to(study.results.folder)
+        train = [] if config is None else [train_command(config, _RETRAINED)]
+        return [
+            Lines(
+                f"In this folder: export {arm.name}, seed {run.seed}, or retrain",
+                [export_command(place, "model"), *train],
+            ),
+            Lines("In Python", load_lines(place)),
+        ]
+    if config is None:
+        return []
+    return [
+        Lines("Train it", [train_command(config, _RETRAINED)]),
+        Lines("In Python", train_lines(config, _RETRAINED)),
+    ]
+
+
+def lines_of_repeating(study: StudySummary) -> list[Lines]:
+    """Return the commands that continue a study, add to it, and repeat it; a budget is continued by its own."""
+    again = Lines("Write this page again", ["gradgate report ."])
+    if study.record.imported is not None or study.is_race:
+        return [again]
+    try:
+        grids = [Grid.read(part.results.folder) for _, part in study.parts] or [Grid.read(study.results.folder)]
+    except RunError:  # damaged; the page says so
+        return [again]
+    waits = any(study.results.count(state) for state in (RunState.MISSING, RunState.PAUSED))
+    title = "Continue: train what has not finished" if waits else "Repeat, or add seeds and methods"
+    lines = [Lines(title, [compare_command(grids, ".")]), again]
+    if study.results.count(RunState.FAILED):
+        retry = ["gradgate study retry .", "gradgate worker ."]
+        lines.insert(0, Lines("Try failed runs again", retry))
+    return lines
+
+
+def _settings(study: StudySummary, arm: ArmSummary) -> RunConfig | None:
+    """Return the settings of an arm's runs for any machine; None for a study whose settings cannot be used."""
+    try:
+        grid = Grid.read(study.results.folder)
+    except RunError:
+        return None
+    own = next((each for each in grid.arms if each.name == arm.name), None)
+    if own is None:
+        return None
+    chosen = {} if grid.search is None else grid.search.chosen.get(arm.name, {})
+    return without_places(grid.config_of(own, grid.seeds[0], chosen))
+
+
+def _best_on_dev(study: StudySummary, arm: ArmSummary) -> RunResult | None:
+    """Return the finished run with the best score on dev among those that kept a model."""
+    runs = [
+        (score, cell)
+        for cell in arm.finished
+        if cell.folder is not None and cell.files.model.is_dir() and (score := cell.score(DEV)) is not None
+    ]
+    pick = max if study.higher_is_better else min
+    return pick(runs, key=lambda each: each[0])[1] if runs else None

@@ -1,0 +1,62 @@
+"""Say one verdict in a sentence that claims no more than its data."""
+
+from __future__ import annotations
+
+from gradgate.report.formats import ScoreFormat, counted, p_equation
+from gradgate.statistics import Verdict, Word
+from gradgate.study.verdicts import ArmVerdict
+
+
+def allowed(verdict: Verdict, reference: str, factor: int) -> str:
+    """Return what a verdict allows to say of an arm, such as ``better than full``.
+
+    Args:
+        verdict: on the arm.
+        reference: the arm that it was compared with.
+        factor: what scores are multiplied by on a page.
+    """
+    margin = "" if verdict.margin is None else f"{verdict.margin * factor:g}"
+    unit = "point" if margin == "1" else "points"
+    within = f"{margin} {unit}" if factor == 100 else margin
+    if verdict.word is Word.INCONCLUSIVE:
+        needed = f"; about {verdict.pairs_needed:,} seeds would decide" if verdict.pairs_needed else ""
+        return f"inconclusive{needed}"
+    return {
+        Word.BETTER: f"better than {reference}",
+        Word.WORSE: f"worse than {reference}",
+        Word.EQUIVALENT: f"equivalent to {reference} within {within}",
+        Word.NON_INFERIOR: f"not worse than {reference} by more than {within}",
+    }[verdict.word]
+
+
+def sentence(each: ArmVerdict) -> str:
+    """Return the difference of an arm to the reference, its evidence, what that allows to say, and its limits."""
+    word = allowed(each.verdict, each.reference, each.factor)
+    parts = [f"{each.arm} against {each.reference}: {_evidence(each)}{word}."]
+    lost, theirs = each.collapsed, each.reference_collapsed
+    if each.without_collapsed is not None:
+        without = allowed(each.without_collapsed, each.reference, each.factor)
+        parts.append(
+            f"{lost.collapsed} of {lost.runs} runs of {each.arm} and {theirs.collapsed} of {theirs.runs} of "
+            f"{each.reference} collapsed; without them: {without}."
+        )
+    if each.rows is not None and each.rows_note is not None:
+        parts.append(each.rows_note)
+    return " ".join(parts)
+
+
+def _evidence(each: ArmVerdict) -> str:
+    """Return the difference with its interval and p, or why there is none."""
+    verdict, versus = each.verdict, each.verdict.comparison
+    shown = ScoreFormat.fitting(each.metric, [versus.difference])
+    if versus.difference is None:
+        return f"{versus.note}; "
+    by = f"{shown.difference(versus.difference)} {'points of ' if each.factor == 100 else ''}{shown.name}"
+    if verdict.p_corrected is None:
+        return f"{by} ({versus.note}); "
+    many = verdict.family > 1
+    runs = f"{each.collapsed.runs} and {each.reference_collapsed.runs} runs that nothing pairs"
+    pairs = runs if versus.unit == "run" else counted(versus.n, "pair")
+    corrected = f" after Holm's correction for {verdict.family} tests" if many else ""
+    interval = f"{'corrected ' if many else ''}95% CI {shown.interval(verdict.interval_corrected)}"
+    return f"{by} ({interval}, {pairs}, {p_equation(verdict.p_corrected)}{corrected}): "

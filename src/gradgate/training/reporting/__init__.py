@@ -1,0 +1,1 @@
+"""Log runs to the trackers that Trainer knows."""

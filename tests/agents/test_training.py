@@ -1,0 +1,148 @@
+"""An agent may train only if a person started the server for that; what it asks for is what the command trains."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from gradgate.errors import UsageError
+from gradgate.settings.command_line import flags_of
+
+pytest.importorskip("mcp", reason="needs the extra mcp")
+
+from gradgate.agents.tools import find
+from gradgate.agents.training import TrainingTool
+from support.agent_client import COMMAND, Call, ask, connected, environment
+
+SMALL = {"train_size": 40, "languages": ["en"]}
+ENDLESS = {"method": ["head"], "seeds": 1, "out": "x", "settings": {"steps": 100_000, "eval_every": 5, **SMALL}}
+REFUSED: dict[str, tuple[Call, str]] = {
+    "an unknown method": (("compare", {"method": ["full", "hed"]}), "Did you mean 'head'"),
+    "a value out of range": (("compare", {"method": ["full"], "settings": {"lr": 0}}), "lr=0: input should"),
+    "an unknown setting": (("compare", {"method": ["full"], "settings": {"batchsize": 8}}), "'batch_size'"),
+    "an argument passed twice": (("compare", {"method": ["full"], "settings": {"seeds": 3}}), "seeds= is also in"),
+    "a flag as a value": (("compare", {"method": ["full"], "settings": {"--out": "x"}}), "no setting '--out'"),
+    "remote code": (("compare", {"method": ["full"], "settings": {"trust_remote_code": True}}), "by an agent"),
+    "no minutes": (("recommend", {"minutes": 0}), "minutes=0"),
+    "what the command refuses": (
+        ("compare", {"method": ["full"], "task": "no.csv", "out": "x"}),
+        "no file or folder no.csv",
+    ),
+}
+
+
+def test_training_is_listed_and_checked_if_it_is_allowed(tmp_path: Path) -> None:
+    session = ask([call for call, _ in REFUSED.values()], tmp_path, "--allow-training")
+    assert set(session.tools) >= {"compare", "recommend", "is_better"}
+    assert not session.tools["compare"].annotations.read_only_hint
+    for reply, (_, message) in zip(session.replies, REFUSED.values(), strict=True):
+        assert reply.failed
+        assert message in reply.text
+    assert [path.name for path in tmp_path.iterdir()] == ["stderr.txt"]
+
+
+def test_the_command_line_has_the_settings_of_the_agent() -> None:
+    tool = find("compare", allow_training=True)
+    assert isinstance(tool, TrainingTool)
+    asked = {"method": ["full", "lora:r=8"], "seeds": 2, "out": "studies/x", "settings": {"audit": True, "lr": 3e-5}}
+    words, study = tool.command(asked)
+    assert study == Path("studies/x")
+    own = ["-m", "full", "-m", "lora:r=8", "--model", "sample", "--task", "sample", "--seeds", "2"]
+    assert words[1:] == ["-m", "gradgate", "compare", "--json", "--out", "studies/x", *own, "--audit", "--lr", "3e-05"]
+
+
+def test_a_recommendation_is_told_with_its_command() -> None:
+    tool = find("recommend", allow_training=True)
+    assert isinstance(tool, TrainingTool)
+    words, study = tool.command({"task": "tickets.csv", "minutes": 5, "train": False, "settings": {"max_length": 16}})
+    own = ["--model", "sample", "--task", "tickets.csv", "--minutes", "5.0", "--no-train", "--max-length", "16"]
+    assert words[1:] == ["-m", "gradgate", "recommend", "--json", "--out", "studies/recommended", *own]
+    record = {"advice": "Train head.", "command": "gradgate train -m head", "report": "studies/recommended/report.html"}
+    answer = tool.answer(study, json.dumps(record))
+    assert answer.record == record
+    assert answer.text.splitlines()[:2] == ["Train head.", "Train it again with: gradgate train -m head"]
+
+
+def test_flags_stand_for_settings() -> None:
+    given = {"method": ["a", "b"], "train_size": 4, "checkpointing": False, "lr_scale": {"head": 10.0}}
+    words = ["-m", "a", "-m", "b", "--train-size", "4", "--no-checkpointing", "--lr-scale", "head=10.0"]
+    assert flags_of(given) == words
+
+
+def test_a_tool_that_trains_is_refused_by_name_on_a_server_that_reads() -> None:
+    with pytest.raises(UsageError, match="gradgate mcp --allow-training"):
+        find("recommend", allow_training=False)
+
+
+@pytest.mark.slow
+def test_an_agent_compares(tmp_path: Path) -> None:
+    comparison = {"method": ["full", "head"], "seeds": 2, "out": "studies/x", "settings": {"steps": 4, **SMALL}}
+    (compared,) = ask([("compare", comparison)], tmp_path, "--allow-training").replies
+    assert not compared.failed, compared.text
+    assert sum(compared.record["words"].values()) == 1
+    assert (tmp_path / compared.record["report"]).is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["its client closes the connection", "SIGTERM"])
+def test_a_server_that_ends_saves_what_it_trains(tmp_path: Path, how: str) -> None:
+    parameters = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "compare", "arguments": ENDLESS}},
+    ]
+    with (tmp_path / "stderr.txt").open("w") as said:
+        server = subprocess.Popen(
+            [*COMMAND, "--allow-training"],
+            cwd=tmp_path,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.writelines(f"{json.dumps(line)}\n" for line in lines)
+    server.stdin.flush()
+    while not list(tmp_path.glob("x/runs/head/seed-0/best/*/seal.json")):
+        with suppress(subprocess.TimeoutExpired):
+            pytest.fail(f"the server ended with {server.wait(0.2)}")
+    if how == "SIGTERM":
+        server.send_signal(signal.SIGTERM)
+    server.stdin.close()
+    assert server.wait() == (-signal.SIGTERM if how == "SIGTERM" else 0)
+    server.stdout.close()
+    assert list(tmp_path.glob("x/runs/head/seed-0/checkpoints/*/trainer_state.json"))
+    assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
+
+
+@pytest.mark.slow
+def test_a_cancelled_comparison_is_saved_and_resumes(tmp_path: Path) -> None:
+    async def cancel() -> bool:
+        async with connected(tmp_path, "--allow-training") as (session, _):
+            with anyio.CancelScope() as scope:
+
+                async def watch() -> None:
+                    while not list(tmp_path.glob("x/runs/head/seed-0/best/*/seal.json")):
+                        await anyio.sleep(0.2)
+                    scope.cancel()
+
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(watch)
+                    await session.call_tool("compare", ENDLESS)
+            reply = await session.call_tool("methods", {"name": "full"})
+            return not reply.is_error
+
+    assert anyio.run(cancel)
+    saved = list(tmp_path.glob("x/runs/head/seed-0/checkpoints/*/trainer_state.json"))
+    assert saved
+    assert json.loads(saved[-1].read_text())["global_step"] > 0
+    assert not (tmp_path / "x/runs/head/seed-0/scores.json").exists()
