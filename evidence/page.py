@@ -46,7 +46,8 @@ one line. [Grids](grids/README.md) are the full grids that
 
 Commands: `make evidence` runs all studies again and compares their verdicts with these (hours);
 `make evidence SCALE=quick` does the same with a few steps, to see that everything works (minutes);
-`gradgate papers evidence/results` prints the verdicts from the committed numbers. Studies in bf16 run in fp32 on a CPU
+`gradgate papers evidence/results` prints the verdicts from the committed numbers, and
+`python -m evidence pages` writes these pages from them. Studies in bf16 run in fp32 on a CPU
 that has no instructions for it. Runs on one machine repeat exactly; another machine may round sums differently, so that
 scores move a little and a verdict near its threshold may change.
 """

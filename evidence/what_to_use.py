@@ -39,6 +39,8 @@ PAGE = FOLDER / "what-to-use.md"
 README = FOLDER.parent / "README.md"
 BEGIN, END = "<!-- begin: python -m evidence pages -->\n", "<!-- end -->"
 _ANY = "any"
+_WIDEST = 25
+"""Points: a wider interval says nothing, as the scores are between 0 and 100."""
 SITUATIONS = (
     Where(CLASSIFY, "8 rows per class", PROBED),
     Where(CLASSIFY, "64 rows per class", PROBED),
@@ -68,7 +70,7 @@ _INTRODUCTION = """\
 This page answers from runs, not from opinion. It is computed from every score that is committed in `evidence/`: our
 studies and grids, [the Elsa authors' runs](authors.md), SetFit's few-shot results and PEFT's method comparison
 ([their scores here](foreign/scores.csv)). Find the row that is nearest to yours. Differences are to full fine-tuning,
-in points of the task's metric. Where nothing is known, the row says so:
+in points of the task's metric. If no run is of a situation, the row says so:
 `gradgate recommend --model MODEL --task TASK --minutes 30` then finds what does best on your own data.
 """
 _METHOD = """\
@@ -190,6 +192,8 @@ def _difference(advice: Advice) -> str:
 def _points(arm: ArmSummary) -> str:
     interval = arm.pooled.interval
     shown = "" if interval is None else f" [{interval[0]:+.1f} to {interval[1]:+.1f}]"
+    if interval is not None and interval[1] - interval[0] > 2 * _WIDEST:
+        shown = f" (interval wider than ±{_WIDEST}: too few tasks or runs)"
     return f"{arm.pooled.mean:+.1f}{shown}".replace("-", "−")
 
 
