@@ -29,6 +29,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "an argument passed twice": (("compare", {"method": ["full"], "settings": {"seeds": 3}}), "seeds= is also in"),
     "a flag as a value": (("compare", {"method": ["full"], "settings": {"--out": "x"}}), "no setting '--out'"),
     "remote code": (("compare", {"method": ["full"], "settings": {"trust_remote_code": True}}), "by an agent"),
+    "tracker": (("compare", {"method": ["full"], "settings": {"report_to": "wandb"}}), "by an agent"),
     "methods passed twice": (("compare", {"method": ["full"], "settings": {"method": ["head"]}}), "method= is also in"),
     "no minutes": (("recommend", {"minutes": 0}), "minutes=0"),
     "what the command refuses": (

@@ -12,7 +12,11 @@ from gradgate.settings.base import CheckedSettings, checked_settings
 from gradgate.settings.memory import MemorySettings
 
 SETTINGS = "further settings by the names of the command's flags, such as {example}"
-_REMOTE_CODE = "trust_remote_code"
+_FOR_PEOPLE = {
+    "trust_remote_code": "runs code that comes with a model",
+    "report_to": "sends the course of a training to a tracker",
+}
+"""Settings that an agent may not pass, with what they do."""
 
 
 class MethodsArguments(CheckedSettings):
@@ -79,14 +83,14 @@ def joined(own: dict[str, Any], further: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a tool with its further settings.
 
     Raises:
-        UsageError: for a setting that is passed twice, and for remote code, which an agent may not run.
+        UsageError: for a setting that is passed twice, and for one that an agent may not pass.
     """
     twice = sorted(own.keys() & further.keys())
     if twice:
         raise UsageError(f"{twice[0]}= is also in settings=. Pass it once.")
-    if _REMOTE_CODE in further:
-        raise UsageError(
-            f"{_REMOTE_CODE}= runs code that comes with a model, and cannot be passed by an agent. Leave it out, or "
-            f"let a person run the command."
-        )
+    for name, effect in _FOR_PEOPLE.items():
+        if name in further:
+            raise UsageError(
+                f"{name}= {effect}, and cannot be passed by an agent. Leave it out, or let a person run the command."
+            )
     return {**own, **further}
