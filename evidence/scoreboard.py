@@ -33,9 +33,9 @@ _INTRODUCTION = """\
 
 Every claim of the four papers, and what each source of numbers says of it. *Printed*: the paper's own numbers, as they
 stand. *Authors*: [the runs that the authors of Elsa published](authors.md), all of them. *Real*: all-MiniLM-L6-v2
-(22.7 M parameters) on public data in English. *Synthetic*: the embedded encoder on generated tasks, which decide
-about real texts. ✓ holds, ✗ fails, ? cannot tell, – nothing to compare. A verdict is of the models and tasks named next
-to it, and of nothing else. [How verdicts are made](README.md) has the rules, and the numbers of every part;
+(22.7 M parameters) on public data in English. *Synthetic*: the embedded encoder on generated tasks, from which nothing
+follows for real texts. ✓ holds, ✗ fails, ? cannot tell, – nothing to compare. A verdict is of the models and tasks
+named next to it, and of nothing else. [How verdicts are made](README.md) has the rules, and the numbers of every part;
 [scoreboard.csv](scoreboard.csv) is this page for scripts, and `gradgate papers` shows the same states.
 """
 _BEHIND = """\
