@@ -25,7 +25,7 @@ REQUESTS: dict[str, type[CheckedSettings]] = {
     "predict": PredictSettings,
     "worker": WorkerSettings,
 }
-OWN = {"out", "quiet", "json", "config", "help", "dry-run", "file"}
+OWN = {"out", "push-to-hub", "public", "quiet", "json", "config", "help", "dry-run", "file"}
 
 
 @pytest.mark.parametrize("name", REQUESTS)
