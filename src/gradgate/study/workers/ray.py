@@ -151,7 +151,6 @@ class _RemoteProgress:
 
     def update(self, runs: list[QueuedRun]) -> None:
         """Report what has changed since the last call."""
-        self._progress.count(counts(runs))
         for run in runs:
             now = run.trial, run.state  # a paused run that was resumed is another trial
             before, self._seen[run.fingerprint] = self._seen.get(run.fingerprint), now
@@ -166,6 +165,7 @@ class _RemoteProgress:
                 elif run.state is RunState.PAUSED:
                     outcome = pause_line(self._queue.folder_of(run))
                 self._progress.end_run(run.label, outcome, run.state is RunState.FAILED)
+        self._progress.count(counts(runs))  # last: what has just ended is counted once
 
     def _advance(self, run: QueuedRun) -> None:
         if run.fingerprint not in self._steps:
