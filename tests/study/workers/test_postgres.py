@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,31 +14,15 @@ from gradgate.study.workers.queue import Queue
 from gradgate.study.workers.queued_run import this_worker
 from gradgate.study.workers.store import open_store
 from support.arms import arms
+from support.postgres import running_server
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (shutil.which("initdb") and shutil.which("pg_ctl")), reason="no PostgreSQL server"),
-]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server that listens on a socket file alone."""
-    pytest.importorskip("psycopg")
-    folder = tmp_path_factory.mktemp("postgres")
-    who: dict[str, Any] = {}
-    if os.getuid() == 0:  # the server refuses root
-        who = {"user": "nobody"}
-        shutil.chown(folder, "nobody")
-        for parent in list(folder.parents)[:3]:
-            parent.chmod(parent.stat().st_mode | 0o111)
-    options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
-    run = {"check": True, "stdout": subprocess.DEVNULL, "cwd": "/", **who}
-    subprocess.run(["initdb", "-D", folder / "data", "-U", "gate", "--auth=trust"], **run)
-    start = ["pg_ctl", "-D", folder / "data", "-w", "-l", folder / "log", "-o", options, "start"]
-    subprocess.run(start, **run)
-    yield f"postgresql+psycopg://gate@/postgres?host={folder}"
-    subprocess.run(["pg_ctl", "-D", folder / "data", "-m", "immediate", "stop"], **run)
+def server() -> Iterator[str]:
+    with running_server() as made:
+        yield made.url
 
 
 def test_workers_that_add_and_claim_at_once_share_the_runs(server: str, tmp_path: Path) -> None:
