@@ -34,6 +34,7 @@ REQUESTS: dict[str, tuple[type[CheckedSettings], frozenset[str]]] = {
     ),
 }
 """A type -> the settings that it names, and those that are parameters of the function."""
+_TRAININGS = ("RunKeywords", "CompareKeywords", "RecommendKeywords", "PlanKeywords", "MemoryKeywords")
 _TYPES = {
     "MethodField": "str | Method",
     "AdapterField": "str | AdapterSetting | PeftConfig | None",
@@ -48,6 +49,7 @@ _TYPES = {
     "LrScaleField": "Mapping[str, float] | Sequence[str] | None",
     "KindName": "str",
     "Head": 'Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]',
+    "Quantization": 'Literal["nf4", "int8", "fp8"]',
     "PathField": "str | PathLike[str] | None",
     "PlaceField": "str",
     "OptionalPlaceField": "str | None",
@@ -79,7 +81,17 @@ if TYPE_CHECKING:
 
 def written() -> str:
     """Return the text of the file, formatted and without imports that it does not need."""
-    classes = [_class(name, kind, left_out) for name, (kind, left_out) in REQUESTS.items()]
+    named = {name: _keywords(kind, left_out) for name, (kind, left_out) in REQUESTS.items()}
+    shared = set.intersection(*(set(named[name].items()) for name in _TRAININGS))
+    common = {each: kind for each, kind in named[_TRAININGS[0]].items() if (each, kind) in shared}
+    classes = [_class("TrainingKeywords", "TypedDict", "The settings that every training has", common)]
+    for name, keywords in named.items():
+        doc = f"The settings of a ``{REQUESTS[name][0].__name__}``"
+        if name in _TRAININGS:
+            own = {each: kind for each, kind in keywords.items() if each not in common}
+            classes.append(_class(name, "TrainingKeywords", doc, own))
+        else:
+            classes.append(_class(name, "TypedDict", doc, keywords))
     text = "\n\n".join([_HEAD, *classes])
     for command in (["check", "--fix", "--quiet"], ["format"]):
         form = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(FILE), "-"]
@@ -87,10 +99,14 @@ def written() -> str:
     return text
 
 
-def _class(name: str, kind: type[CheckedSettings], left_out: frozenset[str]) -> str:
-    lines = [f"    {each}: {_type(kind, each)}" for each in in_sections(kind) if each not in left_out]
-    doc = f'    """The settings of a ``{kind.__name__}``; None means not passed."""\n'
-    return "\n".join([f"class {name}(TypedDict, total=False):", doc, *lines]) + "\n"
+def _keywords(kind: type[CheckedSettings], left_out: frozenset[str]) -> dict[str, str]:
+    """Return setting to type, in the order of the subjects."""
+    return {each: _type(kind, each) for each in in_sections(kind) if each not in left_out}
+
+
+def _class(name: str, base: str, doc: str, keywords: dict[str, str]) -> str:
+    head = [f"class {name}({base}, total=False):", f'    """{doc}; None means not passed."""\n']
+    return "\n".join([*head, *(f"    {each}: {kind}" for each, kind in keywords.items())]) + "\n"
 
 
 def _type(kind: type[CheckedSettings], name: str) -> str:

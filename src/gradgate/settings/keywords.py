@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from gradgate.settings.adapter import AdapterSetting
 
 
-class RunKeywords(TypedDict, total=False):
-    """The settings of a ``RunConfig``; None means not passed."""
+class TrainingKeywords(TypedDict, total=False):
+    """The settings that every training has; None means not passed."""
 
-    train_size: int | None
     data: str | PathLike[str] | None
     mix: str | None
     text: str | None
@@ -33,22 +32,15 @@ class RunKeywords(TypedDict, total=False):
     dev_size: int | None
     max_length: int | None
     packing: bool | None
-    adapter: str | AdapterSetting | PeftConfig | None
-    head: Literal["fresh", "keep"] | None
-    layers: str | None
     open_new_tokens: bool | None
-    language_adapters: str | None
     tapt_steps: int | None
     tapt_epochs: float | None
     tapt_batch: int | None
     frozen_dropout: bool | None
     trust_remote_code: bool | None
-    seed: int | None
     epochs: float | None
-    steps: int | None
     batch_size: int | None
     accumulate: int | None
-    optim: str | None
     lr: float | None
     lr_scale: Mapping[str, float] | Sequence[str] | None
     schedule: Literal["linear", "constant", "cosine"] | None
@@ -60,90 +52,55 @@ class RunKeywords(TypedDict, total=False):
     device: Literal["auto", "cpu", "cuda"] | None
     threads: int | None
     precision: Literal["fp32", "bf16", "fp16"] | None
-    weights: Literal["float32", "bfloat16"] | None
     master: Literal["float32", "none"] | None
     checkpointing: bool | None
     release_gradients: bool | None
     activation_cache: str | None
     activation_cache_dtype: Literal["model", "bfloat16"] | None
     activation_cache_size: float | None
-    fsdp: bool | None
     metric: str | None
-    eval_every: int | None
     skip_test: bool | None
     test_each_epoch: bool | None
     max_new_tokens: int | None
     audit: bool | None
     track: str | None
     forgetting: str | None
-    save_every: int | None
-    keep_model: bool | None
     keep_checkpoints: bool | None
     store: Literal["auto", "delta", "model"] | None
+
+
+class RunKeywords(TrainingKeywords, total=False):
+    """The settings of a ``RunConfig``; None means not passed."""
+
+    train_size: int | None
+    adapter: str | AdapterSetting | PeftConfig | None
+    head: Literal["fresh", "keep"] | None
+    layers: str | None
+    language_adapters: str | None
+    seed: int | None
+    steps: int | None
+    optim: str | None
+    weights: Literal["float32", "bfloat16"] | None
+    fsdp: bool | None
+    eval_every: int | None
+    save_every: int | None
+    keep_model: bool | None
     report_to: str | Sequence[str] | None
 
 
-class CompareKeywords(TypedDict, total=False):
+class CompareKeywords(TrainingKeywords, total=False):
     """The settings of a ``CompareSettings``; None means not passed."""
 
     train_size: int | str | Sequence[int | str] | None
-    data: str | PathLike[str] | None
-    mix: str | None
-    text: str | None
-    text_pair: str | None
-    label: str | None
-    kind: str | None
-    train_file: str | PathLike[str] | None
-    dev_file: str | PathLike[str] | None
-    test_file: str | PathLike[str] | None
-    split: str | None
-    languages: str | Sequence[str] | None
-    source: str | None
-    dev_size: int | None
-    max_length: int | None
-    packing: bool | None
     adapter: str | AdapterSetting | PeftConfig | Sequence[str | AdapterSetting | PeftConfig | None] | None
     sweep: str | None
     head: Literal["fresh", "keep"] | None
     layers: str | None
-    open_new_tokens: bool | None
     language_adapters: str | None
-    tapt_steps: int | None
-    tapt_epochs: float | None
-    tapt_batch: int | None
-    frozen_dropout: bool | None
-    trust_remote_code: bool | None
-    epochs: float | None
     steps: int | None
-    batch_size: int | None
-    accumulate: int | None
     optim: str | None
-    lr: float | None
-    lr_scale: Mapping[str, float] | Sequence[str] | None
-    schedule: Literal["linear", "constant", "cosine"] | None
-    warmup: float | None
-    weight_decay: float | None
-    clip: float | None
-    dropout: float | None
-    class_weights: Literal["balanced"] | None
-    device: Literal["auto", "cpu", "cuda"] | None
-    threads: int | None
-    precision: Literal["fp32", "bf16", "fp16"] | None
     weights: Literal["float32", "bfloat16"] | None
-    master: Literal["float32", "none"] | None
-    checkpointing: bool | None
-    release_gradients: bool | None
-    activation_cache: str | None
-    activation_cache_dtype: Literal["model", "bfloat16"] | None
-    activation_cache_size: float | None
-    metric: str | None
     eval_every: int | None
-    skip_test: bool | None
-    test_each_epoch: bool | None
-    max_new_tokens: int | None
-    audit: bool | None
-    track: str | None
-    forgetting: str | None
     search: str | Sequence[str] | Mapping[str, Sequence[object]] | None
     trials: int | None
     search_seeds: int | None
@@ -159,77 +116,25 @@ class CompareKeywords(TypedDict, total=False):
     seeds: int | str | Sequence[int] | None
     save_every: int | None
     keep_model: bool | None
-    keep_checkpoints: bool | None
-    store: Literal["auto", "delta", "model"] | None
     report_to: str | Sequence[str] | None
 
 
-class RecommendKeywords(TypedDict, total=False):
+class RecommendKeywords(TrainingKeywords, total=False):
     """The settings of a ``RecommendSettings``; None means not passed."""
 
     train_size: int | None
-    data: str | PathLike[str] | None
-    mix: str | None
-    text: str | None
-    text_pair: str | None
-    label: str | None
-    kind: str | None
-    train_file: str | PathLike[str] | None
-    dev_file: str | PathLike[str] | None
-    test_file: str | PathLike[str] | None
-    split: str | None
-    languages: str | Sequence[str] | None
-    source: str | None
-    dev_size: int | None
-    max_length: int | None
-    packing: bool | None
     head: Literal["fresh", "keep"] | None
     layers: str | None
-    open_new_tokens: bool | None
     language_adapters: str | None
-    tapt_steps: int | None
-    tapt_epochs: float | None
-    tapt_batch: int | None
-    frozen_dropout: bool | None
-    trust_remote_code: bool | None
-    epochs: float | None
     steps: int | None
-    batch_size: int | None
-    accumulate: int | None
     optim: str | None
-    lr: float | None
-    lr_scale: Mapping[str, float] | Sequence[str] | None
-    schedule: Literal["linear", "constant", "cosine"] | None
-    warmup: float | None
-    weight_decay: float | None
-    clip: float | None
-    dropout: float | None
-    class_weights: Literal["balanced"] | None
-    device: Literal["auto", "cpu", "cuda"] | None
-    threads: int | None
-    precision: Literal["fp32", "bf16", "fp16"] | None
     weights: Literal["float32", "bfloat16"] | None
-    master: Literal["float32", "none"] | None
-    checkpointing: bool | None
-    release_gradients: bool | None
-    activation_cache: str | None
-    activation_cache_dtype: Literal["model", "bfloat16"] | None
-    activation_cache_size: float | None
-    metric: str | None
     eval_every: int | None
-    skip_test: bool | None
-    test_each_epoch: bool | None
-    max_new_tokens: int | None
-    audit: bool | None
-    track: str | None
-    forgetting: str | None
     minutes: float | None
     seeds: int | str | Sequence[int] | None
     train: bool | None
     save_every: int | None
     keep_model: bool | None
-    keep_checkpoints: bool | None
-    store: Literal["auto", "delta", "model"] | None
     report_to: str | Sequence[str] | None
 
 
@@ -277,132 +182,32 @@ class PredictKeywords(TypedDict, total=False):
     batch_size: int | None
 
 
-class PlanKeywords(TypedDict, total=False):
+class PlanKeywords(TrainingKeywords, total=False):
     """The settings of a ``PlanSettings``; None means not passed."""
 
     task: str | None
     train_size: int | None
-    data: str | PathLike[str] | None
-    mix: str | None
-    text: str | None
-    text_pair: str | None
-    label: str | None
-    kind: str | None
-    train_file: str | PathLike[str] | None
-    dev_file: str | PathLike[str] | None
-    test_file: str | PathLike[str] | None
-    split: str | None
-    languages: str | Sequence[str] | None
-    source: str | None
-    dev_size: int | None
-    max_length: int | None
-    packing: bool | None
     adapter: str | AdapterSetting | PeftConfig | None
     head: Literal["fresh", "keep"] | None
     layers: str | None
-    open_new_tokens: bool | None
     language_adapters: str | None
-    tapt_steps: int | None
-    tapt_epochs: float | None
-    tapt_batch: int | None
-    frozen_dropout: bool | None
-    trust_remote_code: bool | None
     seed: int | None
-    epochs: float | None
     steps: int | None
-    batch_size: int | None
-    accumulate: int | None
     optim: str | None
-    lr: float | None
-    lr_scale: Mapping[str, float] | Sequence[str] | None
-    schedule: Literal["linear", "constant", "cosine"] | None
-    warmup: float | None
-    weight_decay: float | None
-    clip: float | None
-    dropout: float | None
-    class_weights: Literal["balanced"] | None
-    device: Literal["auto", "cpu", "cuda"] | None
-    threads: int | None
-    precision: Literal["fp32", "bf16", "fp16"] | None
     weights: Literal["float32", "bfloat16"] | None
-    master: Literal["float32", "none"] | None
-    checkpointing: bool | None
-    release_gradients: bool | None
-    activation_cache: str | None
-    activation_cache_dtype: Literal["model", "bfloat16"] | None
-    activation_cache_size: float | None
-    metric: str | None
-    skip_test: bool | None
-    test_each_epoch: bool | None
-    max_new_tokens: int | None
-    audit: bool | None
-    track: str | None
-    forgetting: str | None
-    keep_checkpoints: bool | None
-    store: Literal["auto", "delta", "model"] | None
 
 
-class MemoryKeywords(TypedDict, total=False):
+class MemoryKeywords(TrainingKeywords, total=False):
     """The settings of a ``MemorySettings``; None means not passed."""
 
     task: str | None
     train_size: int | None
-    data: str | PathLike[str] | None
-    mix: str | None
-    text: str | None
-    text_pair: str | None
-    label: str | None
-    kind: str | None
-    train_file: str | PathLike[str] | None
-    dev_file: str | PathLike[str] | None
-    test_file: str | PathLike[str] | None
-    split: str | None
-    languages: str | Sequence[str] | None
-    source: str | None
-    dev_size: int | None
-    max_length: int | None
-    packing: bool | None
-    open_new_tokens: bool | None
-    tapt_steps: int | None
-    tapt_epochs: float | None
-    tapt_batch: int | None
-    frozen_dropout: bool | None
-    trust_remote_code: bool | None
     head: Literal["auto", "causal-lm", "seq2seq", "sequence", "token"] | None
     seed: int | None
-    epochs: float | None
-    batch_size: int | None
-    accumulate: int | None
-    lr: float | None
-    lr_scale: Mapping[str, float] | Sequence[str] | None
-    schedule: Literal["linear", "constant", "cosine"] | None
-    warmup: float | None
-    weight_decay: float | None
-    clip: float | None
-    dropout: float | None
-    class_weights: Literal["balanced"] | None
-    device: Literal["auto", "cpu", "cuda"] | None
-    threads: int | None
-    precision: Literal["fp32", "bf16", "fp16"] | None
-    weights: Literal["float32", "bfloat16", "nf4", "int8", "fp8"] | None
-    master: Literal["float32", "none"] | None
-    checkpointing: bool | None
-    release_gradients: bool | None
-    activation_cache: str | None
-    activation_cache_dtype: Literal["model", "bfloat16"] | None
-    activation_cache_size: float | None
+    weights: Literal["float32", "bfloat16"] | Literal["nf4", "int8", "fp8"] | None
     shards: int | None
     steps_per_epoch: int | None
     gpu: float | None
-    metric: str | None
     eval_every: int | None
-    skip_test: bool | None
-    test_each_epoch: bool | None
-    max_new_tokens: int | None
-    audit: bool | None
-    track: str | None
-    forgetting: str | None
     save_every: int | None
     keep_model: bool | None
-    keep_checkpoints: bool | None
-    store: Literal["auto", "delta", "model"] | None
