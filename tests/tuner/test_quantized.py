@@ -82,32 +82,33 @@ def quantized(library: str) -> nn.Module:
     return adapted
 
 
-def trained(library: str, method: str, stop: int = STEPS) -> tuple[Any, dict[str, Any], list[float]]:
-    """Train a quantized model for some steps; return it, the states of tuner and optimizer, and the losses."""
-    model, batch = quantized(library), {"input_ids": torch.arange(5, 37).reshape(4, 8)}
+def trained(library: str, method: str) -> list[float]:
+    """Train LoRA on a quantized model, check that the base computes the same bits, and return the losses."""
+    model: Any = quantized(library)
+    batch = {"input_ids": torch.arange(5, 37).reshape(4, 8)}
     batch["labels"] = batch["input_ids"]
     with torch.no_grad(), model.disable_adapter():
-        model.base_logits = model(**batch).logits
+        before = model(**batch).logits
     optimizer, losses = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2), []
-    with gg.Tuner(model, optimizer, method, total_steps=STEPS, audit=True, fisher_data=lambda step: [batch]) as tuner:
-        for _ in range(stop):
+    with gg.Tuner(model, optimizer, method, total_steps=STEPS, audit=True, fisher_data=lambda step: [batch]):
+        for _ in range(STEPS):
             loss = model(**batch).loss
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
             losses.append(loss.item())
     with torch.no_grad(), model.disable_adapter():
-        assert torch.equal(model(**batch).logits, model.base_logits)
-    return model, tuner.state_dict(), losses
+        assert torch.equal(model(**batch).logits, before)
+    return losses
 
 
 @pytest.mark.filterwarnings("ignore:bitsandbytes")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_lora_learns_by_schedule_on_a_base_that_stays(library: str, method: str) -> None:
-    _, _, losses = trained(library, method)
+    losses = trained(library, method)
     assert losses[-1] < losses[0]
-    assert trained(library, method)[2] == losses
+    assert trained(library, method) == losses
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -11,12 +11,13 @@ from gradgate.deltas.model_files import CONFIG_FILE
 from gradgate.deltas.weights import Weights
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import read_json
+from gradgate.layers.quantized import quantization_method, quantization_of
 
 
 def check_in_memory(model: nn.Module) -> None:
     """Raise DeltaError if a model is sharded, quantized, adapted, or not in memory."""
     check_no_adapter(model)
-    method = _quantization_in_memory(model)
+    method = quantization_of(model)
     if method is not None:
         raise DeltaError(
             f"This {type(model).__name__} is quantized ({method}), so its weights are not those of the base that the "
@@ -60,22 +61,13 @@ def check_no_adapter(model: Any) -> None:
         )
 
 
-def _quantization_in_memory(model: nn.Module) -> str | None:
-    """Return the name of the method that a model in memory is quantized with; None if it is not."""
-    config = getattr(getattr(model, "config", None), "quantization_config", None)
-    if config is not None:
-        return _method_of(config if isinstance(config, dict) else vars(config))
-    kinds = {type(parameter).__name__ for parameter in model.parameters()} & {"Params4bit", "Int8Params"}
-    return f"bitsandbytes {min(kinds)}" if kinds else None
-
-
 def quantization_on_disk(folder: Path) -> str | None:
     """Return the name of the method that a checkpoint is quantized with; None if it is not."""
     try:
         config = read_json(folder / CONFIG_FILE).get("quantization_config")
     except RunError:
         return None
-    return _method_of(config) if isinstance(config, dict) else None
+    return quantization_method(config) if isinstance(config, dict) else None
 
 
 def check_plain_weights(folder: Path, where: str) -> None:
@@ -86,11 +78,6 @@ def check_plain_weights(folder: Path, where: str) -> None:
             f"{where} is quantized ({method}), and its weights are used as plain numbers here. Pass a model that is "
             f"not quantized; 'gradgate delta apply' works for both."
         )
-
-
-def _method_of(config: dict[str, Any]) -> str:
-    method = config.get("quant_method", "an unknown method")
-    return str(getattr(method, "value", method))
 
 
 def check_comparable(trained: Weights, base: Weights) -> None:

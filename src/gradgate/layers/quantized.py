@@ -1,8 +1,9 @@
-"""Find the matrices of a model that are stored in 4 or 8 bits and cannot learn."""
+"""Find what of a model is stored in 4 or 8 bits, by which method."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,6 +11,21 @@ from torch import nn
 # Types of 8 bits and less that count as floating point.
 _SHORT = {getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2") if hasattr(torch, name)}
 _LIBRARIES = ("bitsandbytes", "torchao")
+
+
+def quantization_of(model: nn.Module) -> str | None:
+    """Return the name of the method that a model in memory is quantized with; None if it is not."""
+    config = getattr(getattr(model, "config", None), "quantization_config", None)
+    if config is not None:
+        return quantization_method(config if isinstance(config, dict) else vars(config))
+    kinds = {type(parameter).__name__ for parameter in model.parameters()} & {"Params4bit", "Int8Params"}
+    return f"bitsandbytes {min(kinds)}" if kinds else None
+
+
+def quantization_method(config: Mapping[str, Any]) -> str:
+    """Return the name of the method in a ``quantization_config`` of transformers."""
+    method = config.get("quant_method", "an unknown method")
+    return str(getattr(method, "value", method))
 
 
 def quantized_parameters(parameters: Mapping[str, nn.Parameter]) -> frozenset[str]:
@@ -22,6 +38,6 @@ def quantized_parameters(parameters: Mapping[str, nn.Parameter]) -> frozenset[st
 
 
 def _is_quantized(parameter: nn.Parameter) -> bool:
-    library = next((kind.__module__.split(".")[0] for kind in type(parameter).__mro__), "")
+    library = type(parameter).__module__.partition(".")[0]
     in_bits = not parameter.is_floating_point() and not parameter.is_complex()
     return library in _LIBRARIES or in_bits or parameter.dtype in _SHORT

@@ -87,7 +87,7 @@ class Estimator:
         self._cost = OptimizerCost(setup.optimizer)
         self._weights = KnownWeights(model, source)
         quantization = setup.workload.quantization
-        self._quantized = QuantizedBase.of(model, self.layers, quantization) if quantization else None
+        self._quantized = QuantizedBase.of(model, self.layers, quantization) if quantization else QuantizedBase()
 
     def of(self, method: Method | str, label: str | None = None) -> MemoryEstimate:
         """Estimate the memory of a training with a method.

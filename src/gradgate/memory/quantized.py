@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
 
 from torch import nn
 
 from gradgate.layers import LayerMap, canonical_name
+from gradgate.settings.memory import Quantization
 
-Quantization = Literal["nf4", "int8", "fp8"]
 _BLOCK = 64  # elements that share one float32 scale in bitsandbytes' 4 bits, without its double quantization
 
 
 @dataclass(frozen=True)
 class QuantizedBase:
-    """The matrices of a model that are stored in 4 or 8 bits.
+    """The matrices of a model that are stored in 4 or 8 bits; by default none.
 
     Attributes:
         bytes: name of each to its bytes with its scales.
         largest: bytes of the largest one in the type that it is computed in, which exist while it is multiplied.
     """
 
-    bytes: Mapping[str, int]
-    largest: int
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    largest: int = 0
 
     @classmethod
     def of(cls, model: nn.Module, layers: LayerMap, quantization: Quantization) -> QuantizedBase:

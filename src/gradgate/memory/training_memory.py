@@ -72,7 +72,7 @@ class TrainingMemory:
         optimizer: costs of the optimizer.
         masters: whether open 16-bit weights have a float32 copy that the optimizer steps.
         shards: number of FSDP2 processes.
-        quantized: what is stored in 4 or 8 bits; None for no matrix.
+        quantized: what is stored in 4 or 8 bits.
 
     Raises:
         AttachError: if the method opens a quantized matrix.
@@ -87,7 +87,7 @@ class TrainingMemory:
         optimizer: OptimizerCost,
         masters: bool,
         shards: int,
-        quantized: QuantizedBase | None = None,
+        quantized: QuantizedBase,
     ) -> None:
         self._layers = layers.at(method.traits.unit)
         self._inside = {group.name for group in layers.at("layer").layers}
@@ -95,8 +95,7 @@ class TrainingMemory:
         self._traits = method.traits
         selection = method.selection(self._layers)
         self._gating = Gating(model, self._layers, selection, 0, {})
-        if quantized is not None:
-            check_quantized(method, self._layers, self._gating, quantized.bytes)
+        check_quantized(method, self._layers, self._gating, quantized.bytes)
         self._quantized = quantized
         self._parameters = self._gating.parameters
         self._rows = frozenset(selection.partial if selection is not None else ())
@@ -132,7 +131,7 @@ class TrainingMemory:
     def _weights(self, model: nn.Module) -> int:
         """Return the bytes of parameters and buffers, and of the initial weights that mixout stores."""
         buffers = {id(buffer): buffer.nbytes for buffer in model.buffers()}
-        stored = {} if self._quantized is None else self._quantized.bytes
+        stored = self._quantized.bytes
         plain = (name for name in self._parameters if name not in stored)
         size = self._sharding.bytes(plain) + sum(stored.values()) + sum(buffers.values())
         if self._traits.mixing:
@@ -199,7 +198,7 @@ class TrainingMemory:
                 yield from self._chunk(at, (release.name,), step, stepped)
                 if release.name not in stepped:
                     now = now.plus(optimizer=self._cost(release.name).state)
-            matrix = self._quantized.largest if self._quantized is not None and segment.group in self._inside else 0
+            matrix = self._quantized.largest if segment.group in self._inside else 0
             yield _added(replace(now, at=segment.at), segment.peak + matrix, segment.gradients_at_peak)
             now = _added(now, segment.delta, segment.gradients)
         yield replace(now, at="backward", gradients=gradients)

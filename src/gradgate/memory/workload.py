@@ -12,11 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from gradgate.errors import RunError, UsageError
-from gradgate.memory.quantized import Quantization
-from gradgate.settings.memory import QUANTIZED
+from gradgate.settings.memory import QUANTIZATIONS, Quantization
 
 Precision = Literal["fp32", "bf16", "fp16"]
-Weights = Literal["float32", "bfloat16", "float16", "nf4", "int8", "fp8"]
+Weights = Literal["float32", "bfloat16", "float16"] | Quantization
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _TYPES = {"float32": torch.float32, "float16": torch.float16}
 
@@ -52,7 +51,7 @@ class Workload:
     @property
     def quantization(self) -> Quantization | None:
         """The format of quantized matrices; None without."""
-        return cast("Quantization", self.weights) if self.weights in QUANTIZED else None
+        return cast("Quantization", self.weights) if self.weights in QUANTIZATIONS else None
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context of the forward pass."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -18,7 +18,8 @@ from gradgate.settings.shared import EstimatedSettings
 
 Head = Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]
 MOST_SHARDS = 65_536
-QUANTIZED = ("nf4", "int8", "fp8")
+Quantization = Literal["nf4", "int8", "fp8"]
+QUANTIZATIONS = get_args(Quantization)
 """Formats of a frozen model's matrices under an adapter."""
 MOST_GIB = 10_000
 _NOT_COUNTED = {
@@ -38,7 +39,7 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
         json_schema_extra={"default": "full"},
     )
     adapter: AdapterField = Field(None, description=str(RunConfig.model_fields["adapter"].description))
-    weights: Literal["float32", "bfloat16", "nf4", "int8", "fp8"] | None = Field(  # type: ignore[assignment]
+    weights: Literal["float32", "bfloat16"] | Quantization | None = Field(  # type: ignore[assignment]
         None,
         description="type of the weights, float32 by default; nf4, int8 and fp8 are those of a frozen model's matrices "
         "under an adapter, with everything else in bfloat16",
@@ -108,7 +109,7 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
             UsageError: if they do not go together.
         """
         shared = passed(self, EstimatedSettings) | passed(self, SubjectSettings) | {"seed": self.seed}
-        if self.weights in QUANTIZED:  # a run loads its model in 16 or 32 bits
+        if self.weights in QUANTIZATIONS:  # a run loads its model in 16 or 32 bits
             shared["weights"] = "bfloat16"
         return checked_settings(RunConfig, {**shared, "epochs": None, "steps": self.steps, **own})
 

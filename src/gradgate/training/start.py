@@ -15,6 +15,7 @@ from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError
 from gradgate.layers import LayerMap, map_layers
+from gradgate.layers.quantized import quantization_of
 from gradgate.methods.base import Method
 from gradgate.methods.fixed import Probe
 from gradgate.methods.new_tokens import NewTokens
@@ -146,11 +147,12 @@ def load_start(
 
 
 def _refuse_quantized(model: Any, name: str) -> None:
-    if getattr(model, "is_quantized", False):
+    method = quantization_of(model)
+    if method is not None:
         raise RunError(
-            f"{name} is quantized, and a run keeps its weights as plain numbers. Expected one without quantization, "
-            f"with --weights bfloat16 to take less memory. For an adapter on a quantized model, use gg.GateCallback in "
-            f"Trainer; the guide 'Large models' shows how."
+            f"{name} is quantized ({method}), and a run keeps its weights as plain numbers. Expected a model without "
+            f"quantization; --weights bfloat16 takes less memory. For an adapter on a quantized model, use "
+            f"gg.GateCallback in Trainer; the guide 'Large models' shows how."
         )
 
 
