@@ -170,7 +170,7 @@ def check_quantized(method: Method, layers: LayerMap, gating: Gating, quantized:
                 f"The method {method.spec!r} would open {group.name}, but {matrix} is quantized: it has no gradient "
                 f"and cannot learn. Expected an adapter on the quantized model, whose layers the method then opens: "
                 f"get_peft_model(model, LoraConfig(...)) before the tuner attaches, or -m 'lora:r=16 + {method.spec}' "
-                f"where arms are given. Methods that open no quantized matrix, such as head and bitfit, need no adapter."
+                f"where arms are given. Methods that open no quantized matrix, such as head and bitfit, need none."
             )
 
 
