@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
 
@@ -73,11 +74,9 @@ def signals_on_disk(
         told(len(order), order[name])
         return checkpoint.read(stored[name]).to(place)
 
-    try:
+    with closing(checkpoint):
         ratios = signal_of_groups(stored_of, read)
         told(len(order), len(order))
-    finally:
-        checkpoint.close()
     kinds = {kind: [name for name in names if name in ratios] for kind, names in kinds.items()}
     chosen = set(clearest(kinds, ratios, share))
     return [Signal(kind, n, ratios[n], n in chosen) for kind, names in kinds.items() for n in names], absent
