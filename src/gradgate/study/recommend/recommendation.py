@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError
+from gradgate.runs.records import DEV
 from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.budget import Budget
 from gradgate.settings.command_line import RECOMMENDED, given_settings, predict_command, train_command, train_lines
@@ -194,7 +195,7 @@ def read_recommendation(folder: Path, base: RunConfig) -> Recommendation:
         _config_of(base, arm),
         asked,
         find_final(folder, arm.name, task.metric_higher_is_better),
-        dev_limit(task.rows.get("dev", 0), task.metric, task.kind),
+        dev_limit(task.rows.get(DEV, 0), task.metric, task.kind),
     )
 
 
