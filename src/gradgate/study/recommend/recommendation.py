@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError
+from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
 from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.budget import Budget
@@ -111,7 +112,7 @@ class Recommendation:
             "command": self.command,
             "python": list(self.python),
             "run": None if model is None else str(model.folder),
-            "model": None if model is None else str(model.folder / "model"),
+            "model": str(RunFolder(model.folder).model) if model is not None and model.is_kept else None,
             "predict": self.use,
             "cheapest": {"arm": self.arm, "command": self.command} if self.is_of_tie else None,
             "left_out": [vars(each) for each in self.left_out],
