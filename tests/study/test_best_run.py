@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gradgate.errors import RunError
-from gradgate.settings.budget import Budget
 from gradgate.study.best_run import best_run
-from gradgate.study.budget import Allocator, FullGrid
-from gradgate.study.budget.file import BudgetRecord, write_budget
 from gradgate.study.recommend.final_model import find_final
 from gradgate.study.recommend.recommendation import recommended_arm
+from support.budget_file import give_budget
 from support.study_folder import begin, finish, write_study
 
 SCORES = {"full": (0.70, 0.90, 0.71), "gradual:every=40": (0.80, 0.81, 0.82)}
@@ -57,20 +54,7 @@ def test_arm_of_a_budget_is_the_recommended_one(
     tmp_path: Path, winners: tuple[str, ...], cheapest: str | None, found: str
 ) -> None:
     folder = study(tmp_path / "study")
-    grid = FullGrid(arms=tuple(SCORES), seeds=(0, 1, 2), steps={"toy": 80})
-    verdict = replace(
-        Allocator(grid, grid.total_steps).verdict({}), winners=winners, decided=len(winners) == 1, cheapest=cheapest
-    )
-    record = BudgetRecord(
-        allowance=Budget(steps=480),
-        arms=grid.arms,
-        seeds=grid.seeds,
-        steps=grid.steps,
-        steps_allowed=480,
-        verdict=verdict,
-        final=True,
-    )
-    write_budget(folder, record)
+    give_budget(folder, winners, cheapest)
     assert recommended_arm(folder).name == found
     final = find_final(folder, found)
     assert final is not None
