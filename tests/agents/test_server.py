@@ -266,7 +266,7 @@ def test_an_import_gives_what_its_command_gives(replies: dict[str, Reply], folde
     assert replies["other columns"].record["arms"] == ["full", "lora", "head"]
 
 
-def test_memory_is_that_of_the_command(replies: dict[str, Reply]) -> None:
+def test_memory_says_what_fits_and_methods_are_listed(replies: dict[str, Reply]) -> None:
     peaks = {each["method"]: each["peak_bytes"] for each in replies["memory"].record["estimates"]}
     assert peaks["head"] < peaks["full"]
     assert "fits 8 GiB" in replies["memory"].text

@@ -19,6 +19,8 @@ pytest.importorskip("mcp", reason="needs the extra mcp")
 from gradgate.agents.tools import find
 from gradgate.agents.training import TrainingTool
 from support.agent_client import COMMAND, Call, ask, connected, environment
+from support.budget_file import give_budget
+from support.study_folder import write_study
 
 SMALL = {"train_size": 40, "languages": ["en"]}
 ENDLESS = {"method": ["head"], "seeds": 1, "out": "x", "settings": {"steps": 100_000, "eval_every": 5, **SMALL}}
@@ -69,6 +71,19 @@ def test_a_recommendation_is_told_with_its_command() -> None:
     answer = tool.answer(study, json.dumps(record))
     assert answer.record == record
     assert answer.text.splitlines()[:2] == ["Train head.", "Train it again with: gradgate train -m head"]
+
+
+def test_a_budget_answers_with_its_own_verdict(tmp_path: Path) -> None:
+    tool = find("compare", allow_training=True)
+    assert isinstance(tool, TrainingTool)
+    study = write_study(tmp_path / "study", scores={"full": [0.7, 0.8, 0.9], "gradual:every=40": [0.6, 0.7, 0.8]})
+    plain = tool.answer(study, "")
+    assert not {"budget", "verdict"} & set(plain.record)
+    record = give_budget(study, ["full", "gradual:every=40"], "full")
+    answer = tool.answer(study, "")
+    assert answer.text.splitlines()[0] == record.headline
+    assert record.headline.startswith("Inconclusive")
+    assert answer.record == {**plain.record, **record.record()}
 
 
 def test_flags_stand_for_settings() -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from gradgate.errors import RunError
 from gradgate.study.best_run import best_run
+from gradgate.study.recommend.final_model import find_final
+from gradgate.study.recommend.recommendation import recommended_arm
+from support.budget_file import give_budget
 from support.study_folder import begin, finish, write_study
 
 SCORES = {"full": (0.70, 0.90, 0.71), "gradual:every=40": (0.80, 0.81, 0.82)}
@@ -26,6 +29,36 @@ def test_best_seed_of_the_best_arm_is_named(tmp_path: Path) -> None:
     assert chosen.folder.path == tmp_path / "study/runs/method-1/seed-2"
     assert "gradual:every=40 with seed 2, macro_f1 0.8300 on dev" in chosen.why
     assert str(chosen.folder.path) in chosen.why
+
+
+def test_lower_is_better_for_a_loss(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "study", scores=SCORES, metric_higher_is_better=False)
+    for file in folder.glob("runs/*/*/scores.json"):
+        (file.parent / "model").mkdir()
+    assert best_run(folder).folder.path == folder / "runs/method-0/seed-0"
+    final = find_final(folder, "gradual:every=40")
+    assert final is not None
+    assert final.seed == 0
+
+
+@pytest.mark.parametrize(
+    ("winners", "cheapest", "found"),
+    [
+        (("gradual:every=40",), "gradual:every=40", "gradual:every=40"),
+        (("gradual:every=40", "full"), "full", "full"),
+        (("gradual:every=40", "full"), None, "gradual:every=40"),
+    ],
+    ids=["winner", "cheapest of a tie", "tie without costs"],
+)
+def test_arm_of_a_budget_is_the_recommended_one(
+    tmp_path: Path, winners: tuple[str, ...], cheapest: str | None, found: str
+) -> None:
+    folder = study(tmp_path / "study")
+    give_budget(folder, winners, cheapest)
+    assert recommended_arm(folder).name == found
+    final = find_final(folder, found)
+    assert final is not None
+    assert best_run(folder).folder.path == final.folder
 
 
 def test_run_without_a_model_is_passed_over(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import transformers
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from gradgate.errors import UsageError
+from gradgate.errors import DataError, UsageError
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.adapter import read_adapter
 from gradgate.settings.arm import read_arm
@@ -169,6 +169,11 @@ def test_settings_that_are_arms_make_one_arm_of_a_probe() -> None:
 def test_a_probe_is_not_crossed_with_adapters(settings: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="trains no adapter"):
         Grid.of(tmp_path / "study", make_config(**settings), [read_arm("probe")], [0], [read_adapter("houlsby")])
+
+
+def test_rows_of_one_label_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"All rows of train \(1\) have the label .* larger train_size="):
+        train(make_config(**settings | {"method": "probe", "train_size": 1}), tmp_path / "run")
 
 
 def test_other_kinds_of_tasks_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:

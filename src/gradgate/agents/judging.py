@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -120,7 +119,7 @@ def study_verdicts(asked: StudyVerdictsArguments) -> Answer:
     """Judge every arm of a study against its reference."""
     from gradgate.study.row_noise import row_verdicts
 
-    judged = row_verdicts(Path(existing("study", asked.study)), asked.margin)
+    judged = row_verdicts(existing("study", asked.study), asked.margin)
     several = len({(each.task, each.model) for each in judged}) > 1
     told = _Told([(f"{each.task}, {each.model}" if several else "", each) for each in judged])
     text = "\n".join(told.lines) or "Nothing is compared yet."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradgate.agents.tool import existing
@@ -57,7 +56,7 @@ def read_results(place: str, asked: ImportSettings) -> Judgeable:
     """
     from gradgate.study.importing.judgeable import read_judgeable
 
-    path = Path(existing("results", place))
+    path = existing("results", place)
     try:
         return read_judgeable(path, asked)
     except (UsageError, DataError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gradgate.errors import UsageError
@@ -81,8 +82,8 @@ def shortened(sentences: Sequence[str]) -> list[str]:
     return [*sentences[:_MOST_LINES], *([f"{more} more are in the structured content."] if more > 0 else [])]
 
 
-def existing(name: str, place: str) -> str:
-    """Return the path of an argument as text, with the home folder in place of ``~``.
+def existing(name: str, place: str) -> Path:
+    """Return the path of an argument, with the home folder in place of ``~``.
 
     Raises:
         UsageError: if no file or folder is there.
@@ -93,4 +94,4 @@ def existing(name: str, place: str) -> str:
         raise UsageError(
             f"{name}={place!r} {what}. Expected the path of one; a relative path starts at {typed_path('.').resolve()}."
         )
-    return str(path)
+    return path

@@ -65,10 +65,14 @@ class CompareArguments(CheckedSettings):
 
 
 def compared(study: Path, printed: str) -> Answer:
-    """Judge the study that was trained."""
-    judged = study_verdicts(StudyVerdictsArguments(study=str(study)))
+    """Judge the study that was trained; the verdict of a budget comes first, as only it counts the arms that left."""
+    from gradgate.study.budget.file import read_budget
+
+    judged, budget = study_verdicts(StudyVerdictsArguments(study=str(study))), read_budget(study)
     place = {"study": str(study), "report": str(study / PAGE)}
-    return Answer(f"{judged.text}\nReport: {place['report']}", {**place, **judged.record})
+    spent, answer = ({}, []) if budget is None else (budget.record(), [budget.headline, budget.details])
+    text = "\n".join(filter(None, [*answer, judged.text, f"Report: {place['report']}"]))
+    return Answer(text, {**place, **spent, **judged.record})
 
 
 class RecommendArguments(CheckedSettings):

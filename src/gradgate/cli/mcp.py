@@ -1,4 +1,4 @@
-"""The command that answers coding agents."""
+"""Define the command that answers coding agents."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from math import isfinite
 
 from gradgate.errors import some_of
 from gradgate.printable import visible
+from gradgate.study.page_unit import page_factor
 from gradgate.tasks.metrics import METRICS
-from gradgate.tasks.metrics.names import is_bounded
 
 NONE = "–"
 MINUS = "−"
@@ -36,7 +36,7 @@ class ScoreFormat:
     @classmethod
     def fitting(cls, metric: str, spreads: Iterable[float | None] = ()) -> ScoreFormat:
         """Return the format in which the smallest of ``spreads`` (deviations, differences) still shows."""
-        factor = 100 if is_bounded(metric) else 1
+        factor = page_factor(metric)
         least = min((abs(spread) * factor for spread in spreads if spread), default=1.0)
         decimals = 1 if factor == 100 else 3
         return cls(metric, factor, decimals if least >= 10.0**-decimals else decimals + 1)

@@ -185,7 +185,25 @@ def read_record(path: Path, kind: type[Record]) -> Record:
     Raises:
         RunError: if it cannot be read or has other content; the message names the file and the field.
     """
-    values = read_json(path, finite=False)
+    return _validated(path, read_json(path, finite=False), kind)
+
+
+def find_record(path: Path, kind: type[Record], version: int) -> Record | None:
+    """Read a file that contains one record and the version of its form; return None if there is no file.
+
+    Raises:
+        RunError: as :func:`read_record`, and if it is of another version.
+    """
+    if not path.is_file():
+        return None
+    values = read_json(path)
+    found = values.get("version")
+    if found != version:
+        raise RunError(f"{path} is of version {found!r}, expected {version}. {remedy(path)}")
+    return _validated(path, values, kind)
+
+
+def _validated(path: Path, values: Any, kind: type[Record]) -> Record:
     try:
         return record_adapter(kind).validate_python(values)
     except ValidationError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from gradgate.errors import RunError, UsageError
 from gradgate.places import typed_path
@@ -31,8 +32,9 @@ class ChosenRun:
 def best_run(path: Path) -> ChosenRun:
     """Return the run in a folder, or the best run of a study.
 
-    The winner of a budget, such as what :func:`gradgate.recommend` recommends, comes first. Without one it is the arm
-    with the best mean score on dev. Of the arm's runs, the one with the best score on dev is taken.
+    The arm that a budget recommends comes first: its winner, or the cheapest of a tie, as :func:`gradgate.recommend`
+    trains it. Without one it is the arm with the best mean score on dev. Of the arm's runs, the one with the best score
+    on dev is taken.
 
     Raises:
         UsageError: for a study of several tasks or models, which has no best run.
@@ -66,9 +68,10 @@ def _of_study(path: Path) -> ChosenRun:
             f"('gradgate study status {path}'), with keep_model=True."
         )
     budget = read_budget(path)
-    winners = [] if budget is None else [run for run in runs if run.arm.name == next(iter(budget.verdict.winners), "")]
-    arm = winners[0].arm.name if winners else _best_arm(results, runs)
-    best = max((run for run in runs if run.arm.name == arm), key=lambda run: _ranked(results, run))
+    recommended = None if budget is None else budget.verdict.recommended
+    arm = recommended if any(run.arm.name == recommended for run in runs) else _best_arm(results, runs)
+    best = results.best_on_dev(run for run in runs if run.arm.name == arm)
+    assert best is not None, "runs without a score on dev were left out"
     task = results.study.task
     why = (
         f"The best run of {path} is {arm} with seed {best.seed}, {task.metric} {best.score(DEV):.4f} on dev: "
@@ -78,15 +81,9 @@ def _of_study(path: Path) -> ChosenRun:
 
 
 def _best_arm(results: StudyResults, runs: list[RunResult]) -> str:
-    means: dict[str, float] = {}
-    for name in dict.fromkeys(run.arm.name for run in runs):
-        own = [_ranked(results, run) for run in runs if run.arm.name == name]
-        means[name] = sum(own) / len(own)
-    return max(means, key=lambda name: means[name])
-
-
-def _ranked(results: StudyResults, run: RunResult) -> float:
-    """Return the score on dev, with its sign turned if lower is better."""
-    score = run.score(DEV)
-    assert score is not None
-    return score if results.study.task.metric_higher_is_better else -score
+    scores: dict[str, list[float]] = {}
+    for run in runs:
+        if (score := run.score(DEV)) is not None:
+            scores.setdefault(run.arm.name, []).append(score)
+    pick = max if results.study.task.metric_higher_is_better else min
+    return pick(scores, key=lambda name: fmean(scores[name]))

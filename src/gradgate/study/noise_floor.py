@@ -10,10 +10,10 @@ from typing import Any
 from gradgate.statistics import detectable, deviation_interval
 from gradgate.statistics.family import LEVEL
 from gradgate.statistics.verdicts import POWER
+from gradgate.study.page_unit import page_factor, scaled, scaled_interval
 from gradgate.study.power import ArmPower
 from gradgate.study.results import StudyResults
 from gradgate.study.verdicts import arm_scores, collapsed_seeds, verdicts_of
-from gradgate.tasks.metrics.names import is_bounded
 
 _OF_NOISE = (
     "arm",
@@ -71,16 +71,15 @@ class ArmNoise:
 
     def record(self, factor: int) -> dict[str, Any]:
         """Return plain values for scripts, in the unit of the page."""
-        ends = self.sd_interval
         return {
             "arm": self.arm,
             "runs": len(self.scores),
             "mean": fmean(self.scores.values()) * factor if self.scores else None,
-            "sd": _times(self.sd, factor),
-            "sd_interval": None if ends is None else [end * factor for end in ends],
-            "detectable": _times(self.detectable, factor),
+            "sd": scaled(self.sd, factor),
+            "sd_interval": scaled_interval(self.sd_interval, factor),
+            "detectable": scaled(self.detectable, factor),
             "collapsed": len(self.collapsed),
-            "sd_without_collapsed": _times(self.sd_without_collapsed, factor) if self.collapsed else None,
+            "sd_without_collapsed": scaled(self.sd_without_collapsed, factor) if self.collapsed else None,
         }
 
 
@@ -117,7 +116,7 @@ class NoiseFloor:
     @property
     def factor(self) -> int:
         """What scores are multiplied by on a page: 100 for shares."""
-        return 100 if is_bounded(self.results.study.task.metric) else 1
+        return page_factor(self.results.study.task.metric)
 
     @property
     def differences(self) -> list[float]:
@@ -141,8 +140,8 @@ class NoiseFloor:
             "metric": study.task.metric,
             "split": self.results.main_split,
             "power": POWER,
-            "smallest_difference": _times(self.smallest, factor),
-            "sd_of_differences": _times(spread, factor),
+            "smallest_difference": scaled(self.smallest, factor),
+            "sd_of_differences": scaled(spread, factor),
             "arms": [each.record(factor) for each in self.arms],
             "comparisons": [{name: each.record()[name] for name in _OF_NOISE} for each in self.comparisons],
         }
@@ -150,7 +149,3 @@ class NoiseFloor:
 
 def _deviation(scores: list[float]) -> float | None:
     return stdev(scores) if len(scores) > 1 else None
-
-
-def _times(value: float | None, factor: int) -> float | None:
-    return None if value is None else value * factor

@@ -10,6 +10,7 @@ from typing import Any
 from gradgate.statistics import Comparison, detectable, deviation_interval, pairs_for_equivalence, pairs_needed
 from gradgate.statistics.family import LEVEL
 from gradgate.statistics.verdicts import POWER
+from gradgate.study.page_unit import scaled, scaled_interval
 from gradgate.study.verdicts import ArmVerdict, study_verdicts
 
 
@@ -129,14 +130,14 @@ class ArmPower:
         return {name: getattr(self.verdict, name) for name in names} | {
             "pairs": self.pairs,
             "paired": self.is_paired,
-            "difference": _scaled(self.comparison.difference, factor),
-            "sd": _scaled(self.comparison.sd, factor),
-            "sd_interval": None if self.sd_interval is None else [end * factor for end in self.sd_interval],
+            "difference": scaled(self.comparison.difference, factor),
+            "sd": scaled(self.comparison.sd, factor),
+            "sd_interval": scaled_interval(self.sd_interval, factor),
             "family": judged.family,
             "level": self.level,
             "power": POWER,
-            "margin": _scaled(judged.margin, factor),
-            "detectable": _scaled(self.detectable, factor),
+            "margin": scaled(judged.margin, factor),
+            "detectable": scaled(self.detectable, factor),
             "seeds_difference": self.seeds.difference,
             "seeds_margin": self.seeds.margin,
             "seeds_margin_interval": None if self.margin_interval is None else list(self.margin_interval),
@@ -160,10 +161,6 @@ def study_power(folder: Path, margin: float | None = None) -> list[ArmPower]:
         RunError: if the folder holds no study.
     """
     return [ArmPower(verdict) for verdict in study_verdicts(folder, margin)]
-
-
-def _scaled(value: float | None, factor: int) -> float | None:
-    return None if value is None else value * factor
 
 
 def _no_spread(power: ArmPower) -> str | None:

@@ -73,6 +73,12 @@ class StudyResults:
         """Return the results of one arm, by its name, one per seed."""
         return tuple(cell for cell in self.cells if cell.arm.name == name)
 
+    def best_on_dev(self, runs: Iterable[RunResult]) -> RunResult | None:
+        """Return that of some runs with the best score on dev; None if none has one."""
+        scored = [(score, run) for run in runs if (score := run.score(DEV)) is not None]
+        pick = max if self.study.task.metric_higher_is_better else min
+        return pick(scored, key=lambda each: each[0])[1] if scored else None
+
     def count(self, state: RunState) -> int:
         """Return the number of runs in a state."""
         return sum(run.state == state for run in self.runs)

@@ -13,10 +13,10 @@ from gradgate.csv_rows import CsvRows
 from gradgate.statistics import detectable, pairs_for_equivalence, pairs_needed
 from gradgate.statistics.family import LEVEL
 from gradgate.statistics.verdicts import POWER
+from gradgate.study.page_unit import page_factor
 from gradgate.study.results import read_study
 from gradgate.study.study_file import STUDY_FILE
 from gradgate.study.verdicts import POINT, verdicts_of
-from gradgate.tasks.metrics.names import is_bounded
 
 FILE = Path(__file__).with_name("spreads.csv")
 
@@ -130,7 +130,7 @@ def decidable(label: str, task: str, metric: str, model: str, seeds: int, tests:
     found = (folder and _of_study(folder)) or _of_like(task, metric, Path(model).name)
     if found is None:
         return Decidable(label, task, metric, seeds, tests)
-    factor, level = (100 if is_bounded(metric) else 1), LEVEL / tests
+    factor, level = page_factor(metric), LEVEL / tests
     margin = POINT if factor == 100 else None
     least = detectable(seeds, POWER, level) * factor if seeds > 1 else None
     return Decidable(

@@ -24,6 +24,7 @@ from gradgate.statistics.verdicts import Word
 from gradgate.study.conditions import condition_folders
 from gradgate.study.guessing import guessing_score
 from gradgate.study.importing.columns import UNPAIRED
+from gradgate.study.page_unit import page_factor, scaled, scaled_interval
 from gradgate.study.results import StudyResults, read_study
 from gradgate.tasks.metrics.names import is_bounded
 
@@ -62,7 +63,7 @@ class ArmVerdict:
 
     def record(self) -> dict[str, Any]:
         """Return plain values for scripts, scores in the unit of the page."""
-        verdict, versus = self.verdict, self.verdict.comparison
+        verdict, versus, factor = self.verdict, self.verdict.comparison, self.factor
         return {
             "model": self.model,
             "task": self.task,
@@ -71,16 +72,16 @@ class ArmVerdict:
             "arm": self.arm,
             "reference": self.reference,
             "pairs": versus.n,
-            "difference": self._scaled(versus.difference),
-            "interval": self._interval(versus.interval),
+            "difference": scaled(versus.difference, factor),
+            "interval": scaled_interval(versus.interval, factor),
             "p": versus.p,
             "p_corrected": verdict.p_corrected,
-            "interval_corrected": self._interval(verdict.interval_corrected),
+            "interval_corrected": scaled_interval(verdict.interval_corrected, factor),
             "family": verdict.family,
             "wilcoxon_p": versus.wilcoxon_p,
             "hedges_g": versus.hedges_g,
             "word": verdict.word.value,
-            "margin": self._scaled(verdict.margin),
+            "margin": scaled(verdict.margin, factor),
             "non_inferior": verdict.non_inferior,
             "collapsed": [self.collapsed.collapsed, self.reference_collapsed.collapsed],
             "word_without_collapsed": None if self.without_collapsed is None else self.without_collapsed.word.value,
@@ -92,14 +93,11 @@ class ArmVerdict:
     def _rows(self) -> dict[str, Any] | None:
         if self.rows is None:
             return None
-        scaled = {"interval": self._interval(self.rows.interval), "interval_t": self._interval(self.rows.interval_t)}
-        return asdict(self.rows) | scaled | {"error": self._scaled(self.rows.error)}
-
-    def _scaled(self, value: float | None) -> float | None:
-        return None if value is None else value * self.factor
-
-    def _interval(self, interval: tuple[float, float] | None) -> list[float] | None:
-        return None if interval is None else [end * self.factor for end in interval]
+        return asdict(self.rows) | {
+            "interval": scaled_interval(self.rows.interval, self.factor),
+            "interval_t": scaled_interval(self.rows.interval_t, self.factor),
+            "error": scaled(self.rows.error, self.factor),
+        }
 
 
 def study_verdicts(folder: Path, margin: float | None = None) -> list[ArmVerdict]:
@@ -126,7 +124,7 @@ def verdicts_of(results: StudyResults, margin: float | None = None, reference: s
         reference: the arm that all others are compared with; by default the study's.
     """
     study, split = results.study, results.main_split
-    higher, factor = study.task.metric_higher_is_better, 100 if is_bounded(study.task.metric) else 1
+    higher, factor = study.task.metric_higher_is_better, page_factor(study.task.metric)
     unit = _margin(margin, factor)
     scores = {name: arm_scores(results, name, split) for name in study.arm_names}
     lost = collapsed_seeds(results, scores, split)
@@ -172,7 +170,7 @@ def verdicts_against_best(results: StudyResults, best: str, others: Sequence[str
     task = results.study.task
     scores = {name: arm_scores(results, name, results.main_split) for name in (best, *others)}
     comparisons = [_compare(scores[name], scores[best], _is_paired(results)) for name in others]
-    margin = _margin(None, 100 if is_bounded(task.metric) else 1)
+    margin = _margin(None, page_factor(task.metric))
     level = LEVEL * min(1.0, 2 / len(results.study.arm_names))
     return dict(zip(others, judge(comparisons, task.metric_higher_is_better, margin, level), strict=True))
 

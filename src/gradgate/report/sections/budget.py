@@ -57,7 +57,7 @@ class BudgetSection(Section):
         if self.record is None or not self.record.final or not self.record.verdict.winners or self.study.parts:
             return []
         grid, arm = Grid.read(study), recommended_arm(study)
-        model = find_final(study, arm.name, self.study.higher_is_better)
+        model = find_final(study, arm.name)
         config = without_places(grid.config_of(arm, 0, {}))
         train = train_command(config, RECOMMENDED)
         if model is None or not model.is_kept:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import RunError
-from gradgate.files import read_json, remedy
-from gradgate.runs.records import read_record, write_record
+from gradgate.runs.records import find_record, write_record
 from gradgate.settings.budget import Budget
 from gradgate.settings.recorded import ArmName
 from gradgate.study.budget.verdict import Verdict
@@ -89,15 +87,9 @@ def read_budget(folder: Path) -> BudgetRecord | None:
     """Read the budget of the study in a folder; return None if it has none.
 
     Raises:
-        RunError: if the file is damaged, or of a later version.
+        RunError: if the file is damaged, or of another version.
     """
-    file = folder / BUDGET_FILE
-    if not file.is_file():
-        return None
-    version = read_json(file).get("version")
-    if version != VERSION:
-        raise RunError(f"{file} is of version {version!r}, expected {VERSION}. {remedy(file)}")
-    return read_record(file, BudgetRecord)
+    return find_record(folder / BUDGET_FILE, BudgetRecord, VERSION)
 
 
 def write_budget(folder: Path, record: BudgetRecord) -> None:

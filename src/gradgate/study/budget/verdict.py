@@ -117,6 +117,11 @@ class Verdict:
         return (*self.winners, *self.unsettled, *self.uncompared)
 
     @property
+    def recommended(self) -> ArmName | None:
+        """The arm to train: the winner, or the cheapest of a tie; None if no arm is left."""
+        return next(iter(self.winners), None) if self.decided or self.cheapest is None else self.cheapest
+
+    @property
     def headline(self) -> str:
         """Who won or leads, in a sentence."""
         if not self.winners:

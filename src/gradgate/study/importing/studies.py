@@ -265,10 +265,11 @@ class _StudyPlan:
         """Write the folder of each condition."""
         sizes = tuple(dict.fromkeys(_size(size) for _, _, size in self.by_place)) if self._has_sizes else ()
         conditions = Conditions(tuple(map(TaskChoice, self.tasks)), self.models, sizes)
-        if len(self.by_place) == 1:
-            self._condition(next(iter(self.by_place))).write(out)
+        found = list(self.conditions())
+        if len(found) == 1:
+            found[0].write(out)
             return
-        for place, condition in zip(self.by_place, self.conditions(), strict=True):
+        for place, condition in zip(self.by_place, found, strict=True):
             condition.write(conditions.path_of(out, TaskChoice(place[0]), place[1], _size(place[2])))
         conditions.write(out)
 
@@ -277,7 +278,7 @@ class _StudyPlan:
         names = self._names()
         return (self._condition(place, names[place]) for place in self.by_place)
 
-    def _condition(self, place: Place, name: str = "") -> ImportedCondition:
+    def _condition(self, place: Place, name: str) -> ImportedCondition:
         task, model, size = place
         scores, metric = self._chosen[place], self._metrics[place]
         arms = {score.cell.arm for score in scores}

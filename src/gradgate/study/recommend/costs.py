@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gradgate.errors import GradgateError
 from gradgate.methods.fixed import Fixed, Probe
+from gradgate.runs.records import DEV, TRAIN
 from gradgate.settings.arm import Arm
 from gradgate.settings.run import RunConfig
 from gradgate.study.progress import StudyProgress
@@ -22,7 +23,6 @@ _FIRST, _OTHERS = 4, 3  # steps that are timed
 _PROCESS = 1.5  # seconds to start and end the process of a run, beyond what is timed in this one
 _FEATURES = 2 / 3  # of a step, to compute the features of its rows one by one, as the cache does
 _FIT = 2.0  # seconds of a logistic regression
-_SPLITS = ("train", "dev")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,28 +88,48 @@ def measure_costs(
     first, *others = arms
     progress.note(f"Timing the first steps of {len(arms)} arms.")
     timed = time_first_steps(config.model_copy(update=first.settings), _FIRST, pauses=True)
+    steps, left_out = _step_seconds(first, timed.seconds, others, config, ends)
     dev = timed.pause or 0.0
-    per_epoch = max(1, ceil(task.rows.get("train", 1) / (config.batch_size * config.accumulate)))
-    tests = sum(rows for split, rows in task.rows.items() if split not in _SPLITS) / max(1, task.rows.get("dev", 1))
-    steps_of, left_out = {first: timed.seconds}, []
-    for arm in others:
-        if isinstance(arm.method, Probe):
-            continue
-        steps_of[arm] = max(steps_of.values())
-        # The first steps of other methods show nothing of later ones: gradual unfreezing begins with the top alone.
-        if isinstance(arm.method, Fixed) and time.monotonic() < ends:
-            try:
-                steps_of[arm] = time_first_steps(config.model_copy(update=arm.settings), _OTHERS).seconds
-            except GradgateError as error:
-                del steps_of[arm]
-                left_out.append(LeftOut(arm.name, str(error)))
+    per_epoch = max(1, ceil(task.rows.get(TRAIN, 1) / (config.batch_size * config.accumulate)))
+    tests = sum(rows for split, rows in task.rows.items() if split not in (TRAIN, DEV)) / max(1, task.rows.get(DEV, 1))
     shared = {
         "piece": timed.start + dev + _PROCESS,
         "scoring": dev / (config.eval_every or per_epoch),
         "tests": 0.0 if config.skip_test else dev * tests,
     }
-    costs = {arm.name: ArmCost(step=step, once=0.0, **shared) for arm, step in steps_of.items()}
+    costs = {arm.name: ArmCost(step=step, once=0.0, **shared) for arm, step in steps.items()}
     features = _FEATURES * timed.seconds * per_epoch
     fitted = shared | {"piece": shared["piece"] + _FIT, "scoring": 0.0}
     costs |= {arm.name: ArmCost(step=0.0, once=features, **fitted) for arm in arms if isinstance(arm.method, Probe)}
     return Costs(steps=timed.total, arms=costs, left_out=tuple(left_out))
+
+
+def _step_seconds(
+    first: Arm, seconds: float, others: Sequence[Arm], config: RunConfig, ends: float
+) -> tuple[dict[Arm, float], list[LeftOut]]:
+    """Return the seconds of a step of each arm but probes, which have no steps, and the arms that cannot be trained.
+
+    Only methods that never change are timed: the first steps of others show nothing of later ones, as gradual
+    unfreezing begins with the top alone. These, and arms that are left when time is up, count as the slowest so far.
+
+    Args:
+        first: the arm that was timed.
+        seconds: of its step.
+        others: the arms to time.
+        config: the settings that all arms share.
+        ends: when time is up, by :func:`time.monotonic`.
+    """
+    from gradgate.training.first_steps import time_first_steps  # imports torch
+
+    found, left_out = {first: seconds}, []
+    for arm in others:
+        if isinstance(arm.method, Probe):
+            continue
+        if not isinstance(arm.method, Fixed) or time.monotonic() >= ends:
+            found[arm] = max(found.values())
+            continue
+        try:
+            found[arm] = time_first_steps(config.model_copy(update=arm.settings), _OTHERS).seconds
+        except GradgateError as error:
+            left_out.append(LeftOut(arm.name, str(error)))
+    return found, left_out

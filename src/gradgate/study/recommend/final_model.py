@@ -43,24 +43,21 @@ class FinalModel:
         return f"{self.arm} with seed {self.seed}: {found}"
 
 
-def find_final(study: Path, arm: str, higher_is_better: bool) -> FinalModel | None:
+def find_final(study: Path, arm: str) -> FinalModel | None:
     """Return the finished run of an arm with the best score on dev; None without a finished one."""
-    finished = [
-        FinalModel(cell.folder, arm, cell.seed, cell.scores)
-        for cell in read_study(study).cells
-        if cell.arm.name == arm and cell.scores is not None and cell.folder is not None
-    ]
-    sign = 1 if higher_is_better else -1
-    return max(finished, key=lambda each: sign * (each.scores.dev[each.scores.metric] or 0.0), default=None)
+    results = read_study(study)
+    best = results.best_on_dev(results.of(arm))
+    if best is None or best.scores is None or best.folder is None:
+        return None
+    return FinalModel(best.folder, arm, best.seed, best.scores)
 
 
-def train_final(study: Path, arm: str, higher_is_better: bool, progress: StudyProgress) -> FinalModel:
+def train_final(study: Path, arm: str, progress: StudyProgress) -> FinalModel:
     """Return the best finished run of an arm, after the one that is furthest has been trained to its end if need be.
 
     Args:
         study: folder of the study.
         arm: its name.
-        higher_is_better: of the scores.
         progress: is called for the run.
 
     Raises:
@@ -69,13 +66,13 @@ def train_final(study: Path, arm: str, higher_is_better: bool, progress: StudyPr
     """
     from gradgate.training.run import train  # imports torch
 
-    found = find_final(study, arm, higher_is_better)
+    found = find_final(study, arm)
     if found is None:
         run = max(_runs_of(study, arm), key=lambda run: _steps_done(run.folder))
         shown = progress.begin_run(run.label)
         train(run.config, run.folder.path, shown, cache=study / CACHE_FOLDER)
         progress.end_run(run.label, "trained to its end", failed=False)
-        found = find_final(study, arm, higher_is_better)
+        found = find_final(study, arm)
     assert found is not None, "a run that ends without an error has finished"
     return found
 

@@ -7,6 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from gradgate.errors import AdapterError, GradgateError, LayerMapError, UsageError
+from gradgate.runs.records import TRAIN
 from gradgate.settings.arm import Arm
 from gradgate.settings.run import RunConfig
 from gradgate.study.recommend.portfolio import LeftOut, Portfolio, Subject, installed_packages
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from gradgate.training.preview import Preview
 
 _GIB = 2**30
-_TRAIN = "train"
 
 
 def subject_of(config: RunConfig, seen: Preview) -> Subject:
@@ -24,7 +24,7 @@ def subject_of(config: RunConfig, seen: Preview) -> Subject:
     return Subject(
         layers=max(1, seen.layers.layer_count),
         parameters=seen.model.parameters,
-        steps=_steps(config, seen.task.rows.get(_TRAIN, 1)),
+        steps=_steps(config, seen.task.rows.get(TRAIN, 1)),
         kind=seen.task.kind,
         is_multitask=bool(seen.task.tasks),
         installed=installed_packages(),

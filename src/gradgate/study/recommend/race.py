@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradgate.errors import UsageError
-from gradgate.settings.arm import Arm, read_arm
+from gradgate.settings.arm import read_arm
 from gradgate.settings.run import RunConfig
 from gradgate.study.budget import FullGrid
 from gradgate.study.progress import StudyProgress
 from gradgate.study.recommend.evidence import leaving_order
 from gradgate.study.recommend.portfolio import LeftOut, Portfolio, Subject, portfolio
 from gradgate.study.recommend.record import RecommendRecord, read_recommend, write_recommend
-from gradgate.study.recommend.time_plan import TimePlan, plan_time
 from gradgate.study.recommend.time_plan import minutes as in_minutes
+from gradgate.study.recommend.time_plan import plan_time
 
 if TYPE_CHECKING:
     from gradgate.study.recommend.costs import Costs
@@ -95,46 +95,52 @@ def _planned(
     config: RunConfig, seen: Preview, minutes: float, seeds: Sequence[int], progress: StudyProgress, began: float
 ) -> Race:
     """Time the arms, and return the longest runs of which the minutes pay for a race."""
-    from gradgate.study.recommend.costs import measure_costs
-    from gradgate.study.recommend.fitting import fitting, subject_of
+    from gradgate.study.recommend.fitting import subject_of
 
     subject = subject_of(config, seen)
-    chosen = fitting(portfolio(subject, _given_rate(config)), config, seen)
-    _check_choice(chosen.arms, chosen)
-    base = config.model_copy(update={"lr": chosen.lr})
-    costs = measure_costs(chosen.arms, base, seen.task, 60 * minutes * _TIMING, progress)
-    chosen = replace(chosen, left_out=(*chosen.left_out, *costs.left_out))
-    measured = [arm.name for arm in chosen.arms if arm.name in costs.arms]
-    _check_choice([read_arm(name) for name in measured], chosen)
-    lengths = _lengths(config, costs.steps)
-    for steps in lengths:
-        names = _renamed(measured, subject, steps, chosen.lr)
-        grid, seconds = _grid(tuple(names), seen, steps, seeds), 60 * minutes - (time.monotonic() - began)
-        order, fewest = leaving_order(tuple(names), seen.task.kind), 2 if steps == lengths[-1] else _FEWEST
+    chosen, measured = _timed(config, seen, subject, 60 * minutes * _TIMING, progress)
+    *longer, shortest = _lengths(config, measured.steps)
+    for steps in (*longer, shortest):
+        names = _renamed([arm.name for arm in chosen.arms], subject, steps, chosen.lr)
+        grid, costs = _grid(tuple(names), seen, steps, seeds), measured.of(names, steps)
+        left, order = 60 * minutes - (time.monotonic() - began), leaving_order(tuple(names), seen.task.kind)
         try:
-            plan = plan_time(grid, costs.of(names, steps), order, seconds, fewest)
+            plan = plan_time(grid, costs, order, left, 2 if steps == shortest else _FEWEST)
         except UsageError:
-            if steps == lengths[-1]:
+            if steps == shortest:
                 raise
             continue
-        return _race(replace(chosen, arms=()), base, grid, costs.of(names, steps), plan, minutes, steps != costs.steps)
+        record = RecommendRecord(
+            minutes=minutes,
+            lr=chosen.lr,
+            steps=None if steps == measured.steps else steps,
+            arms=plan.arms,
+            left_out=(*chosen.left_out, *(LeftOut(arm, _TOO_LONG) for arm in plan.dropped)),
+            costs=costs,
+            plan=plan,
+            seconds_spent=0.0,
+        )
+        return Race(record, replace(grid, arms=plan.arms), config)
     raise AssertionError("the last length returns or raises")
 
 
-def _race(
-    chosen: Portfolio, base: RunConfig, grid: FullGrid, costs: Costs, plan: TimePlan, minutes: float, is_short: bool
-) -> Race:
-    record = RecommendRecord(
-        minutes=minutes,
-        lr=chosen.lr,
-        steps=costs.steps if is_short else None,
-        arms=plan.arms,
-        left_out=(*chosen.left_out, *(LeftOut(arm, _TOO_LONG) for arm in plan.dropped)),
-        costs=costs,
-        plan=plan,
-        seconds_spent=0.0,
+def _timed(
+    config: RunConfig, seen: Preview, subject: Subject, seconds: float, progress: StudyProgress
+) -> tuple[Portfolio, Costs]:
+    """Return the arms that can be trained here, and what they cost."""
+    from gradgate.study.recommend.costs import measure_costs
+    from gradgate.study.recommend.fitting import fitting
+
+    fit = fitting(portfolio(subject, _given_rate(config)), config, seen)
+    _check_choice(fit)
+    costs = measure_costs(fit.arms, config.model_copy(update={"lr": fit.lr}), seen.task, seconds, progress)
+    chosen = replace(
+        fit,
+        arms=tuple(arm for arm in fit.arms if arm.name in costs.arms),
+        left_out=(*fit.left_out, *costs.left_out),
     )
-    return Race(record, replace(grid, arms=plan.arms), base)
+    _check_choice(chosen)
+    return chosen, costs
 
 
 def _lengths(config: RunConfig, steps: int) -> tuple[int, ...]:
@@ -182,11 +188,11 @@ def _grid(arms: Sequence[str], seen: Preview, steps: int, seeds: Sequence[int]) 
     )
 
 
-def _check_choice(arms: Sequence[Arm], chosen: Portfolio) -> None:
+def _check_choice(chosen: Portfolio) -> None:
     """Raise UsageError with fewer than two arms."""
-    if len(arms) < 2:
+    if len(chosen.arms) < 2:
         raise UsageError(
-            f"There is nothing to choose from: {', '.join(map(str, arms)) or 'nothing'} can be trained here. "
+            f"There is nothing to choose from: {', '.join(map(str, chosen.arms)) or 'nothing'} can be trained here. "
             f"{' '.join(map(str, chosen.left_out))} Expected two or more; give a smaller batch_size=, max_length= or "
             f"model, or what is missing."
         )

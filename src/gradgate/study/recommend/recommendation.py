@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError
+from gradgate.runs.folder import RunFolder
+from gradgate.runs.records import DEV
 from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.budget import Budget
 from gradgate.settings.command_line import RECOMMENDED, given_settings, predict_command, train_command, train_lines
@@ -110,7 +112,7 @@ class Recommendation:
             "command": self.command,
             "python": list(self.python),
             "run": None if model is None else str(model.folder),
-            "model": None if model is None else str(model.folder / "model"),
+            "model": str(RunFolder(model.folder).model) if model is not None and model.is_kept else None,
             "predict": self.use,
             "cheapest": {"arm": self.arm, "command": self.command} if self.is_of_tie else None,
             "left_out": [vars(each) for each in self.left_out],
@@ -162,8 +164,7 @@ def recommend(
     budget = Budget(steps=race.record.plan.steps_allowed)
     compare(StudyRequest(base, arms, seeds, budget=budget), out, LeaderNotes(out, progress), deadline=clock)
     if trains:
-        higher = read_study_file(out).task.metric_higher_is_better
-        train_final(out, recommended_arm(out).name, higher, progress)
+        train_final(out, recommended_arm(out).name, progress)
     clock.note()
     return read_recommendation(out, base)
 
@@ -171,13 +172,12 @@ def recommend(
 def recommended_arm(folder: Path) -> Arm:
     """Return the winner of a study's budget, or the cheapest of its tie; RunError if no arm is left."""
     budget = read_budget(folder)
-    if budget is None or not budget.verdict.winners:
+    name = None if budget is None else budget.verdict.recommended
+    if name is None:
         raise RunError(
             f"No arm of {folder} could be trained, so nothing can be recommended. 'gradgate study failed {folder}' "
             f"says why; mend that and run the same command again."
         )
-    found = budget.verdict
-    name = found.winners[0] if found.decided or found.cheapest is None else found.cheapest
     return {arm.name: arm for arm in Grid.read(folder).arms}[name]
 
 
@@ -193,8 +193,8 @@ def read_recommendation(folder: Path, base: RunConfig) -> Recommendation:
         arm.name,
         _config_of(base, arm),
         asked,
-        find_final(folder, arm.name, task.metric_higher_is_better),
-        dev_limit(task.rows.get("dev", 0), task.metric, task.kind),
+        find_final(folder, arm.name),
+        dev_limit(task.rows.get(DEV, 0), task.metric, task.kind),
     )
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradgate.errors import RunError
-from gradgate.files import read_json, remedy
-from gradgate.runs.records import read_record, write_record
+from gradgate.runs.records import find_record, write_record
 from gradgate.study.recommend.costs import Costs
 from gradgate.study.recommend.portfolio import LeftOut
 from gradgate.study.recommend.time_plan import TimePlan
@@ -53,15 +51,9 @@ def read_recommend(folder: Path) -> RecommendRecord | None:
     """Read the record of a recommendation; return None if the folder has none.
 
     Raises:
-        RunError: if the file is damaged, or of a later version.
+        RunError: if the file is damaged, or of another version.
     """
-    file = folder / RECOMMEND_FILE
-    if not file.is_file():
-        return None
-    version = read_json(file).get("version")
-    if version != VERSION:
-        raise RunError(f"{file} is of version {version!r}, expected {VERSION}. {remedy(file)}")
-    return read_record(file, RecommendRecord)
+    return find_record(folder / RECOMMEND_FILE, RecommendRecord, VERSION)
 
 
 def write_recommend(folder: Path, record: RecommendRecord) -> None:

@@ -86,7 +86,7 @@ def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: fl
             )
         arms.remove(leaver)
         dropped.insert(0, leaver)
-    allowed = _largest(least, each.total_steps, lambda steps: played(each, steps, costs) <= _MARGIN * seconds)
+    allowed = _nearest(each.total_steps, least, lambda steps: played(each, steps, costs) <= _MARGIN * seconds)
     testing = smallest_test(each)
     return TimePlan(
         arms=tuple(arms),
@@ -147,7 +147,7 @@ def _is_first(key: RunKey, observed: Mapping[RunKey, Progress]) -> bool:
 
 def _least(grid: FullGrid) -> int:
     """Return the smallest budget in which every arm gets to a quarter of its steps."""
-    return _smallest(1, grid.total_steps, lambda steps: _is_planned(grid, steps))
+    return _nearest(1, grid.total_steps, lambda steps: _is_planned(grid, steps))
 
 
 def _is_planned(grid: FullGrid, steps: int) -> bool:
@@ -157,25 +157,13 @@ def _is_planned(grid: FullGrid, steps: int) -> bool:
         return False
 
 
-def _smallest(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return about the smallest number for which something holds; ``high`` if it does not hold below."""
-    if holds(low):
-        return low
+def _nearest(wanted: int, known: int, holds: Callable[[int], bool]) -> int:
+    """Return about the number nearest to one that is wanted for which something holds, which it does for ``known``."""
+    if holds(wanted):
+        return wanted
     for _ in range(_HALVINGS):
-        middle = (low + high) // 2
-        if middle in (low, high):
+        middle = (wanted + known) // 2
+        if middle in (wanted, known):
             break
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def _largest(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return about the largest number for which something holds, which it does for ``low``."""
-    if holds(high):
-        return high
-    for _ in range(_HALVINGS):
-        middle = (low + high) // 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+        wanted, known = (wanted, middle) if holds(middle) else (middle, known)
+    return known

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
 from transformers import EvalPrediction, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from gradgate.calling_trainer import calling_trainer
-from gradgate.errors import RunError
+from gradgate.errors import DataError, RunError
 from gradgate.methods.fixed import Probe
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import DEV
@@ -79,6 +80,8 @@ class FitHead(TrainerCallback):  # type: ignore[misc]
     def _fit(self, trainer: Any) -> None:
         model, encoded = trainer.model, self._encoded
         labels, train, dev = encoded.data.labels or (), encoded.train, encoded.splits[DEV].features
+        targets = np.asarray(train[_LABELS] if _LABELS in train.column_names else train["label"])
+        _check_targets(targets, labels)
         first = next(_batches(trainer, dev))
         model.eval()
         head = find_linear_head(model, len(labels), self._fresh, lambda: _forward(model, first))
@@ -91,7 +94,7 @@ class FitHead(TrainerCallback):  # type: ignore[misc]
         model.eval()
         fit = best_fit(
             features,
-            np.asarray(train[_LABELS] if _LABELS in train.column_names else train["label"]),
+            targets,
             len(labels),
             STRENGTHS if self._method.c is None else (self._method.c,),
             lambda fit: self._score(fit, on_dev),
@@ -106,6 +109,15 @@ class FitHead(TrainerCallback):  # type: ignore[misc]
         task = self._encoded
         value = task.scorer(EvalPrediction(predictions=fit.logits(on_dev), label_ids=None))[task.metric]
         return value if greater_is_better(task.metric) else -value
+
+
+def _check_targets(targets: npt.NDArray[np.int64], labels: Sequence[str]) -> None:
+    """Raise DataError if all rows have one label, as few that were drawn may have."""
+    if len(np.unique(targets)) < 2:
+        raise DataError(
+            f"All rows of train ({len(targets):,}) have the label {labels[int(targets[0])]!r}, and a probe needs rows "
+            f"of two labels or more. Give a larger train_size=, or train with 'head' instead of 'probe'."
+        )
 
 
 def _batches(trainer: Any, rows: Any) -> Iterator[Batch]:
