@@ -40,12 +40,12 @@ class Advice:
 
 
 def advise(study: StudySummary) -> Advice | None:
-    """Return what to use of the arms that can be compared; None if nothing can.
+    """Return what to use of the arms that can be compared; None if nothing can, and where a budget decides.
 
     The arm with the best mean leads. Arms that are worse than it by a corrected test are out. Those that are
     equivalent to it within the margin leave the choice to their costs. Any other leaves the choice open.
     """
-    if len(study.scored) < 2 or len(study.best) != 1 or study.best[0].score.n < 2:
+    if study.is_race or len(study.scored) < 2 or len(study.best) != 1 or study.best[0].score.n < 2:
         return None
     ranked = set(study.scored) - set(study.unranked)
     field = _Field(study, study.best[0], tuple(arm for arm in study.by_score if arm in ranked))

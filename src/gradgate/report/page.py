@@ -63,7 +63,7 @@ def render_page(
     record, script = study.record, _source("tables.js")
     answer, remarks = find_answer(study, sections)
     lead = next((drawing for section in sections if section.leads for drawing in section.drawings()), None)
-    advice = None if study.is_race else advise(study)
+    advice = advise(study)
     page = TEMPLATES.get_template("report.html.j2").render(
         study=record,
         tasks=_some(record.task.name, [part.record.task.name for _, part in study.parts], "task"),

@@ -13,6 +13,7 @@ from gradgate.runs.records import DEV
 from gradgate.runs.scores import Cost, FileSizes, comparable
 from gradgate.statistics import Comparison, Summary, compare_paired, summarize
 from gradgate.study.budget.file import BUDGET_FILE
+from gradgate.study.conditions import find_whole
 from gradgate.study.frontier import forgetting_of, frontier_of
 from gradgate.study.results import StudyResults
 from gradgate.study.run_result import RunResult
@@ -166,8 +167,8 @@ class StudySummary:
 
     @cached_property
     def is_race(self) -> bool:
-        """Whether the study has a budget, so that most arms have no whole run."""
-        return (self.results.folder / BUDGET_FILE).is_file()
+        """Whether the study, or the one that it is a part of, has a budget, so that most arms have no whole run."""
+        return ((find_whole(self.results.folder) or self.results.folder) / BUDGET_FILE).is_file()
 
     @property
     def reference(self) -> ArmSummary:
