@@ -161,6 +161,16 @@ def test_the_page_of_a_part_is_the_same_whoever_writes_it(tmp_path: Path) -> Non
     assert write_report(paths[0]).html.read_bytes() == page
 
 
+def test_only_the_page_of_the_whole_study_says_how_to_continue(tmp_path: Path) -> None:
+    paths = write_parts(tmp_path)
+    (fail(paths[0], METHOD, 2) / "scores.json").unlink()
+    assert "gradgate study retry ." in write_report(tmp_path).html.read_text()
+    part = (paths[0] / "report.html").read_text()
+    assert "gradgate report ." in part
+    assert "gradgate study retry" not in part, "a part refuses it"
+    assert "gradgate compare" not in part
+
+
 def test_where_a_budget_decides_no_task_has_an_advice_of_its_own(tmp_path: Path) -> None:
     paths = write_parts(tmp_path)
     (paths[0] / "runs/method-0/seed-2/scores.json").unlink()

@@ -65,9 +65,12 @@ def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
 
 
 def lines_of_repeating(study: StudySummary) -> list[Lines]:
-    """Return the commands that continue a study, add to it, and repeat it; a budget is continued by its own."""
+    """Return the commands that continue a study, add to it, and repeat it.
+
+    A budget is continued by its own command, and a part by that of the whole study, which has the queue.
+    """
     again = Lines("Write this page again", ["gradgate report ."])
-    if study.record.imported is not None or study.is_race:
+    if study.record.imported is not None or study.is_race or study.whole is not None:
         return [again]
     try:
         grids = [Grid.read(part.results.folder) for _, part in study.parts] or [Grid.read(study.results.folder)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import fmean, median
 from typing import TypeVar
 
@@ -168,7 +169,12 @@ class StudySummary:
     @cached_property
     def is_race(self) -> bool:
         """Whether the study, or the one that it is a part of, has a budget, so that most arms have no whole run."""
-        return ((find_whole(self.results.folder) or self.results.folder) / BUDGET_FILE).is_file()
+        return ((self.whole or self.results.folder) / BUDGET_FILE).is_file()
+
+    @cached_property
+    def whole(self) -> Path | None:
+        """The folder of the study that this one is a part of; None for a whole one."""
+        return find_whole(self.results.folder)
 
     @property
     def reference(self) -> ArmSummary:
