@@ -10,6 +10,7 @@ from gradgate.report import formats
 from gradgate.report.formats import abridged, counted, listed
 from gradgate.report.study_summary import ArmSummary, CostSummary, StudySummary
 from gradgate.report.verdict import compared_on
+from gradgate.report.verdict_sentence import margin_words
 from gradgate.runs.state import RunState
 from gradgate.statistics import Verdict, Word
 from gradgate.study.verdicts import verdicts_against_best
@@ -178,12 +179,9 @@ class _Field:
         return f"{'More' if needed is None else f'About {needed:,}'} seeds would decide."
 
     def _within(self) -> str:
-        verdicts = (*self.verdicts.values(), *([self.lead.judged.verdict] if self.lead.judged else []))
-        margins = {verdict.margin for verdict in verdicts} - {None}
-        if len(margins) != 1:
-            return ""
-        margin = f"{(margins.pop() or 0.0) * self.study.format.factor:g}"
-        return f" within {margin} {'point' if margin == '1' else 'points'}"
+        margin = self._judged(self.others[0])[0].margin
+        assert margin is not None, "without a margin no arm is equivalent"
+        return f" within {margin_words(margin, self.study.format.factor)}"
 
     def _collapses(self) -> list[str]:
         """Say which arms have collapsed runs, as a mean hides them."""
