@@ -138,7 +138,7 @@ class _Field:
         nearest, reference = self.undecided[0], self.study.reference
         reasons = [self._standing([nearest]), self._needed(nearest)]
         if self.lead is not reference and nearest is not reference and self._word(reference) is Word.WORSE:
-            reasons.append(f"It is better than {reference.name}, as {self._apart(reference)}.")
+            reasons.append(f"{self.lead.name} is {self._apart(reference)}, and so better.")
         out = len(self.arms) - len(candidates)
         if out:
             reasons.append(f"{counted(out, 'method')} {'is' if out == 1 else 'are'} worse.")
