@@ -58,10 +58,12 @@ def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
         ]
     if config is None:
         return []
-    return [
-        Lines("Train it", [train_command(config, _RETRAINED)]),
-        Lines("In Python", train_lines(config, _RETRAINED)),
-    ]
+    return lines_of_training(config, _RETRAINED)
+
+
+def lines_of_training(config: RunConfig, out: str) -> list[Lines]:
+    """Return the command and the Python that train with some settings into a folder."""
+    return [Lines("Train it", [train_command(config, out)]), Lines("In Python", train_lines(config, out))]
 
 
 def lines_of_repeating(study: StudySummary) -> list[Lines]:
