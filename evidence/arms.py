@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median_high
 
 from evidence.grids import Grid
 from evidence.studies import Study
@@ -19,14 +19,12 @@ class Arm:
 
     Attributes:
         scores: seed to score.
-        share: of the weights that learn at a time, the mean over steps and seeds; None if not recorded.
         memory: peak of the process, in bytes; None if not recorded.
         seconds: of a step, the median over seeds of the runs' medians; None if not recorded.
     """
 
     name: str
     scores: dict[int, float]
-    share: float | None = None
     memory: float | None = None
     seconds: float | None = None
 
@@ -47,13 +45,11 @@ def study_arms(study: Study) -> dict[str, list[Arm]]:
 
 
 def _arm(name: str, rows: Sequence[dict[str, str]]) -> Arm:
-    seconds = sorted(float(row["cost.seconds_per_step"]) for row in rows)
     return Arm(
         name,
         {int(row["seed"]): float(row["score"]) for row in rows},
-        fmean(float(row["cost.trainable_share"]) for row in rows),
         fmean(float(row["cost.peak_memory_bytes"]) for row in rows),
-        seconds[len(seconds) // 2],
+        median_high(float(row["cost.seconds_per_step"]) for row in rows),
     )
 
 
@@ -67,7 +63,7 @@ def grid_arms(grid: Grid) -> list[Arm]:
     for name, rates in by_method.items():
         rate = max(rates, key=lambda lr: fmean(row.dev for row in rates[lr] if row.dev is not None))
         scores = {row.seed: row.test for row in rates[rate] if row.test is not None}
-        arms.append(Arm(f"{name} (lr {rate})", scores))
+        arms.append(Arm(name, scores))
     return arms
 
 

@@ -59,7 +59,6 @@ class Effect:
         source: the study, or whose runs they are.
         limits: of the study.
         memory, seconds: relative to full fine-tuning: the peak, and the time per step or run; None if not recorded.
-        share: of the weights that learn; None if not recorded.
     """
 
     where: Where
@@ -73,7 +72,6 @@ class Effect:
     limits: str = ""
     memory: float | None = None
     seconds: float | None = None
-    share: float | None = None
 
 
 @cache
@@ -129,13 +127,14 @@ def _kind(task: str) -> str:
 def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[Effect]:
     named = {arm.name: arm for arm in arms}
     full = named.pop(FULL, None)
+    if full is None:
+        return
     layers = _LAYERS[study.compare["model"].rpartition("/")[2]]
-    for name, arm in named.items() if full else ():
-        assert full is not None
+    for name, arm in named.items():
         yield _effect(
             where, study.compare["task"], family(name, layers), name, compare_paired(arm.scores, full.scores),
             study.name, study.limits,
-            memory=_ratio(arm.memory, full.memory), seconds=_ratio(arm.seconds, full.seconds), share=arm.share,
+            memory=_ratio(arm.memory, full.memory), seconds=_ratio(arm.seconds, full.seconds),
         )  # fmt: skip
 
 
@@ -145,7 +144,7 @@ def _of_grids() -> Iterator[Effect]:
             continue
         task, model = grid.compare["task"], grid.compare["model"].rpartition("/")[2]
         where = Where(_kind(task), SHORT, SMALL) if grid.data else Where(_kind(task), HUNDREDS, EMBEDDED)
-        named = {arm.name.partition(" (")[0]: arm for arm in grid_arms(grid)}
+        named = {arm.name: arm for arm in grid_arms(grid)}
         full = named.pop(FULL)
         for name, arm in named.items():
             versus = compare_paired(arm.scores, full.scores)
@@ -222,12 +221,11 @@ def _effect(
     runs: int | None = None,
     memory: float | None = None,
     seconds: float | None = None,
-    share: float | None = None,
 ) -> Effect:
     """Return an effect in points from a comparison of shares."""
     assert versus.difference is not None, f"{source}: {example} has no run in common with full"
     variance = None if not versus.error else (100 * versus.error) ** 2
     return Effect(
         where, task, arm, example, 100 * versus.difference, variance, versus.n if runs is None else runs, source,
-        limits, memory, seconds, share,
+        limits, memory, seconds,
     )  # fmt: skip

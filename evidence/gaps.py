@@ -41,7 +41,7 @@ def _behind(source: str, kind: str, arms: Sequence[Arm]) -> Iterator[RecordedGap
     best = max(arm.mean for arm in arms)
     families: dict[str, float] = {}
     for arm in arms:
-        family = family_of(arm.name.partition(" (")[0])
+        family = family_of(arm.name)
         families[family] = min(families.get(family, 1.0), best - arm.mean)
     if "full" not in families:  # adapters alone show nothing of how they compare with other arms
         return

@@ -7,10 +7,8 @@ from pathlib import Path
 
 from evidence.paper_figures import figure_table
 from evidence.studies import FOLDER, Study
-from evidence.verdicts import AUTHORS, KINDS, Checked
+from evidence.verdicts import AUTHORS, KINDS, Checked, lacking
 from gradgate.papers.check import ClaimVerdict
-from gradgate.papers.claims import check
-from gradgate.papers.claims.numbers import Numbers
 from gradgate.papers.published import papers
 
 PAGE = FOLDER / "README.md"
@@ -136,8 +134,7 @@ def _reasons(each: Checked) -> Iterator[str]:
     """Yield why a claim is undecided: what is lacking, or each interval that contains the threshold."""
     yield f"- **{each.claim.id}** {each.claim.wording}"
     if not each.measured:
-        text = check(each.claim, Numbers({}, exact=False)).findings[0].text
-        yield f"  - {text[0].upper()}{text[1:]}."
+        yield f"  - {lacking(each.claim)}."
     for kind, verdicts in each.measured.items():
         findings = [finding for verdict in verdicts for finding in verdict.outcome.findings]
         undecided = [finding.text for finding in findings if finding.state == "cannot tell"]

@@ -11,7 +11,7 @@ from gradgate.papers.scoreboard import FILE, SCOREBOARD
 
 
 def written() -> dict[Path, str]:
-    """Return each generated file with its text."""
+    """Return each generated file with its text; the scoreboard is also in the package, for ``gradgate papers``."""
     studies, found = read_studies(), check_all()
     rows = scoreboard.scoreboard_rows(found, studies)
     table = SCOREBOARD.text(rows)

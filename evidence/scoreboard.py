@@ -8,11 +8,9 @@ from html import escape
 from pathlib import Path
 
 from evidence.studies import FOLDER, Study
-from evidence.verdicts import AUTHORS, Checked
+from evidence.verdicts import AUTHORS, Checked, lacking
 from gradgate.papers.check import ClaimVerdict
-from gradgate.papers.claims import check
 from gradgate.papers.claims.base import UNKNOWN
-from gradgate.papers.claims.numbers import Numbers
 from gradgate.papers.published import papers
 from gradgate.papers.scoreboard import SOURCES, ScoreboardRow
 
@@ -166,8 +164,7 @@ def _needs(each: Checked) -> list[str]:
     """Return what would decide a claim: what a study must have, and the seeds of its undecided parts."""
     parts = [f for kind in (AUTHORS, "real") for v in each.measured.get(kind, ()) for f in v.outcome.findings]
     if not parts:
-        text = check(each.claim, Numbers({}, exact=False)).findings[0].text
-        return [f"{text[0].upper()}{text[1:]}, on real data"]
+        return [f"{lacking(each.claim)}, on real data"]
     limits = dict.fromkeys(finding.limit for finding in parts if finding.state == UNKNOWN and finding.limit)
     counts = [(int(m[1].replace(",", "")), m[2]) for limit in limits if (m := _SEEDS.search(limit))]
     others = [limit for limit in limits if not _SEEDS.search(limit)][:3]
@@ -175,7 +172,7 @@ def _needs(each: Checked) -> list[str]:
         one_suffices = any(v.outcome.rule.startswith("one must hold") for own in each.measured.values() for v in own)
         number, unit = min(counts) if one_suffices else max(counts)
         others.append(f"about {number:,} {unit}s for its {'nearest' if one_suffices else 'widest'} part")
-    lacking = [finding.found for finding in parts if not finding.compared][:1]
+    absent = [finding.found for finding in parts if not finding.compared][:1]
     return [
-        f"Now: {', '.join((*others, *lacking)) or 'intervals contain the threshold, and no number of seeds follows'}"
+        f"Now: {', '.join((*others, *absent)) or 'intervals contain the threshold, and no number of seeds follows'}"
     ]

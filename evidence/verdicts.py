@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 from evidence.studies import RESULTS, Study
 from gradgate.papers.check import ClaimVerdict, check_printed, check_studies
-from gradgate.papers.claims import Claim, claims
-from gradgate.papers.claims.numbers import SECONDS
+from gradgate.papers.claims import Claim, check, claims
+from gradgate.papers.claims.numbers import SECONDS, Numbers
 from gradgate.papers.recorded import read_numbers
 
 AUTHORS = "authors"
@@ -82,6 +82,12 @@ def equal_numbers(study: Study, results: Path, committed: Path = RESULTS) -> tup
         for seed, value in by_seed.items()
     ]
     return sum(one == other for one, other in pairs), len(pairs)
+
+
+def lacking(claim: Claim) -> str:
+    """Return what a claim needs that no study here has, as the beginning of a sentence."""
+    text = check(claim, Numbers({}, exact=False)).findings[0].text
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _check_alone(studies: Sequence[Study], results: Path) -> list[Checked]:

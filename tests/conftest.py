@@ -93,7 +93,8 @@ def settings(tiny_model: Path, tiny_task: Path) -> dict[str, Any]:
 def draw_only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Leaves reports the figures of the given sections alone, because drawing takes most of a report's time.
 
-    Tables, page and files stay as they are. tests/report/test_report.py and tests/hardening/test_report.py draw all.
+    Tables, page and files stay as they are. test_report.py and test_page.py of tests/report and
+    tests/hardening/test_report.py draw all.
     """
     from gradgate.report.sections import SECTIONS
     from gradgate.report.sections.base import Section

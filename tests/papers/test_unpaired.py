@@ -39,6 +39,14 @@ def test_the_error_of_a_ratio_is_that_of_the_delta_method_to_first_order() -> No
     assert found.error == pytest.approx(expected, rel=0.01)
 
 
+@pytest.mark.parametrize("few", ["one", "other"])
+def test_one_run_of_an_arm_is_not_taken_for_its_exact_mean(few: str) -> None:
+    scores = {key: dict(list(own.items())[:1]) if key.method == few else own for key, own in BOTH.scores.items()}
+    found = compare_quantity(numbers(scores), minus(PLACE, "one", "other", "en"), 0.0)
+    assert (found.n, found.interval, found.p) == (1, None, None)
+    assert found.difference is not None
+
+
 def test_scores_of_the_same_runs_are_one_sample() -> None:
     twice = numbers({Key(PLACE._replace(task=task), "one", "en"): ONE for task in ("MNLI", "MNLI-mm")})
     apart = numbers({Key(PLACE._replace(task=task), "one", "en"): ONE for task in ("MNLI", "RTE")})

@@ -78,7 +78,8 @@ def test_an_undecided_runner_up_keeps_a_better_method_from_being_the_winner(tmp_
     found = advised(tmp_path, {"full": BASE, GRADUAL: near(0.06, 4), OTHER: near(0.055, -8), HEAD: near(-0.2)})
     assert found is not None
     assert found.headline == f"Inconclusive: no winner between {GRADUAL} and {OTHER}."
-    assert "It is better than full, as 6.0 points higher than full" in said(found)
+    assert f"{GRADUAL} is 6.0 points higher than full (corrected 95% interval: " in said(found)
+    assert ", and so better." in said(found)
     assert "2 methods are worse." in said(found)
 
 

@@ -12,42 +12,13 @@ import pytest
 from gradgate.report import write_report
 from gradgate.report.sections.budget import BudgetSection
 from gradgate.report.study_summary import summarize_study
-from gradgate.settings.budget import Budget
-from gradgate.study.budget import Departure, Verdict
-from gradgate.study.budget.file import BUDGET_FILE, BudgetRecord, write_budget
+from gradgate.study.budget.file import BUDGET_FILE, write_budget
 from gradgate.study.export import exported
 from gradgate.study.results import read_study
 from gradgate.study.status import read_status, status_table
+from support.budgets import RECORD, VERDICT
 from support.command_line import Command
 from support.study_folder import pause, write_study
-
-VERDICT = Verdict(
-    winners=("full",),
-    decided=True,
-    method="full",
-    cheapest="full",
-    confidence=0.95,
-    how="A test.",
-    unsettled=(),
-    p=0.01,
-    pairs=3,
-    step_share=1.0,
-    steps_of_grid=480,
-    steps_allowed=300,
-    steps_spent=260,
-    departures=(Departure("gradual:every=40", 0.125, 2, 2, 2, 0.15),),
-    not_looked_at="4 of 6 runs were not begun.",
-    needed=None,
-)
-RECORD = BudgetRecord(
-    allowance=Budget(steps=300),
-    arms=("full", "gradual:every=40"),
-    seeds=(0, 1, 2),
-    steps={"toy": 80},
-    steps_allowed=300,
-    verdict=VERDICT,
-    final=True,
-)
 
 
 @pytest.fixture

@@ -19,8 +19,10 @@ from gradgate.report.split_tests import best_over_parts
 from gradgate.report.study_summary import summarize_study
 from gradgate.report.verdict import cautions, verdict
 from gradgate.runs.state import RunState
+from gradgate.study.budget.file import write_budget
 from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.pooled import read_pooled
+from support.budgets import RECORD
 from support.study_folder import fail, finish, write_study
 
 METHOD = "gradual:every=40"
@@ -157,6 +159,28 @@ def test_the_page_of_a_part_is_the_same_whoever_writes_it(tmp_path: Path) -> Non
     write_report(tmp_path)
     page = (paths[0] / "report.html").read_bytes()
     assert write_report(paths[0]).html.read_bytes() == page
+
+
+def test_only_the_page_of_the_whole_study_says_how_to_continue(tmp_path: Path) -> None:
+    paths = write_parts(tmp_path)
+    (fail(paths[0], METHOD, 2) / "scores.json").unlink()
+    assert "gradgate study retry ." in write_report(tmp_path).html.read_text()
+    part = (paths[0] / "report.html").read_text()
+    assert "gradgate report ." in part
+    assert "gradgate study retry" not in part, "a part refuses it"
+    assert "gradgate compare" not in part
+
+
+def test_where_a_budget_decides_no_task_has_an_advice_of_its_own(tmp_path: Path) -> None:
+    paths = write_parts(tmp_path)
+    (paths[0] / "runs/method-0/seed-2/scores.json").unlink()
+    assert "</a>: Use " in write_report(tmp_path).html.read_text()
+    write_budget(tmp_path, RECORD)
+    page = write_report(tmp_path).html.read_text()
+    assert '<p class="answer">full is better than every other arm.</p>' in page
+    for text in (page, *((path / "report.html").read_text() for path in paths)):
+        assert "Use gradual" not in text
+        assert "Not finished yet" not in text
 
 
 def test_falling_metrics_that_differ_are_called_errors(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from gradgate.report.table import (
     Table,
     fields_of,
     interval_fields,
+    ranked,
     records_of,
+    significance,
     spread_entry,
     spread_fields,
     step_column,
@@ -111,3 +113,17 @@ def test_a_summary_without_values_is_a_dash() -> None:
     assert spread_entry(None, metric) == spread_entry(summarize([]), metric) == Entry("–")
     assert spread_entry(summarize([0.5]), metric) == Entry("50.0", 0.5)
     assert step_column().entry(40) == Entry("40", 40)
+
+
+def test_level_methods_share_their_rank_and_two_have_no_second() -> None:
+    entries = [Entry("a", 0.5), Entry("b", 0.5), Entry("–"), Entry("c", 0.4)]
+    assert [entry.rank for entry in ranked(entries, higher_is_better=True)] == ["best", "best", "", ""]
+    assert [entry.rank for entry in ranked(entries, higher_is_better=False)] == ["", "", "", "best"]
+    assert not any(entry.rank for entry in ranked(entries[:3], higher_is_better=True))
+
+
+@pytest.mark.parametrize(
+    ("p", "stars"), [(None, ""), (0.05, ""), (0.049, "*"), (0.01, "*"), (0.009, "**"), (0.0, "***")]
+)
+def test_stars_are_for_p_below_their_level(p: float | None, stars: str) -> None:
+    assert significance(p) == stars

@@ -1,4 +1,8 @@
-"""Read what every claim is worth so far: on print, on its authors' runs, on real data, and on generated data."""
+"""Read what every claim is worth so far: on print, on its authors' runs, on real data, and on generated data.
+
+The file is the installed copy of ``evidence/scoreboard.csv``: ``python -m evidence pages`` writes both from the
+committed numbers.
+"""
 
 from __future__ import annotations
 

@@ -90,6 +90,11 @@ class ComposedReport:
         return [table for section in self.shown for table in self._tables[section.name]]
 
     @property
+    def lead(self) -> Drawing | None:
+        """The first figure of the section that leads; None if no section does."""
+        return next((each for section in self.shown if section.leads for each in self._drawings[section.name]), None)
+
+    @property
     def shown_drawings(self) -> list[Drawing]:
         """The figures on the page."""
         return [drawing for section in self.shown for drawing in self._drawings[section.name]]
@@ -131,7 +136,9 @@ class ComposedReport:
         """
         exports = {f"{table.name}.{end}": writer(table) for table in self.tables for end, writer in _WRITERS.items()}
         further = [table for table in self.tables if table not in self.shown_tables]
-        html = render_page(self.study, self.shown, self.shown_tables, self.shown_drawings, further, self.parts)
+        html = render_page(
+            self.study, self.shown, self.shown_tables, self.shown_drawings, further, self.parts, self.lead
+        )
         root = folder if root is None else root
         write_files(folder / "tables", exports, inside=root)
         figures = write_drawings(folder / "figures", self.drawings, inside=root)

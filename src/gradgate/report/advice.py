@@ -10,6 +10,7 @@ from gradgate.report import formats
 from gradgate.report.formats import abridged, counted, listed
 from gradgate.report.study_summary import ArmSummary, CostSummary, StudySummary
 from gradgate.report.verdict import compared_on
+from gradgate.report.verdict_sentence import margin_words
 from gradgate.runs.state import RunState
 from gradgate.statistics import Verdict, Word
 from gradgate.study.verdicts import verdicts_against_best
@@ -40,12 +41,12 @@ class Advice:
 
 
 def advise(study: StudySummary) -> Advice | None:
-    """Return what to use of the arms that can be compared; None if nothing can.
+    """Return what to use of the arms that can be compared; None if nothing can, and where a budget decides.
 
     The arm with the best mean leads. Arms that are worse than it by a corrected test are out. Those that are
     equivalent to it within the margin leave the choice to their costs. Any other leaves the choice open.
     """
-    if len(study.scored) < 2 or len(study.best) != 1 or study.best[0].score.n < 2:
+    if study.is_race or len(study.scored) < 2 or len(study.best) != 1 or study.best[0].score.n < 2:
         return None
     ranked = set(study.scored) - set(study.unranked)
     field = _Field(study, study.best[0], tuple(arm for arm in study.by_score if arm in ranked))
@@ -137,7 +138,7 @@ class _Field:
         nearest, reference = self.undecided[0], self.study.reference
         reasons = [self._standing([nearest]), self._needed(nearest)]
         if self.lead is not reference and nearest is not reference and self._word(reference) is Word.WORSE:
-            reasons.append(f"It is better than {reference.name}, as {self._apart(reference)}.")
+            reasons.append(f"{self.lead.name} is {self._apart(reference)}, and so better.")
         out = len(self.arms) - len(candidates)
         if out:
             reasons.append(f"{counted(out, 'method')} {'is' if out == 1 else 'are'} worse.")
@@ -178,12 +179,9 @@ class _Field:
         return f"{'More' if needed is None else f'About {needed:,}'} seeds would decide."
 
     def _within(self) -> str:
-        verdicts = (*self.verdicts.values(), *([self.lead.judged.verdict] if self.lead.judged else []))
-        margins = {verdict.margin for verdict in verdicts} - {None}
-        if len(margins) != 1:
-            return ""
-        margin = f"{(margins.pop() or 0.0) * self.study.format.factor:g}"
-        return f" within {margin} {'point' if margin == '1' else 'points'}"
+        margin = self._judged(self.others[0])[0].margin
+        assert margin is not None, "without a margin no arm is equivalent"
+        return f" within {margin_words(margin, self.study.format.factor)}"
 
     def _collapses(self) -> list[str]:
         """Say which arms have collapsed runs, as a mean hides them."""

@@ -58,16 +58,21 @@ def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
         ]
     if config is None:
         return []
-    return [
-        Lines("Train it", [train_command(config, _RETRAINED)]),
-        Lines("In Python", train_lines(config, _RETRAINED)),
-    ]
+    return lines_of_training(config, _RETRAINED)
+
+
+def lines_of_training(config: RunConfig, out: str) -> list[Lines]:
+    """Return the command and the Python that train with some settings into a folder."""
+    return [Lines("Train it", [train_command(config, out)]), Lines("In Python", train_lines(config, out))]
 
 
 def lines_of_repeating(study: StudySummary) -> list[Lines]:
-    """Return the commands that continue a study, add to it, and repeat it; a budget is continued by its own."""
+    """Return the commands that continue a study, add to it, and repeat it.
+
+    A budget is continued by its own command, and a part by that of the whole study, which has the queue.
+    """
     again = Lines("Write this page again", ["gradgate report ."])
-    if study.record.imported is not None or study.is_race:
+    if study.record.imported is not None or study.is_race or study.whole is not None:
         return [again]
     try:
         grids = [Grid.read(part.results.folder) for _, part in study.parts] or [Grid.read(study.results.folder)]

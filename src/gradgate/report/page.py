@@ -48,6 +48,7 @@ def render_page(
     drawings: Sequence[Drawing],
     further: Sequence[Table] = (),
     parts: Sequence[tuple[str, StudySummary]] = (),
+    lead: Drawing | None = None,
 ) -> str:
     """Return the report as HTML; the first table leads.
 
@@ -59,39 +60,62 @@ def render_page(
         drawings: those on the page.
         further: tables that are files only.
         parts: those of a study of several tasks or models that have a page of their own.
+        lead: of the drawings, the one that stands above the first table.
     """
-    record, script = study.record, _source("tables.js")
     answer, remarks = find_answer(study, sections)
-    lead = next((drawing for section in sections if section.leads for drawing in section.drawings()), None)
-    advice = None if study.is_race else advise(study)
+    advice = advise(study)
     page = TEMPLATES.get_template("report.html.j2").render(
-        study=record,
-        tasks=_some(record.task.name, [part.record.task.name for _, part in study.parts], "task"),
-        models=_some(record.model.label, [part.record.model.label for _, part in study.parts], "model"),
+        **_heading(study),
         answer=answer,
         advice=advice,
         remarks=remarks,
         uses=_uses(study, sections, advice),
         repeats=lines_of_repeating(study),
         cautions=find_cautions(study, sections),
-        planned=_planned(study),
-        main=_by_score(study, tables[0]),
-        others=[_by_score(study, table) for table in tables[1:]],
-        heat=gains_name(study),
-        further=further,
-        titles={table.name: table.title for table in tables},
+        **_tables(study, tables, further),
         lead=None if lead is None else (lead, Markup(lead.inline)),
-        drawings=[(each, Markup(each.inline)) for each in drawings if lead is None or each.name != lead.name],
+        drawings=[(each, Markup(each.inline)) for each in drawings if each is not lead],
         **_unfinished(study),
-        settings=_readable(record.settings),
-        versions=_readable(record.versions),
-        method_notes=[note for section in sections for note in section.notes()],
-        style=Markup(_source("report.css")),
-        script=Markup(script),
         parts=[(name, _page_of(part.results, study), _in_short(part)) for name, part in parts],
-        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+        method_notes=[note for section in sections for note in section.notes()],
+        settings=_readable(study.record.settings),
+        versions=_readable(study.record.versions),
+        **_embedded(),
     )
     return visible(page)
+
+
+def _heading(study: StudySummary) -> dict[str, Any]:
+    """Return what was compared, and how many runs were planned."""
+    record, parts = study.record, [part.record for _, part in study.parts]
+    return {
+        "study": record,
+        "tasks": _some(record.task.name, [part.task.name for part in parts], "task"),
+        "models": _some(record.model.label, [part.model.label for part in parts], "model"),
+        "planned": _planned(study),
+    }
+
+
+def _tables(study: StudySummary, tables: Sequence[Table], further: Sequence[Table]) -> dict[str, Any]:
+    """Return the table that leads, those in the details, of which that of the gains is open, and those in files."""
+    main, *others = (_by_score(study, table) for table in tables)
+    return {
+        "main": main,
+        "others": others,
+        "gains": gains_name(study),
+        "further": further,
+        "titles": {table.name: table.title for table in tables},
+    }
+
+
+def _embedded() -> dict[str, Any]:
+    """Return the style and the script that the page carries, and the hash that its policy allows."""
+    script = _source("tables.js")
+    return {
+        "style": Markup(_source("report.css")),
+        "script": Markup(script),
+        "script_hash": b64encode(sha256(script.encode()).digest()).decode(),
+    }
 
 
 def _uses(study: StudySummary, sections: Sequence[Section], advice: Advice | None) -> list[Lines]:

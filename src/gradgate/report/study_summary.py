@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import fmean, median
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from gradgate.runs.records import DEV
 from gradgate.runs.scores import Cost, FileSizes, comparable
 from gradgate.statistics import Comparison, Summary, compare_paired, summarize
 from gradgate.study.budget.file import BUDGET_FILE
+from gradgate.study.conditions import find_whole
 from gradgate.study.frontier import forgetting_of, frontier_of
 from gradgate.study.results import StudyResults
 from gradgate.study.run_result import RunResult
@@ -166,8 +168,13 @@ class StudySummary:
 
     @cached_property
     def is_race(self) -> bool:
-        """Whether the study has a budget, so that most arms have no whole run."""
-        return (self.results.folder / BUDGET_FILE).is_file()
+        """Whether the study, or the one that it is a part of, has a budget, so that most arms have no whole run."""
+        return ((self.whole or self.results.folder) / BUDGET_FILE).is_file()
+
+    @cached_property
+    def whole(self) -> Path | None:
+        """The folder of the study that this one is a part of; None for a whole one."""
+        return find_whole(self.results.folder)
 
     @property
     def reference(self) -> ArmSummary:

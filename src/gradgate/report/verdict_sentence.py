@@ -15,9 +15,7 @@ def allowed(verdict: Verdict, reference: str, factor: int) -> str:
         reference: the arm that it was compared with.
         factor: what scores are multiplied by on a page.
     """
-    margin = "" if verdict.margin is None else f"{verdict.margin * factor:g}"
-    unit = "point" if margin == "1" else "points"
-    within = f"{margin} {unit}" if factor == 100 else margin
+    within = "" if verdict.margin is None else margin_words(verdict.margin, factor)
     if verdict.word is Word.INCONCLUSIVE:
         needed = f"; about {verdict.pairs_needed:,} seeds would decide" if verdict.pairs_needed else ""
         return f"inconclusive{needed}"
@@ -27,6 +25,12 @@ def allowed(verdict: Verdict, reference: str, factor: int) -> str:
         Word.EQUIVALENT: f"equivalent to {reference} within {within}",
         Word.NON_INFERIOR: f"not worse than {reference} by more than {within}",
     }[verdict.word]
+
+
+def margin_words(margin: float, factor: int) -> str:
+    """Return a margin in the unit of the page: ``1 point`` of a share, else the number alone."""
+    shown = f"{margin * factor:g}"
+    return shown if factor != 100 else f"{shown} point" if shown == "1" else f"{shown} points"
 
 
 def sentence(each: ArmVerdict) -> str:

@@ -200,10 +200,17 @@ def condition_folders(folder: Path) -> list[Path]:
     return found
 
 
+def find_whole(folder: Path) -> Path | None:
+    """Return the folder of the study that a part's folder belongs to; None for the folder of any other study."""
+    parent = folder.resolve().parent
+    named = (parent.parent / name for name in (CONDITIONS_FILE, _EARLIER_FILE))
+    return parent.parent if parent.name == CONDITIONS_FOLDER and any(file.is_file() for file in named) else None
+
+
 def refuse_condition(folder: Path) -> None:
     """Raise RunError for the folder of a part, whose runs are in the queue of the whole study."""
-    whole = folder.resolve().parent.parent
-    if folder.resolve().parent.name == CONDITIONS_FOLDER and read_conditions(whole) is not None:
+    whole = find_whole(folder)
+    if whole is not None:
         raise RunError(f"{folder} is a part of the study {whole}, which has its queue. Name that folder instead.")
 
 

@@ -241,9 +241,8 @@ def _found(test: ThresholdTest, interval: tuple[float, float] | None, name: str 
     comparison, unit = test.comparison, test.comparison.unit
     mean = _shown((comparison.difference or 0.0) + test.threshold)
     if interval is None:
-        if not comparison.differences:
-            return f"{test.what} = {mean} (no spread: no interval)"
-        why = f"1 {unit}" if comparison.n == 1 else f"the same for all {comparison.n} {unit}s"
+        alike = f"the same for all {comparison.n} {unit}s" if comparison.differences else "no spread"
+        why = f"1 {unit}" if comparison.n == 1 else alike
         return f"{test.what} = {mean} ({why}: no interval)"
     low, high = (_shown(end + test.threshold) for end in interval)
     return f"{test.what} = {mean} [{name}{low} to {high}], {comparison.n} {unit}s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 from statistics import fmean
@@ -25,8 +25,9 @@ def compare_quantity(numbers: Numbers, quantity: Callable[[Lookup], float], thre
     as those of several languages, are left out together.
 
     Returns:
-        A comparison of 0 pairs, whose ``unit`` is a run and ``n`` the fewest runs of an arm. Its ``sd`` is the error
-        times the root of the runs per arm, so that numbers of runs that would decide follow from it.
+        A comparison whose ``unit`` is a run and ``n`` the fewest runs of an arm; without interval and p if an arm has
+        a single run. Its ``sd`` is the error times the root of the runs per arm, so that numbers of runs that would
+        decide follow from it.
 
     Raises:
         UnknownError: if a score that the quantity needs is absent or ambiguous.
@@ -43,24 +44,24 @@ def compare_quantity(numbers: Numbers, quantity: Callable[[Lookup], float], thre
         samples.setdefault(_runs_of(key), []).append(key)
     parts = [_variance(numbers.scores, keys, means, lambda: quantity(averaged)) for keys in samples.values()]
     fewest = min(len(numbers.scores[key]) for key in asked)
-    return against_threshold(whole, [part for part in parts if part], threshold, fewest)
+    return _against(whole, parts, threshold, fewest)
 
 
-def against_threshold(
-    value: float, parts: list[tuple[float, int]], threshold: float, runs: int, confidence: float = _CONFIDENCE
-) -> Comparison:
+def _against(value: float, parts: Sequence[tuple[float, int]], threshold: float, runs: int) -> Comparison:
     """Test a value against a threshold, by the variances of its samples and the runs of each."""
     from scipy import stats  # takes a second, which listing claims need not wait for
 
     from gradgate.statistics import Comparison
 
     difference = value - threshold
+    if runs < 2:
+        return Comparison(runs, difference, note="one run of an arm: no interval or test", unit="run")
     variance = sum(part for part, _ in parts)
     if variance <= 0:
         return Comparison(runs, difference, note="no spread to test against", unit="run")
     error = sqrt(variance)
-    freedom = variance**2 / sum(part**2 / (count - 1) for part, count in parts if part > 0)
-    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    freedom = variance**2 / sum(part**2 / (count - 1) for part, count in parts)
+    half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, freedom)) * error
     return Comparison(
         runs,
         difference,
@@ -85,8 +86,8 @@ def _variance(
     keys: list[Key],
     means: dict[Key, dict[int, float]],
     value: Callable[[], float],
-) -> tuple[float, int] | None:
-    """Return the variance that a sample adds and the number of its runs; None for a single run."""
+) -> tuple[float, int]:
+    """Return the variance that a sample adds, 0 for a single run, and the number of its runs."""
     seeds = sorted({seed for key in keys for seed in scores[key]})
     kept = {key: means[key] for key in keys}
     left_out = []
@@ -97,6 +98,4 @@ def _variance(
         left_out.append(value())
     means.update(kept)
     count, middle = len(seeds), fmean(left_out)
-    if count < 2:
-        return None
     return (count - 1) / count * sum((each - middle) ** 2 for each in left_out), count

@@ -9,7 +9,7 @@ from gradgate.errors import RunError
 from gradgate.report.drawing import MUTED, Drawing, finish, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import counted
 from gradgate.report.names_in_figures import name_marks
-from gradgate.report.next_steps import Lines
+from gradgate.report.next_steps import Lines, lines_of_training
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.budget_table import NAME, TITLE, StageScores, budget_table, percent
 from gradgate.report.study_summary import StudySummary
@@ -20,7 +20,6 @@ from gradgate.settings.command_line import (
     load_lines,
     predict_command,
     train_command,
-    train_lines,
     without_places,
 )
 from gradgate.study.budget.file import BudgetRecord, read_budget
@@ -59,13 +58,12 @@ class BudgetSection(Section):
         grid, arm = Grid.read(study), recommended_arm(study)
         model = find_final(study, arm.name)
         config = without_places(grid.config_of(arm, 0, {}))
-        train = train_command(config, RECOMMENDED)
         if model is None or not model.is_kept:
-            return [Lines("Train it", [train]), Lines("In Python", train_lines(config, RECOMMENDED))]
+            return lines_of_training(config, RECOMMENDED)
         # Reports name no place of the machine that made them.
         place = Path(study.name) / model.folder.relative_to(study)
         return [
-            Lines("Predict, or retrain", [predict_command(place), train]),
+            Lines("Predict, or retrain", [predict_command(place), train_command(config, RECOMMENDED)]),
             Lines("In Python", load_lines(place)),
         ]
 

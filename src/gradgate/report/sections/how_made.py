@@ -99,8 +99,8 @@ def _how_tested(study: StudySummary) -> list[str]:
         "at 2/k of the level for k methods, as any of them could have been the best. Methods that are equivalent "
         "within the margin are equally good, and training time, memory or weights trained choose among them. Anything "
         "else is inconclusive.",
-        "Wilcoxon's signed-rank test (exact, Holm-corrected among its own kind) does not assume that; it leaves out "
-        "differences of 0. If all differences are equal, t is undefined. Bootstrap intervals (BCa, 9999 resamples) "
+        "Wilcoxon's signed-rank test (exact, Holm-corrected among its own kind) does not assume normality; it leaves "
+        "out differences of 0. If all differences are equal, t is undefined. Bootstrap intervals (BCa, 9999 resamples) "
         "stay within the range of the data, and with few seeds are too narrow.",
         "The best of several methods looks better than it is, because it was picked for its score.",
     ]
