@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 import gradgate as gg
 from gradgate.errors import DeltaError, RunError, UsageError
 from gradgate.evaluation.export.export import export
-from gradgate.settings.export import ExportSettings
+from gradgate.settings.finished import ExportSettings
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.command_line import Command

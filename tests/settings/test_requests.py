@@ -14,8 +14,7 @@ from gradgate.settings.base import CheckedSettings, checked_settings, passed
 from gradgate.settings.compare import CompareSettings, RecommendSettings
 from gradgate.settings.memory import MemorySettings, head_of
 from gradgate.settings.plan import PlanSettings
-from gradgate.settings.run import RunConfig
-from gradgate.settings.shared import EstimatedSettings, SharedSettings
+from gradgate.settings.run import EstimatedSettings, RunConfig, SharedSettings
 
 ROOT = Path(__file__).parents[2]
 

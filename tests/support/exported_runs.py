@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from gradgate.evaluation.evaluate import FinishedRun, load_finished
 from gradgate.evaluation.export.export import ExportedModel, export
-from gradgate.settings.export import ExportSettings
+from gradgate.settings.finished import ExportSettings
 from gradgate.tasks.data import load_tests
 
 LOADING = Path(__file__).with_name("plain_loading.py")

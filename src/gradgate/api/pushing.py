@@ -8,7 +8,7 @@ from pathlib import Path
 from gradgate.errors import GradgateError, RunError, UsageError
 from gradgate.evaluation.export.hub_repository import HubRepository
 from gradgate.runs.progress import RunProgress
-from gradgate.settings.export import ExportSettings
+from gradgate.settings.finished import ExportSettings
 
 
 def push_run(

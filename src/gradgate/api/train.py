@@ -20,8 +20,7 @@ from gradgate.evaluation.export.hub_repository import HubRepository, check_push
 from gradgate.places import short_name, typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
-from gradgate.settings.export import Dtype, ExportSettings, Form
-from gradgate.settings.finished import EvaluateSettings, PredictSettings
+from gradgate.settings.finished import Dtype, EvaluateSettings, ExportSettings, Form, PredictSettings
 from gradgate.settings.keywords import EvaluateKeywords, PredictKeywords, RunKeywords
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.settings.signature import takes

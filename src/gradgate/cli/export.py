@@ -16,7 +16,7 @@ from gradgate.errors import UsageError
 from gradgate.evaluation.export.hub_repository import HubRepository
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
-from gradgate.settings.export import ExportSettings
+from gradgate.settings.finished import ExportSettings
 
 if TYPE_CHECKING:
     from gradgate.evaluation.export.export import ExportedModel

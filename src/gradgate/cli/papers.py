@@ -18,7 +18,7 @@ from gradgate.cli.options import AsJson, Config, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.errors import UsageError
 from gradgate.settings.base import passed
-from gradgate.settings.reproduce import ReproduceSettings
+from gradgate.settings.compare import ReproduceSettings
 from gradgate.settings.values import read_seeds
 
 if TYPE_CHECKING:

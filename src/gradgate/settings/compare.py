@@ -15,8 +15,7 @@ from gradgate.settings.base import CheckedSettings, checked_settings, passed
 from gradgate.settings.budget import Budget, parse_budget
 from gradgate.settings.data import SubjectSettings
 from gradgate.settings.fields import AdaptersField, ArmsField, PlacesField
-from gradgate.settings.run import RunConfig
-from gradgate.settings.shared import SharedSettings
+from gradgate.settings.run import RunConfig, SharedSettings
 from gradgate.settings.values import read_search, read_seeds, read_train_sizes, several
 
 QUEUE_VARIABLE = "GRADGATE_QUEUE"
@@ -289,3 +288,11 @@ class RecommendSettings(SharedSettings, SubjectSettings):
     def run(self) -> RunConfig:
         """The settings that all arms share."""
         return checked_settings(RunConfig, passed(self, SharedSettings) | passed(self, SubjectSettings))
+
+
+class ReproduceSettings(SharedSettings):
+    """The settings of runs that replace those of a preset."""
+
+    section: ClassVar[str] = "data"
+
+    train_size: int | None = Field(None, ge=1, description=SubjectSettings.model_fields["train_size"].description)

@@ -1,14 +1,18 @@
-"""Define the settings of what is asked of finished runs: scores and predictions."""
+"""Define the settings of what is asked of finished runs: scores, predictions and exports."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator
 
 from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings
 from gradgate.settings.compare import Texts
 from gradgate.settings.fields import OptionalPlaceField, PathField
+
+Form = Literal["transformers", "peft", "adapterhub", "delta"]
+FORMS: tuple[Form, ...] = get_args(Form)
+Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 class PlaceSettings(CheckedSettings):
@@ -68,3 +72,18 @@ class PredictSettings(OfTaskSettings):
         description="Language of the rows, whose adapter runs, for runs that were made with language_adapters.",
     )
     batch_size: int | None = Field(None, ge=1, le=MOST_IN_BATCH, description="Rows of a batch [default: the run's].")
+
+
+class ExportSettings(CheckedSettings):
+    """Everything that an export of a finished run is asked for."""
+
+    section: ClassVar[str] = "output"
+
+    to: Form | None = Field(
+        None,
+        description="Form of what is written; by default transformers for a whole model, peft for an adapter of PEFT, "
+        "adapterhub for a bottleneck adapter.",
+        json_schema_extra={"flag": "--as"},
+    )
+    dtype: Dtype | None = Field(None, description="Type of the weights; by default as the run stored them.")
+    trust_remote_code: bool = Field(False, description="Run code that comes with the model.")

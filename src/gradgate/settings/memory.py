@@ -13,8 +13,7 @@ from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_STEPS, checke
 from gradgate.settings.data import SubjectSettings
 from gradgate.settings.fields import AdapterField, ArmsField
 from gradgate.settings.optimization import SeedSettings
-from gradgate.settings.run import RunConfig
-from gradgate.settings.shared import EstimatedSettings
+from gradgate.settings.run import EstimatedSettings, RunConfig
 
 Head = Literal["auto", "causal-lm", "seq2seq", "sequence", "token"]
 MOST_SHARDS = 65_536

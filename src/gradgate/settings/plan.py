@@ -13,8 +13,7 @@ from gradgate.settings.data import SubjectSettings
 from gradgate.settings.fields import OptionalPlaceField, PathField
 from gradgate.settings.method import MethodChoice
 from gradgate.settings.optimization import SeedSettings
-from gradgate.settings.run import RunConfig
-from gradgate.settings.shared import SharedSettings
+from gradgate.settings.run import RunConfig, SharedSettings
 from gradgate.tasks.types import KindName
 
 

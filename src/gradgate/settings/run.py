@@ -10,12 +10,24 @@ from gradgate.methods.fixed import Probe
 from gradgate.settings.adapter import check_stack
 from gradgate.settings.arm import Arm
 from gradgate.settings.base import checked_settings
-from gradgate.settings.data import SubjectSettings
+from gradgate.settings.data import DataSettings, SubjectSettings
+from gradgate.settings.evaluation import EvaluationSettings
 from gradgate.settings.identity import fingerprint_of
-from gradgate.settings.method import MethodChoice
-from gradgate.settings.optimization import SeedSettings
-from gradgate.settings.precision import ShardSettings
-from gradgate.settings.shared import SharedSettings
+from gradgate.settings.method import HeadSettings, MethodChoice, MethodSettings
+from gradgate.settings.optimization import OptimizationSettings, SeedSettings
+from gradgate.settings.precision import PrecisionSettings, ShardSettings
+from gradgate.settings.reporting import ReportingSettings
+from gradgate.settings.storage import StorageSettings
+
+
+class EstimatedSettings(
+    StorageSettings, EvaluationSettings, PrecisionSettings, OptimizationSettings, MethodSettings, DataSettings
+):
+    """The shared settings that an estimate of memory has too, whose head is another subject."""
+
+
+class SharedSettings(ReportingSettings, EstimatedSettings, HeadSettings):
+    """The settings that one run has and that all runs of a study share."""
 
 
 class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, SubjectSettings):

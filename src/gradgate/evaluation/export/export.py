@@ -21,7 +21,7 @@ from gradgate.runs.card import CARD_FILE, CardFindings, CardSource, model_card
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import RunRecord, read_record
-from gradgate.settings.export import ExportSettings, Form
+from gradgate.settings.finished import ExportSettings, Form
 from gradgate.tasks.kinds import KINDS
 from gradgate.tasks.kinds.generation import AutoModelForGeneration
 

@@ -26,7 +26,7 @@ from gradgate.files import read_json, write_text
 from gradgate.hub import model_source
 from gradgate.replacing import share
 from gradgate.runs.model import delta_of_run
-from gradgate.settings.export import Dtype
+from gradgate.settings.finished import Dtype
 from gradgate.training.generation.decoding import Greedy, new_tokens
 
 BASE, LANGUAGES = "base", "languages"

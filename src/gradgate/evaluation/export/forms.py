@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gradgate.errors import UsageError
 from gradgate.runs.records import RunRecord
-from gradgate.settings.export import Form
+from gradgate.settings.finished import Form
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.multitask import KIND as MIXED
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from gradgate.deltas.delta import DELTA_FILE
-from gradgate.settings.export import Form
+from gradgate.settings.finished import Form
 
 
 @dataclass(frozen=True)
