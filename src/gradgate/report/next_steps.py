@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from gradgate.errors import RunError
 from gradgate.report.study_summary import ArmSummary, StudySummary
-from gradgate.runs.records import DEV
 from gradgate.runs.state import RunState
 from gradgate.settings.command_line import (
     export_command,
@@ -19,7 +18,6 @@ from gradgate.settings.command_line import (
 from gradgate.settings.run import RunConfig
 from gradgate.study.command import compare_command
 from gradgate.study.grid import Grid
-from gradgate.study.run_result import RunResult
 
 _RETRAINED = "retrained"  # a folder in the study's, and not among its runs
 
@@ -45,7 +43,8 @@ def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
     """
     if study.record.imported is not None or study.parts:
         return []
-    config, run = _settings(study, arm), _best_on_dev(study, arm)
+    kept = (run for run in arm.finished if run.folder is not None and run.files.model.is_dir())
+    config, run = _settings(study, arm), study.results.best_on_dev(kept)
     if run is not None and run.folder is not None:
         place = run.folder.relative_to(study.results.folder)
         train = [] if config is None else [train_command(config, _RETRAINED)]
@@ -98,14 +97,3 @@ def _settings(study: StudySummary, arm: ArmSummary) -> RunConfig | None:
         return None
     chosen = {} if grid.search is None else grid.search.chosen.get(arm.name, {})
     return without_places(grid.config_of(own, grid.seeds[0], chosen))
-
-
-def _best_on_dev(study: StudySummary, arm: ArmSummary) -> RunResult | None:
-    """Return the finished run with the best score on dev among those that kept a model."""
-    runs = [
-        (score, cell)
-        for cell in arm.finished
-        if cell.folder is not None and cell.files.model.is_dir() and (score := cell.score(DEV)) is not None
-    ]
-    pick = max if study.higher_is_better else min
-    return pick(runs, key=lambda each: each[0])[1] if runs else None

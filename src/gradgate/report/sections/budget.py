@@ -96,10 +96,11 @@ class BudgetSection(Section):
         tried = f"Each method is compared with {' and with '.join(variants)}; each of these is an arm of its own."
         return [
             *([tried] if variants else []),
-            "Within the budget, all arms train with the same seeds and the same order of the data. Short runs come "
-            "first; after each stage the arms that are worst on dev leave, and the others continue from there, with "
-            "more seeds. The mean score and the mean loss of short runs count alike, and the score of whole runs "
-            "alone. Only dev decides; test splits are scored for whole runs only.",
+            "Within the budget, all arms train with the same seeds and the same order of the data. A budget that does "
+            "not pay for whole runs of all arms begins with shorter ones. After each stage the arms that are worst on "
+            "dev leave, and the others continue from there, with more seeds. The mean score and the mean loss of "
+            "short runs count alike, and the score of whole runs alone. Only dev decides; test splits are scored for "
+            "whole runs only.",
         ]
 
     def cautions(self) -> list[str]:
