@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from gradgate.evaluation.export.usage import Loading
 from gradgate.evaluation.predict import names_of
 from gradgate.files import in_use, write_text
 from gradgate.places import typed_path
-from gradgate.replacing import fresh_folder
+from gradgate.replacing import replaced_folder
 from gradgate.runs.card import CARD_FILE, CardFindings, CardSource, model_card
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
@@ -87,25 +86,16 @@ def export(
         raise RunError(f"{out} is not empty. Give a new folder as out=, or remove it.")
     chosen = [_Chosen.of(run, settings, findings, hub_name) for run in runs]
     names = [""] if len(chosen) == 1 else names_of([each.run.path for each in chosen])
-    target = out.resolve()
-    try:
-        part = fresh_folder(target)
-    except OSError as error:
-        raise RunError(f"Cannot write {out}: {error.strerror or error}. Choose a writable folder.") from error
     found: list[ExportedModel] = []
     progress.begin(len(chosen), 0)
     try:
-        for number, (each, name) in enumerate(zip(chosen, names, strict=True), 1):
-            found += each.write(part / name, out / name)
-            progress.advance(number, None)
-        if target.is_dir():
-            target.rmdir()
-        part.replace(target)
+        with replaced_folder(out) as part:
+            for number, (each, name) in enumerate(zip(chosen, names, strict=True), 1):
+                found += each.write(part / name, out / name)
+                progress.advance(number, None)
     except OSError as error:
         reason = error.strerror or str(error)
         raise RunError(f"Cannot write {out}: {reason}. Choose a writable folder, or free space.") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return found
 
 
