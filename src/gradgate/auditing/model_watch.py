@@ -106,11 +106,7 @@ class ModelWatch:
     def note_flags(self) -> None:
         """Note which parameters are open in the step that comes."""
         for each in self.tracked.values():
-            record = each.record
-            if each.parameter.requires_grad:
-                record.opened = True
-            else:
-                record.closed = True
+            each.record.opened |= each.parameter.requires_grad
 
     def before_look(self, held: Mapping[int, torch.optim.Optimizer | None]) -> None:
         """Look at the gradients of a step, and at what the optimizer may move though it is closed.
