@@ -20,7 +20,7 @@ from gradgate.auditing.checkpoint_files import StoredWeights, open_checkpoint
 from gradgate.auditing.findings import Finding, listed
 from gradgate.auditing.places import module_group
 from gradgate.auditing.records import AdapterRecord, ModelRecord, ParameterRecord
-from gradgate.auditing.report import Learned, as_text
+from gradgate.auditing.report import Learned, as_text, verdict
 from gradgate.auditing.rules.coverage import partial_coverage
 from gradgate.auditing.stored_layers import (
     StoredPlace,
@@ -104,8 +104,8 @@ class CheckpointAudit:
         """Return the comparison with the keys of a training's audit; the number of steps is unknown."""
         return {
             "steps": None,
-            "learned": {"names": list(self.learned.names), "elements": self.learned.elements},
-            "findings": [{"kind": each.kind, "names": list(each.names), "text": each.text} for each in self.findings],
+            "learned": self.learned.to_dict(),
+            "findings": [each.to_dict() for each in self.findings],
             "expected": self.expected,
         }
 
@@ -121,8 +121,7 @@ class CheckpointAudit:
         notes = [f"absent from the trained checkpoint: {listed(self.absent)}"] if self.absent else []
         notes += [f"{number}. {each.kind}: {each.text}" for number, each in enumerate(self.findings, 1)]
         if self.selector is not None:
-            word = {True: "as expected", False: "not as expected", None: "cannot be checked"}[self.expected]
-            notes += [f"expectation {self.selector}: {word}", *([self.selector_error] if self.selector_error else [])]
+            notes += verdict(self.selector, self.expected, [self.selector_error])
         return Group(*map(Text, lines), self._table(full), *map(Text, notes))
 
     def text(self, *, full: bool = False) -> str:
