@@ -55,10 +55,14 @@ def _home(raw: str) -> str:
     return name[: found.start()] if found else ""
 
 
+def base_model_of(model: Any) -> Any:
+    """Return the model that PEFT has wrapped; others as they are."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
 def new_rows_of(model: nn.Module) -> dict[str, int]:
     """Return the tables of embeddings that have more rows than in the pretrained model, with their rows there."""
-    whole: Any = model
-    inner = whole.get_base_model() if hasattr(model, "get_base_model") else whole
+    inner = base_model_of(model)
     rows = _pretrained_rows(getattr(inner, "config", None))
     if rows is None or not hasattr(inner, "get_input_embeddings"):
         return {}
