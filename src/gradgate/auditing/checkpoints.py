@@ -15,11 +15,11 @@ from rich.table import Column, Table
 from rich.text import Text
 from torch import Tensor
 
-from gradgate.auditing.adapters import ADAPTER_PART, names_layers
+from gradgate.auditing.adapters import ADAPTER_PART, adapter_record
 from gradgate.auditing.checkpoint_files import StoredWeights, open_checkpoint
 from gradgate.auditing.findings import Finding, listed
 from gradgate.auditing.places import module_group
-from gradgate.auditing.records import AdapterRecord, ModelRecord, ParameterRecord
+from gradgate.auditing.records import ModelRecord, ParameterRecord
 from gradgate.auditing.report import Learned, as_text, verdict
 from gradgate.auditing.rules.coverage import partial_coverage
 from gradgate.auditing.stored_layers import (
@@ -198,13 +198,9 @@ def _coverage(new: StoredWeights, layers: LayerMap | None) -> Iterator[Finding]:
         config = read_json(new.folder / "adapter_config.json")
     except RunError:
         return
-    targets = config.get("target_modules") or ()
-    texts = [targets] if isinstance(targets, str) else sorted(map(str, targets))
-    chosen = config.get("layers_to_transform") is not None or any(map(names_layers, texts))
-    adapted = sorted({adapted_module(name) for name in new.entries if ADAPTER_PART.search(name)})
-    record = AdapterRecord(
-        str(config.get("peft_type", "adapter")), [] if isinstance(targets, str) else texts, adapted, chosen
-    )
+    targets, layer_numbers = config.get("target_modules") or (), config.get("layers_to_transform")
+    adapted = {adapted_module(name) for name in new.entries if ADAPTER_PART.search(name)}
+    record = adapter_record(str(config.get("peft_type", "adapter")), targets, layer_numbers, adapted)
     parameters = [
         ParameterRecord(name, list(layers.weights[name].shape), "", group.name, group.tower)
         for group in layers

@@ -110,7 +110,7 @@ class AdapterRecord:
 
     Attributes:
         kind: its type, such as LORA.
-        targets: names of modules, or one regular expression.
+        targets: names of modules; empty for a regular expression.
         adapted: paths of the modules that have it.
         chosen_layers: the configuration chooses layers on purpose.
     """
