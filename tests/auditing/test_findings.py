@@ -318,3 +318,17 @@ def test_two_checkpoints(command: Command, tmp_path: Path) -> None:
     assert report["learned"] == {"names": ["classifier.weight"], "elements": 48}
     assert (done.code, report["expected"]) == (1, False)  # the bias did not learn
     assert command("audit", str(tmp_path / "base")).code == 2
+
+
+def test_an_adapter_on_a_base_that_was_stored_without_a_head(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    model.bert.save_pretrained(tmp_path / "base")  # its names have no "bert."
+    adapted = get_peft_model(model, LoraConfig(target_modules=["query"], layers_to_transform=[2], r=2))
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            nn.init.ones_(parameter)
+    adapted.save_pretrained(tmp_path / "adapter")
+    words = ["audit", str(tmp_path / "base"), str(tmp_path / "adapter")]
+    assert json.loads(command(*words, "--expect", "layers.top1", "--json").out)["expected"] is True
+    assert json.loads(command(*words, "--expect", "layers.0", "--json").out)["expected"] is False
+    assert "layers.2" in command(*words).out
