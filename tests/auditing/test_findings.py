@@ -206,6 +206,22 @@ def test_a_table_that_was_replaced_after_the_optimizer_was_made() -> None:
     assert "bert.embeddings.word_embeddings.weight" in names(found, "replaced")
 
 
+def test_a_state_that_one_of_two_resumed_optimizers_lacks() -> None:
+    def optimizers(model: BertForSequenceClassification) -> list[torch.optim.AdamW]:
+        return [adamw(model.bert.parameters()), adamw(model.classifier.parameters())]
+
+    model = bert()
+    embedded = "bert.embeddings.word_embeddings.weight"
+    model.get_parameter(embedded).requires_grad_(False)
+    before = optimizers(model)
+    train(model, *before)
+    model = bert()
+    resumed = optimizers(model)
+    for optimizer, earlier in zip(resumed, before, strict=True):
+        optimizer.load_state_dict(earlier.state_dict())
+    assert names(train(model, *resumed), "unexpected") == {embedded}
+
+
 def gpt2() -> GPT2LMHeadModel:
     torch.manual_seed(0)
     return GPT2LMHeadModel(
