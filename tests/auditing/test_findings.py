@@ -222,6 +222,23 @@ def test_a_state_that_one_of_two_resumed_optimizers_lacks() -> None:
     assert names(train(model, *resumed), "unexpected") == {embedded}
 
 
+def test_a_module_that_is_added_during_the_training_has_a_row() -> None:
+    model = bert()
+    optimizer = adamw(model.parameters())
+
+    def add(step: int) -> None:
+        if step == 0:
+            model.added = nn.Linear(16, 16)
+            model.bert.pooler.register_forward_hook(lambda module, args, output: model.added(output))
+            optimizer.add_param_group({"params": list(model.added.parameters())})
+
+    found = train(model, optimizer, between=add)
+    assert {"added.weight", "added.bias"} <= set(found.learned.names)
+    assert [line.split()[:2] for line in str(found).splitlines() if line.strip().startswith("added")] == [
+        ["added", "272"]
+    ]
+
+
 def gpt2() -> GPT2LMHeadModel:
     torch.manual_seed(0)
     return GPT2LMHeadModel(
