@@ -141,7 +141,7 @@ class _Chosen:
             source,
             library=LIBRARIES[self.form],
             usage=loading.code,
-            notes=(*self._hub_notes(), *_notes(run)),
+            notes=(*self._hub_notes(shown.name), *_notes(run)),
             findings=None if self.findings is None else self.findings(source, self.run, task),
         )
         write_text(part / CARD_FILE, card)
@@ -155,14 +155,11 @@ class _Chosen:
 
     def _card_name(self, shown: Path) -> str:
         """Return the name that the card's code loads the model by."""
-        if self.hub_name is None:
-            return shown.name
-        return self.hub_name if self._is_loaded_from_hub else self.hub_name.rpartition("/")[2]
+        return self.hub_name if self.hub_name is not None and self._is_loaded_from_hub else shown.name
 
-    def _hub_notes(self) -> tuple[str, ...]:
+    def _hub_notes(self, folder: str) -> tuple[str, ...]:
         if self.hub_name is None or self._is_loaded_from_hub:
             return ()
-        folder = self.hub_name.rpartition("/")[2]
         return (f"Download it first: `hf download {self.hub_name} --local-dir {folder}`.",)
 
     def _write_weights(self, run: FinishedRun, part: Path) -> None:
