@@ -344,6 +344,20 @@ def test_a_script_without_torch_keeps_its_output(tmp_path: Path) -> None:
     assert (report["steps"], report["findings"]) == (0, [])
 
 
+def test_a_report_that_has_no_place_is_refused_before_the_training(command: Command, tmp_path: Path) -> None:
+    script = ["--", sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
+    said = command("audit", "--out", str(tmp_path), *script)
+    assert said.code != 0
+    assert f"Cannot write {tmp_path}: Is a directory" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_steps_of_two_checkpoints_are_refused(command: Command) -> None:
+    said = command("audit", "sample", "sample", "--steps", "3")
+    assert said.code == 2
+    assert "--steps 3: two checkpoints have no steps" in said.err
+
+
 def test_two_checkpoints(command: Command, tmp_path: Path) -> None:
     model = bert()
     model.save_pretrained(tmp_path / "base")
