@@ -384,3 +384,10 @@ def test_an_adapter_on_a_base_that_was_stored_without_a_head(command: Command, t
     assert json.loads(command(*words, "--expect", "layers.top1", "--json").out)["expected"] is True
     assert json.loads(command(*words, "--expect", "layers.0", "--json").out)["expected"] is False
     assert "layers.2" in command(*words).out
+
+
+def test_a_file_of_tensors_without_names_is_refused(command: Command, tmp_path: Path) -> None:
+    torch.save({0: torch.zeros(2)}, tmp_path / "list.pt")
+    said = command("audit", str(tmp_path / "list.pt"), str(tmp_path / "list.pt"))
+    assert said.code != 0
+    assert "list.pt has no tensors. Expected tensors by name" in said.err
