@@ -20,7 +20,6 @@ NEEDED = (
     "transformers", "accelerate", "datasets", "numba", "numpy", "pyarrow", "scikit-learn", "scipy", "matplotlib",
     "jinja2", "pydantic", "pyyaml", "typer", "rich", "regex", "safetensors", "filelock", "xxhash", "tqdm", "peft",
 )  # fmt: skip
-NEVER_IMPORTED = ("seqscore", "conllu", "optuna", "sqlalchemy")
 _TORCH = "torch"
 _PYTHON = "3.12"
 _TARGET = {

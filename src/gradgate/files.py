@@ -180,6 +180,19 @@ def below(root: Path, *names: str) -> Path:
     return place
 
 
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, before long work whose result it is for.
+
+    Raises:
+        RunError: if it cannot be.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh_file(path).unlink()
+    except OSError as error:
+        raise RunError(f"Cannot write {path}: {error.strerror or error}. {_WRITABLE}") from error
+
+
 def append_text(path: Path, text: str) -> None:
     """Append to a UTF-8 text file.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -64,6 +65,26 @@ def fresh_folder(path: Path) -> Path:
             part.mkdir()
             return part
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+
+
+@contextmanager
+def replaced_folder(path: Path) -> Iterator[Path]:
+    """Yield a fresh folder next to ``path``, which takes the place of an absent or empty one once it is complete.
+
+    If the body fails, nothing of it stays.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    path = path.resolve()  # an empty folder may be a link to one on another disk
+    part = fresh_folder(path)
+    try:
+        yield part
+        if path.is_dir():
+            path.rmdir()
+        part.replace(path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def check_replaceable(path: Path) -> None:

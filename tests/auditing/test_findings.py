@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -206,6 +207,39 @@ def test_a_table_that_was_replaced_after_the_optimizer_was_made() -> None:
     assert "bert.embeddings.word_embeddings.weight" in names(found, "replaced")
 
 
+def test_a_state_that_one_of_two_resumed_optimizers_lacks() -> None:
+    def optimizers(model: BertForSequenceClassification) -> list[torch.optim.AdamW]:
+        return [adamw(model.bert.parameters()), adamw(model.classifier.parameters())]
+
+    model = bert()
+    embedded = "bert.embeddings.word_embeddings.weight"
+    model.get_parameter(embedded).requires_grad_(False)
+    before = optimizers(model)
+    train(model, *before)
+    model = bert()
+    resumed = optimizers(model)
+    for optimizer, earlier in zip(resumed, before, strict=True):
+        optimizer.load_state_dict(earlier.state_dict())
+    assert names(train(model, *resumed), "unexpected") == {embedded}
+
+
+def test_a_module_that_is_added_during_the_training_has_a_row() -> None:
+    model = bert()
+    optimizer = adamw(model.parameters())
+
+    def add(step: int) -> None:
+        if step == 0:
+            model.added = nn.Linear(16, 16)
+            model.bert.pooler.register_forward_hook(lambda module, args, output: model.added(output))
+            optimizer.add_param_group({"params": list(model.added.parameters())})
+
+    found = train(model, optimizer, between=add)
+    assert {"added.weight", "added.bias"} <= set(found.learned.names)
+    assert [line.split()[:2] for line in str(found).splitlines() if line.strip().startswith("added")] == [
+        ["added", "272"]
+    ]
+
+
 def gpt2() -> GPT2LMHeadModel:
     torch.manual_seed(0)
     return GPT2LMHeadModel(
@@ -301,9 +335,27 @@ def test_a_script_keeps_its_exit_code_and_its_fault_is_found(command: Command, t
     assert report["expected"] is None
 
 
-def test_a_script_without_torch_keeps_its_output(command: Command, tmp_path: Path) -> None:
-    code, report = audit_script(command, tmp_path, "print('done')")
-    assert (code, report["steps"], report["findings"]) == (0, 0, [])
+def test_a_script_without_torch_keeps_its_output(tmp_path: Path) -> None:
+    out = tmp_path / "audit.json"
+    words = ["audit", "--json", "--out", str(out), "--", sys.executable, "-c", "print('done')"]
+    done = subprocess.run([sys.executable, "-m", "gradgate", *words], capture_output=True, text=True, check=True)
+    assert done.stdout == "done\n"
+    report = json.loads(out.read_text(encoding="utf-8"))
+    assert (report["steps"], report["findings"]) == (0, [])
+
+
+def test_a_report_that_has_no_place_is_refused_before_the_training(command: Command, tmp_path: Path) -> None:
+    script = ["--", sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
+    said = command("audit", "--out", str(tmp_path), *script)
+    assert said.code != 0
+    assert f"Cannot write {tmp_path}: Is a directory" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_steps_of_two_checkpoints_are_refused(command: Command) -> None:
+    said = command("audit", "sample", "sample", "--steps", "3")
+    assert said.code == 2
+    assert "--steps 3: two checkpoints have no steps" in said.err
 
 
 def test_two_checkpoints(command: Command, tmp_path: Path) -> None:
@@ -318,3 +370,24 @@ def test_two_checkpoints(command: Command, tmp_path: Path) -> None:
     assert report["learned"] == {"names": ["classifier.weight"], "elements": 48}
     assert (done.code, report["expected"]) == (1, False)  # the bias did not learn
     assert command("audit", str(tmp_path / "base")).code == 2
+
+
+def test_an_adapter_on_a_base_that_was_stored_without_a_head(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    model.bert.save_pretrained(tmp_path / "base")  # its names have no "bert."
+    adapted = get_peft_model(model, LoraConfig(target_modules=["query"], layers_to_transform=[2], r=2))
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            nn.init.ones_(parameter)
+    adapted.save_pretrained(tmp_path / "adapter")
+    words = ["audit", str(tmp_path / "base"), str(tmp_path / "adapter")]
+    assert json.loads(command(*words, "--expect", "layers.top1", "--json").out)["expected"] is True
+    assert json.loads(command(*words, "--expect", "layers.0", "--json").out)["expected"] is False
+    assert "layers.2" in command(*words).out
+
+
+def test_a_file_of_tensors_without_names_is_refused(command: Command, tmp_path: Path) -> None:
+    torch.save({0: torch.zeros(2)}, tmp_path / "list.pt")
+    said = command("audit", str(tmp_path / "list.pt"), str(tmp_path / "list.pt"))
+    assert said.code != 0
+    assert "list.pt has no tensors. Expected tensors by name" in said.err

@@ -73,6 +73,13 @@ def test_card_has_what_a_reader_needs(run: gg.Run, hub: Hub) -> None:
     assert str(run.path.parent) not in card
 
 
+def test_card_of_a_delta_says_how_to_download_it(run: gg.Run, hub: Hub) -> None:
+    run.push_to_hub("ada/moods", to="delta")
+    card = hub.repositories["ada/moods"].card
+    assert "`hf download ada/moods --local-dir moods`" in card
+    assert 'gg.deltas.apply("moods/delta.safetensors"' in card
+
+
 def test_public_is_only_what_is_asked_for(run: gg.Run, hub: Hub) -> None:
     run.push_to_hub("ada/open", private=False)
     assert not hub.repositories["ada/open"].private

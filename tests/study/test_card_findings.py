@@ -82,4 +82,5 @@ def test_intervals_are_of_stored_rows_that_give_the_score(tmp_path: Path) -> Non
     low, high = found["test"]
     assert f"| {low:.4f} to {high:.4f} |" in card
     (run / "predictions/test.jsonl").unlink()
-    assert "There is no interval" in card_of(run)
+    assert "There is no interval: it needs" in card_of(run)
+    assert "accuracy is not" not in card_of(run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,25 @@ def adapters_of(model: nn.Module) -> list[AdapterRecord]:
     found = []
     for config in _configs(model):
         targets = getattr(config, "target_modules", None)
-        if not targets:
-            continue
-        texts = [targets] if isinstance(targets, str) else sorted(map(str, targets))
-        chosen = getattr(config, "layers_to_transform", None) is not None or any(map(names_layers, texts))
-        kind = getattr(config.peft_type, "value", str(config.peft_type))
-        adapted = sorted({_home(raw) for raw, _ in model.named_parameters() if _home(raw)})
-        found.append(AdapterRecord(kind, [] if isinstance(targets, str) else texts, adapted, chosen))
+        if targets:
+            kind = getattr(config.peft_type, "value", str(config.peft_type))
+            adapted = {home for raw, _ in model.named_parameters() if (home := _home(raw))}
+            found.append(adapter_record(kind, targets, getattr(config, "layers_to_transform", None), adapted))
     return found
+
+
+def adapter_record(kind: str, targets: str | Iterable[object], layers: object, adapted: set[str]) -> AdapterRecord:
+    """Return the record of one adapter.
+
+    Args:
+        kind: its type, such as LORA.
+        targets: ``target_modules`` of its configuration.
+        layers: ``layers_to_transform`` of its configuration; None if it chooses none.
+        adapted: paths of the modules that have it.
+    """
+    names = [] if isinstance(targets, str) else sorted(map(str, targets))
+    chosen = layers is not None or any(map(_names_layers, [targets] if isinstance(targets, str) else names))
+    return AdapterRecord(kind, names, sorted(adapted), chosen)
 
 
 def _configs(model: nn.Module) -> Iterator[Any]:
@@ -43,7 +54,7 @@ def _configs(model: nn.Module) -> Iterator[Any]:
                 yield config
 
 
-def names_layers(target: str) -> bool:
+def _names_layers(target: str) -> bool:
     """Return True if a target names layers by number; the digits of a module's own name do not count."""
     return re.search(r"(^|[.\\(\[|])[0-9]", target) is not None
 
@@ -55,10 +66,14 @@ def _home(raw: str) -> str:
     return name[: found.start()] if found else ""
 
 
+def base_model_of(model: Any) -> Any:
+    """Return the model that PEFT has wrapped; others as they are."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
 def new_rows_of(model: nn.Module) -> dict[str, int]:
     """Return the tables of embeddings that have more rows than in the pretrained model, with their rows there."""
-    whole: Any = model
-    inner = whole.get_base_model() if hasattr(model, "get_base_model") else whole
+    inner = base_model_of(model)
     rows = _pretrained_rows(getattr(inner, "config", None))
     if rows is None or not hasattr(inner, "get_input_embeddings"):
         return {}

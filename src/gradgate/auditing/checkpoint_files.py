@@ -123,7 +123,7 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
     if not isinstance(content, dict):
         raise DeltaError(f"{path} holds a {type(content).__name__}. Expected tensors by name, as of state_dict().")
     inner = next((content[name] for name in _NESTED if isinstance(content.get(name), dict)), content)
-    tensors = {name: each for name, each in inner.items() if isinstance(each, Tensor)}
+    tensors = {name: each for name, each in inner.items() if isinstance(name, str) and isinstance(each, Tensor)}
     if not tensors:
         raise DeltaError(f"{path} has no tensors. Expected tensors by name, as of state_dict().")
     return tensors

@@ -15,23 +15,22 @@ from rich.table import Column, Table
 from rich.text import Text
 from torch import Tensor
 
-from gradgate.auditing.adapters import ADAPTER_PART, names_layers
+from gradgate.auditing.adapters import ADAPTER_PART, adapter_record
 from gradgate.auditing.checkpoint_files import StoredWeights, open_checkpoint
 from gradgate.auditing.findings import Finding, listed
-from gradgate.auditing.places import module_group
-from gradgate.auditing.records import AdapterRecord, ModelRecord, ParameterRecord
-from gradgate.auditing.report import Learned, as_text
+from gradgate.auditing.records import ModelRecord, ParameterRecord
+from gradgate.auditing.report import Learned, as_text, verdict
 from gradgate.auditing.rules.coverage import partial_coverage
 from gradgate.auditing.stored_layers import (
     StoredPlace,
-    adapted_module,
+    adapted_modules,
     layers_of,
+    paired_names,
     places_of,
     places_of_adapter,
     select_adapted,
     select_stored,
 )
-from gradgate.deltas.changes import name_prefixes
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import read_json
 from gradgate.layers.map import LayerMap, human
@@ -104,8 +103,8 @@ class CheckpointAudit:
         """Return the comparison with the keys of a training's audit; the number of steps is unknown."""
         return {
             "steps": None,
-            "learned": {"names": list(self.learned.names), "elements": self.learned.elements},
-            "findings": [{"kind": each.kind, "names": list(each.names), "text": each.text} for each in self.findings],
+            "learned": self.learned.to_dict(),
+            "findings": [each.to_dict() for each in self.findings],
             "expected": self.expected,
         }
 
@@ -121,8 +120,7 @@ class CheckpointAudit:
         notes = [f"absent from the trained checkpoint: {listed(self.absent)}"] if self.absent else []
         notes += [f"{number}. {each.kind}: {each.text}" for number, each in enumerate(self.findings, 1)]
         if self.selector is not None:
-            word = {True: "as expected", False: "not as expected", None: "cannot be checked"}[self.expected]
-            notes += [f"expectation {self.selector}: {word}", *([self.selector_error] if self.selector_error else [])]
+            notes += verdict(self.selector, self.expected, [self.selector_error])
         return Group(*map(Text, lines), self._table(full), *map(Text, notes))
 
     def text(self, *, full: bool = False) -> str:
@@ -176,8 +174,8 @@ def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> Che
     """
     old, new = open_checkpoint(base), open_checkpoint(trained)
     adapter = new.adapter and not old.adapter
-    layers = layers_of(old.folder) if adapter else None
-    places = places_of_adapter(new, layers) if layers is not None else places_of(new)
+    layers = layers_of(old.folder if adapter else new.folder)
+    places = places_of_adapter(new, layers) if adapter else places_of(new, layers)
     changes = tuple(_changes(old, new, places))
     if all(each.new for each in changes) and not adapter:
         raise DeltaError(
@@ -186,26 +184,21 @@ def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> Che
         )
     selected, error = frozenset[str](), ""
     if expect is not None:
-        selected, error = select_adapted(new, layers, expect) if adapter else select_stored(new, expect)
+        selected, error = (select_adapted if adapter else select_stored)(new, layers, expect)
     found = CheckpointAudit(base, trained, changes, _absent(old, new), (), expect, selected, error, adapter)
-    return replace(found, findings=(*_findings(found, old, new), *_coverage(new, layers)))
+    coverage = () if layers is None or not adapter else _coverage(new, layers)
+    return replace(found, findings=(*_findings(found, old, new), *coverage))
 
 
-def _coverage(new: StoredWeights, layers: LayerMap | None) -> Iterator[Finding]:
+def _coverage(new: StoredWeights, layers: LayerMap) -> Iterator[Finding]:
     """Find layers and modules of the base that an adapter misses, by the rule for trainings."""
-    if layers is None:
-        return
     try:
         config = read_json(new.folder / "adapter_config.json")
     except RunError:
         return
-    targets = config.get("target_modules") or ()
-    texts = [targets] if isinstance(targets, str) else sorted(map(str, targets))
-    chosen = config.get("layers_to_transform") is not None or any(map(names_layers, texts))
-    adapted = sorted({adapted_module(name) for name in new.entries if ADAPTER_PART.search(name)})
-    record = AdapterRecord(
-        str(config.get("peft_type", "adapter")), [] if isinstance(targets, str) else texts, adapted, chosen
-    )
+    targets, layer_numbers = config.get("target_modules") or (), config.get("layers_to_transform")
+    adapted = {path for name, path in adapted_modules(new, layers).items() if ADAPTER_PART.search(name)}
+    record = adapter_record(str(config.get("peft_type", "adapter")), targets, layer_numbers, adapted)
     parameters = [
         ParameterRecord(name, list(layers.weights[name].shape), "", group.name, group.tower)
         for group in layers
@@ -220,21 +213,15 @@ def _absent(old: StoredWeights, new: StoredWeights) -> tuple[str, ...]:
 
 def _names_in_base(old: StoredWeights, new: StoredWeights) -> dict[str, str]:
     """Return the base's name of each tensor that both have, whatever prefix either class adds."""
-    mine, theirs = name_prefixes(new.entries, old.entries)
-    pairs = {name: theirs + name[len(mine) :] if name.startswith(mine) else name for name in new.entries}
-    return {
-        name: there
-        for name, there in pairs.items()
-        if there in old.entries and old.entries[there].shape == new.entries[name].shape
-    }
+    pairs = paired_names(new.entries, old.entries)
+    return {name: there for name, there in pairs.items() if old.entries[there].shape == new.entries[name].shape}
 
 
 def _changes(old: StoredWeights, new: StoredWeights, places: dict[str, StoredPlace]) -> Iterator[TensorChange]:
     names = _names_in_base(old, new)
     for group in new.grouped():
         for name in group:
-            place = places.get(name) or StoredPlace(module_group(name))
-            elements = new.entries[name].elements
+            place, elements = places[name], new.entries[name].elements
             if name in names:
                 yield _compared(name, place, old.read(names[name]), new.read(name))
             else:

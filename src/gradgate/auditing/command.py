@@ -20,7 +20,6 @@ from gradgate.errors import UsageError
 
 _STARTUP = Path(__file__).parent / "startup"
 _BY_SIGNAL = 128
-_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from collections.abc import Container, Iterable, Iterator
 
 from torch import nn
 
+from gradgate.layers.names import unwrap
+
 _SHARED_BY = ("GraphModule", "ScriptModule")
 
 
@@ -50,23 +52,11 @@ def chain(root: nn.Module) -> Iterator[nn.Module]:
 
     The first that has a layer map gives the names, as a loss or a trainer's module around a model has none.
     """
-    module = root
-    while True:
-        inner = _wrapped(module)
-        if inner is None:
-            yield module
-            inner = _only_child(module)
-        if inner is None:
-            return
-        module = inner
-
-
-def _wrapped(module: nn.Module) -> nn.Module | None:
-    """Return the model in a compiled or replicated one; None for others."""
-    compiled = getattr(module, "_orig_mod", None)
-    if isinstance(compiled, nn.Module):
-        return compiled
-    return module.module if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel) else None
+    module: nn.Module | None = root
+    while module is not None:
+        model = unwrap(module)
+        yield model
+        module = _only_child(model)
 
 
 def _only_child(module: nn.Module) -> nn.Module | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from gradgate.auditing.records import ModelRecord, ParameterRecord
 from gradgate.errors import some_of
@@ -42,6 +42,10 @@ class Finding:
     kind: Kind
     names: tuple[str, ...]
     text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for scripts."""
+        return {"kind": self.kind, "names": list(self.names), "text": self.text}
 
 
 Rule = Callable[[ModelRecord], Iterable[Finding]]

@@ -54,13 +54,14 @@ class LabelCounter:
             self._tokens += [int(count) for count in torch.stack(self._pending).tolist()]
             self._pending = []
         if len(self._tokens) >= _MOST:
-            self.finish()
+            self._remove()
 
     def finish(self) -> None:
-        """Remove the hook."""
-        if self._pending:
-            self._tokens += [int(count) for count in torch.stack(self._pending).tolist()]
-            self._pending = []
+        """Look a last time, and remove the hook."""
+        self.look()
+        self._remove()
+
+    def _remove(self) -> None:
         if self._handle is not None:
             self._handle.remove()
             self._handle = None

@@ -16,7 +16,7 @@ from gradgate.auditing.discovery import chain, is_replicated
 from gradgate.auditing.expectation import Expectation
 from gradgate.auditing.fingerprints import Fingerprint, Sample, differs, fingerprints, nonzero
 from gradgate.auditing.labels import LabelCounter
-from gradgate.auditing.places import place_parameters
+from gradgate.auditing.places import module_group, place_parameters
 from gradgate.auditing.records import ModelRecord, ParameterRecord
 from gradgate.auditing.skeleton import map_without_running
 from gradgate.auditing.ties import Ties
@@ -72,7 +72,8 @@ class ModelWatch:
         self._names: dict[str, Tracked] = {}
         self._foreign = {canonical_name(raw) for raw, each in inner.named_parameters() if id(each) in taken}
         self._follow(inner)
-        place_parameters(self.record.parameters, layers)
+        if layers is not None:
+            place_parameters(self.record.parameters, layers)
         self.record.adapters = adapters_of(inner)
         for name, rows in new_rows_of(inner).items():
             if name in self._names:
@@ -92,7 +93,8 @@ class ModelWatch:
         }
         for (name, each), before in zip(fresh.items(), fingerprints(list(fresh.values())), strict=True):
             older = self._names.get(name)
-            record = ParameterRecord(name, list(each.shape), str(each.dtype).removeprefix("torch."))
+            dtype = str(each.dtype).removeprefix("torch.")
+            record = ParameterRecord(name, list(each.shape), dtype, module_group(name))
             if older is not None:
                 record.group, record.tower, record.part = older.record.group, older.record.tower, older.record.part
                 record.replaced = True
@@ -106,11 +108,7 @@ class ModelWatch:
     def note_flags(self) -> None:
         """Note which parameters are open in the step that comes."""
         for each in self.tracked.values():
-            record = each.record
-            if each.parameter.requires_grad:
-                record.opened = True
-            else:
-                record.closed = True
+            each.record.opened |= each.parameter.requires_grad
 
     def before_look(self, held: Mapping[int, torch.optim.Optimizer | None]) -> None:
         """Look at the gradients of a step, and at what the optimizer may move though it is closed.

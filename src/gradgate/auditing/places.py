@@ -11,16 +11,14 @@ from gradgate.layers.map import LayerMap
 _BELOW = 2  # names of modules that a group keeps
 
 
-def place_parameters(records: Iterable[ParameterRecord], layers: LayerMap | None) -> None:
-    """Set group, tower and part of each record."""
-    groups = {} if layers is None else {name: each for each in layers for name in each.parameter_names}
+def place_parameters(records: Iterable[ParameterRecord], layers: LayerMap) -> None:
+    """Set group, tower and part of each record whose parameter the layer map has."""
+    groups = {name: each for each in layers for name in each.parameter_names}
     for record in records:
-        if layers is not None and record.name in groups:
+        if record.name in groups:
             group = groups[record.name]
             record.group, record.tower = group.name, group.tower
             record.part = layers.weights[record.name].part if record.name in layers.weights else ""
-        else:
-            record.group = module_group(record.name)
 
 
 def module_group(name: str) -> str:

@@ -22,14 +22,13 @@ class ParameterRecord:
         name: canonical name.
         shape, dtype: of the full tensor.
         group, tower, part: place in the layer map; ``group`` is the path of a module if the model has no map.
-        opened, closed: it required a gradient in at least one step; it did not in at least one.
+        opened: it required a gradient in at least one step.
         homes: groups that hold it, each as the place of its optimizer in :attr:`ModelRecord.optimizers` and its own.
         looks: looked steps in which it required a gradient.
         had_gradient, nonzero_gradient: in at least one look.
         moved: its bits differ from those before the first step; None if unknown.
         moved_closed: an optimizer's step changed it while it required no gradient.
         moved_share: share of sampled elements with a gradient that changed, for 16-bit tensors; None if unknown.
-        weight_decay: the highest of its groups.
         replaced: another tensor had its name when training began.
         new_rows: size of the table in the pretrained model, if it has grown since; else 0.
         resumed_without: the restored optimizer had states of other parameters, but none of this one.
@@ -42,7 +41,6 @@ class ParameterRecord:
     tower: str = ""
     part: str = ""
     opened: bool = False
-    closed: bool = False
     homes: list[list[int]] = field(default_factory=list)
     looks: int = 0
     had_gradient: bool = False
@@ -50,7 +48,6 @@ class ParameterRecord:
     moved: bool | None = None
     moved_closed: bool = False
     moved_share: float | None = None
-    weight_decay: float = 0.0
     replaced: bool = False
     new_rows: int = 0
     resumed_without: bool = False
@@ -71,7 +68,7 @@ class ParameterRecord:
         known = [moved for moved in (self.moved, other.moved) if moved is not None]
         shares = [share for share in (self.moved_share, other.moved_share) if share is not None]
         flags = (
-            "opened", "closed", "had_gradient", "nonzero_gradient", "moved_closed", "replaced", "resumed_without",
+            "opened", "had_gradient", "nonzero_gradient", "moved_closed", "replaced", "resumed_without",
         )  # fmt: skip
         return replace(
             self,
@@ -113,7 +110,7 @@ class AdapterRecord:
 
     Attributes:
         kind: its type, such as LORA.
-        targets: names of modules, or one regular expression.
+        targets: names of modules; empty for a regular expression.
         adapted: paths of the modules that have it.
         chosen_layers: the configuration chooses layers on purpose.
     """
@@ -133,7 +130,6 @@ class ModelRecord:
         parameters: in the model's order.
         optimizers: those that hold at least one of its parameters, or stepped while it had gradients.
         steps: of the optimizer that took most.
-        first_tick, last_tick: of all optimizer steps of the process, the first and last that belong to the model.
         replicated: inside DistributedDataParallel.
         mapped: its groups come from a layer map.
         adapters: of PEFT.
@@ -147,8 +143,6 @@ class ModelRecord:
     parameters: list[ParameterRecord] = field(default_factory=list)
     optimizers: list[OptimizerRecord] = field(default_factory=list)
     steps: int = 0
-    first_tick: int = 0
-    last_tick: int = 0
     replicated: bool = False
     mapped: bool = False
     adapters: list[AdapterRecord] = field(default_factory=list)

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -18,6 +18,7 @@ from gradgate.auditing.findings import Finding
 from gradgate.auditing.records import ModelRecord, ParameterRecord, ProcessRecord, merge
 from gradgate.auditing.rules import findings_of
 from gradgate.auditing.rules.gradients import unused_by_design
+from gradgate.console import PlainConsole
 from gradgate.layers.map import human
 
 _WIDTH = 160
@@ -34,6 +35,10 @@ class Learned:
 
     names: tuple[str, ...]
     elements: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for scripts."""
+        return {"names": list(self.names), "elements": self.elements}
 
 
 @dataclass(frozen=True)
@@ -92,8 +97,8 @@ class AuditReport:
         """Return the report for scripts, as ``gradgate audit --json`` prints it."""
         return {
             "steps": self.steps,
-            "learned": {"names": list(self.learned.names), "elements": self.learned.elements},
-            "findings": [{"kind": each.kind, "names": list(each.names), "text": each.text} for each in self.findings],
+            "learned": self.learned.to_dict(),
+            "findings": [each.to_dict() for each in self.findings],
             "expected": self.expected,
         }
 
@@ -116,8 +121,7 @@ class AuditReport:
         if self.selector is None:
             return []
         errors = list(dict.fromkeys(model.selector_error for model in self.models if model.selector_error))
-        words = {True: "as expected", False: "not as expected", None: "cannot be checked"}
-        return [f"expectation {self.selector}: {words[self.expected]}", *(errors if self.expected is None else [])]
+        return verdict(self.selector, self.expected, errors)
 
     def __str__(self) -> str:
         return self.text()
@@ -130,8 +134,14 @@ class AuditReport:
 def as_text(shown: Group) -> str:
     """Return what a console would print, as plain text."""
     out = io.StringIO()
-    Console(file=out, width=_WIDTH, markup=False, highlight=False, emoji=False).print(shown)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    PlainConsole(file=out, width=_WIDTH).print(shown)
+    return out.getvalue().rstrip("\n")
+
+
+def verdict(selector: str, expected: bool | None, errors: Iterable[str]) -> list[str]:
+    """Return whether an expectation came true as a line, with one per error if it cannot be checked."""
+    word = {True: "as expected", False: "not as expected", None: "cannot be checked"}[expected]
+    return [f"expectation {selector}: {word}", *(errors if expected is None else ())]
 
 
 def _came_true(model: ModelRecord) -> bool:

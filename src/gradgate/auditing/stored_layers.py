@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +14,17 @@ from torch import nn
 from gradgate.auditing.adapters import ADAPTER_PART
 from gradgate.auditing.places import module_group
 from gradgate.deltas.changes import name_prefixes
-from gradgate.deltas.safetensors_file import Entry
 from gradgate.errors import GradgateError
 from gradgate.layers.find import map_layers
 from gradgate.layers.map import LayerMap
 from gradgate.layers.selectors import select
+from gradgate.layers.units import Group
 from gradgate.memory.configuration import build, read_configuration
 
 if TYPE_CHECKING:
     from gradgate.auditing.checkpoint_files import StoredWeights
+
+_PEFT = "base_model.model."  # before each name in PEFT's files
 
 
 @dataclass(frozen=True)
@@ -38,46 +40,54 @@ class StoredPlace:
         return f"{self.tower} {self.group}".strip()
 
 
-def places_of(weights: StoredWeights) -> dict[str, StoredPlace]:
+def places_of(weights: StoredWeights, layers: LayerMap | None) -> dict[str, StoredPlace]:
     """Return the place of each tensor, by the layer map or else by the names of its modules."""
-    layers = layers_of(weights.folder)
-    if layers is None:
-        return {name: StoredPlace(module_group(name)) for name in weights.entries}
-    mapped = _names_in_map(weights, layers)
-    places = {}
-    for name in weights.entries:
-        if name in mapped:
-            group = layers.group_of(mapped[name])
-            places[name] = StoredPlace(group.name, group.tower)
-        else:
-            places[name] = StoredPlace(module_group(name))
-    return places
+    groups: dict[str, Group] = {}
+    if layers is not None:
+        mapped = paired_names(weights.entries, layers.weights)
+        groups = {name: layers.group_of(inside) for name, inside in mapped.items()}
+    return {name: _place(groups.get(name), name) for name in weights.entries}
 
 
-def places_of_adapter(adapter: StoredWeights, layers: LayerMap) -> dict[str, StoredPlace]:
+def places_of_adapter(adapter: StoredWeights, layers: LayerMap | None) -> dict[str, StoredPlace]:
     """Return the place of each tensor of an adapter: that of the module of the base which it adapts."""
-    groups = {name.rpartition(".")[0]: group for group in layers for name in group.parameter_names}
-    paths = {name: adapted_module(name) for name in adapter.entries}
-    return {name: StoredPlace(groups[path].name, groups[path].tower) for name, path in paths.items() if path in groups}
+    modules = {} if layers is None else _modules_of(layers)
+    paths = adapted_modules(adapter, layers)
+    return {name: _place(modules.get(path), name.removeprefix(_PEFT)) for name, path in paths.items()}
 
 
-def adapted_module(name: str) -> str:
-    """Return the path in the base of the module that a tensor of PEFT's adapts."""
-    path = name.removeprefix("base_model.model.")
+def _place(group: Group | None, name: str) -> StoredPlace:
+    return StoredPlace(module_group(name)) if group is None else StoredPlace(group.name, group.tower)
+
+
+def adapted_modules(adapter: StoredWeights, layers: LayerMap | None) -> dict[str, str]:
+    """Return for each tensor of an adapter the path of the module that it adapts, as the base's layer map has it."""
+    paths = {name: _adapted_module(name) for name in adapter.entries}
+    known = {} if layers is None else paired_names(dict.fromkeys(paths.values()), _modules_of(layers))
+    return {name: known.get(path, path) for name, path in paths.items()}
+
+
+def _adapted_module(name: str) -> str:
+    path = name.removeprefix(_PEFT)
     found = ADAPTER_PART.search(path)
     return path[: found.start()] if found else path.rpartition(".")[0]
 
 
-def select_stored(weights: StoredWeights, selector: str) -> tuple[frozenset[str], str]:
+def _modules_of(layers: LayerMap) -> dict[str, Group]:
+    """Return the modules that have parameters, each with its group."""
+    return {name.rpartition(".")[0]: group for group in layers for name in group.parameter_names}
+
+
+def select_stored(weights: StoredWeights, layers: LayerMap | None, selector: str) -> tuple[frozenset[str], str]:
     """Return the tensors that a selector names, and why there are none."""
-    layers = layers_of(weights.folder)
     if layers is None:
         return frozenset(), "The layers of this checkpoint are unknown: it has no readable config.json in its folder."
     try:
         selected = set(select(layers, selector).names)
     except GradgateError as error:
         return frozenset(), str(error)
-    return frozenset(name for name, inside in _names_in_map(weights, layers).items() if inside in selected), ""
+    mapped = paired_names(weights.entries, layers.weights)
+    return frozenset(name for name, inside in mapped.items() if inside in selected), ""
 
 
 def select_adapted(adapter: StoredWeights, layers: LayerMap | None, selector: str) -> tuple[frozenset[str], str]:
@@ -88,10 +98,16 @@ def select_adapted(adapter: StoredWeights, layers: LayerMap | None, selector: st
         selected = {name.rpartition(".")[0] for name in select(layers, selector).names}
     except GradgateError as error:
         return frozenset(), str(error)
-    return frozenset(name for name in adapter.entries if adapted_module(name) in selected), ""
+    return frozenset(name for name, path in adapted_modules(adapter, layers).items() if path in selected), ""
 
 
-@cache
+def paired_names(names: Collection[str], known: Collection[str]) -> dict[str, str]:
+    """Return the known name of each name that has one, whatever prefix either class of a model adds."""
+    mine, theirs = name_prefixes(names, known)
+    pairs = {name: theirs + name[len(mine) :] if name.startswith(mine) else name for name in names}
+    return {name: there for name, there in pairs.items() if there in known}
+
+
 def layers_of(folder: Path) -> LayerMap | None:
     """Return the layer map of the model that a folder's configuration describes; None if there is none."""
     try:
@@ -112,11 +128,3 @@ def _declared(config: Any) -> nn.Module | None:
     except Exception:  # a class that needs more than its configuration
         return None
     return model
-
-
-def _names_in_map(weights: StoredWeights, layers: LayerMap) -> dict[str, str]:
-    """Return the model's name of each tensor that is a parameter, whatever prefix either class adds."""
-    known = {name: Entry("F32", each.shape) for name, each in layers.weights.items()}
-    mine, theirs = name_prefixes(weights.entries, known)
-    pairs = {name: theirs + name[len(mine) :] if name.startswith(mine) else name for name in weights.entries}
-    return {name: inside for name, inside in pairs.items() if inside in known}

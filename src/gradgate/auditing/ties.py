@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from torch import nn
 
+from gradgate.auditing.adapters import base_model_of
 from gradgate.auditing.fingerprints import Fingerprint, differs
 from gradgate.layers.names import canonical_name, tied_names
 
@@ -65,8 +65,7 @@ def _equal_tables(model: nn.Module, prints: Mapping[str, Fingerprint | None]) ->
 
 def _configured(model: nn.Module) -> set[frozenset[str]]:
     """Return the tables that transformers' configuration ties, and that are two tensors of one shape."""
-    whole: Any = model
-    inner = whole.get_base_model() if hasattr(model, "get_base_model") else whole
+    inner = base_model_of(model)
     tied = getattr(getattr(inner, "config", None), "tie_word_embeddings", False)
     if not tied or not getattr(inner, "_tied_weights_keys", None):
         return set()

@@ -110,8 +110,6 @@ class Watch:
         for model in stepped.models:
             model.note_flags()
             model.record.steps = max(model.record.steps, record.steps)
-            model.record.first_tick = model.record.first_tick or self._ticks
-            model.record.last_tick = self._ticks
         if self._is_look(record.steps):
             self._look(stepped, optimizer)
 
@@ -188,7 +186,6 @@ class Watch:
                 if id(parameter) in tracked:
                     model, each = tracked[id(parameter)]
                     _add_home(model, each.record, stepped.record, place)
-                    each.record.weight_decay = max(each.record.weight_decay, _number(group.get("weight_decay")) or 0.0)
                 elif parameter.grad is None:
                     silent[id(parameter)] = list(parameter.shape)
         before = silent if stepped.record.steps == 1 else stepped.strangers
@@ -233,4 +230,4 @@ def _note_resumed(stepped: _Stepped, optimizer: torch.optim.Optimizer) -> None:
         return
     for model in stepped.models:
         for key, each in model.tracked.items():
-            each.record.resumed_without = key in own and key not in states
+            each.record.resumed_without |= key in own and key not in states

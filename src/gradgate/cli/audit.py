@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from gradgate.cli.grouped_help import GroupedCommand
 from gradgate.cli.options import AsJson
 from gradgate.cli.render import console, print_json
 from gradgate.errors import UsageError
+from gradgate.files import check_writable, write_text
 
 if TYPE_CHECKING:
     from gradgate.auditing.checkpoints import CheckpointAudit
@@ -59,7 +61,7 @@ def audit(
     """
     script = context.meta.get("script")
     words = list(checkpoints or [])
-    _check(words, script, steps)
+    _check(words, script, steps, out)
     code = 0
     report: AuditReport | CheckpointAudit
     if script is not None:
@@ -80,7 +82,7 @@ def audit(
     raise typer.Exit(code)
 
 
-def _check(words: list[str], script: list[str] | None, steps: int | None) -> None:
+def _check(words: list[str], script: list[str] | None, steps: int | None, out: Path | None) -> None:
     if script is not None and (words or not script):
         raise UsageError(
             f"Expected a command after --, and before it only flags; got {' '.join(words) or 'nothing after --'}. "
@@ -91,8 +93,12 @@ def _check(words: list[str], script: list[str] | None, steps: int | None) -> Non
             f"Expected two checkpoints, or -- and a command; got {' '.join(words) or 'nothing'}. Write gradgate "
             f"audit BASE TRAINED, or gradgate audit -- python train.py."
         )
+    if script is None and steps is not None:
+        raise UsageError(f"steps={steps}: two checkpoints have no steps. Leave it out, or audit the command.")
     if steps is not None and steps < 1:
         raise UsageError(f"steps={steps}: expected the number of a step, from 1.")
+    if out is not None:
+        check_writable(out)
 
 
 def _show(report: AuditReport | CheckpointAudit, out: Path | None, *, full: bool, as_json: bool) -> None:
@@ -103,9 +109,5 @@ def _show(report: AuditReport | CheckpointAudit, out: Path | None, *, full: bool
         else:
             console.print(report.shown(full=full))
         return
-    import json
-
-    from gradgate.files import write_text
-
     text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if as_json else report.text(full=full)
     write_text(out, f"{text}\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from gradgate.deltas.weights import INDEX_FILE, WEIGHTS_FILE
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import write_files
 from gradgate.places import typed_path
-from gradgate.replacing import fresh_folder
+from gradgate.replacing import replaced_folder
 
 _MOST_SHARD_BYTES = 5 << 30
 
@@ -49,10 +48,11 @@ def apply(
     out = typed_path(out)
     if out.is_dir() and any(out.iterdir()):
         raise DeltaError(f"{out} is not empty. Pass a new folder.")
-    target = out.resolve()  # an empty folder may be a link to one on another disk
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
     try:
-        _write_model(trained, target, shard_bytes)
+        with replaced_folder(out) as part:
+            _write_weights(trained, part, shard_bytes)
+            _write_files(trained, part)
     except (OSError, RunError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise DeltaError(
@@ -61,19 +61,6 @@ def apply(
     finally:
         trained.close()
     return out
-
-
-def _write_model(trained: Patched, target: Path, most: int) -> None:
-    """Write everything of a trained model into a fresh folder, which takes the place of an absent or empty one."""
-    part = fresh_folder(target)
-    try:
-        _write_weights(trained, part, most)
-        _write_files(trained, part)
-        if target.is_dir():
-            target.rmdir()
-        part.replace(target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _write_weights(trained: Patched, folder: Path, most: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -157,7 +157,7 @@ def stored_best(mine: Entry, theirs: Entry, count: int) -> Change:
     return Change("sparse" if sparse < mine.bytes else "whole", count)
 
 
-def name_prefixes(trained: Mapping[str, Entry], base: Mapping[str, Entry]) -> tuple[str, str]:
+def name_prefixes(trained: Collection[str], base: Collection[str]) -> tuple[str, str]:
     """Return the prefixes that map names of the trained model to the base's: either class may add one."""
     mine = Counter(name.partition(".")[0] + "." for name in trained if "." in name)
     theirs = Counter(name.partition(".")[0] + "." for name in base if "." in name)
@@ -165,7 +165,7 @@ def name_prefixes(trained: Mapping[str, Entry], base: Mapping[str, Entry]) -> tu
     return max(choices, key=lambda pair: _matches(trained, base, *pair))
 
 
-def _matches(trained: Mapping[str, Entry], base: Mapping[str, Entry], mine: str, theirs: str) -> int:
+def _matches(trained: Collection[str], base: Collection[str], mine: str, theirs: str) -> int:
     stripped = (name[len(mine) :] for name in trained if name.startswith(mine))
     return sum(theirs + name in base for name in stripped)
 

@@ -118,7 +118,8 @@ def model_card(
 
     Args:
         source: the run.
-        library: the library that loads the weights, by the hub's name: ``transformers``, ``peft``, ``adapters``.
+        library: the library that loads the weights, by the hub's name: ``transformers``, ``peft``,
+            ``adapter-transformers`` or ``gradgate``.
         usage: Python code that loads the model.
         notes: sentences on how to load it, below the code.
         findings: intervals of the scores, and the verdicts of the run's study.
@@ -175,7 +176,10 @@ def _score_table(source: CardSource, intervals: Mapping[str, tuple[float, float]
             "seeds; those of dev are of the rows that selected the weights."
         )
     else:
-        yield f"There is no interval: {_plain(source.metric)} is not computed from sums over stored rows."
+        yield (
+            "There is no interval: it needs a metric that is computed from sums over rows, and stored predictions that "
+            "give the score."
+        )
 
 
 def _study(findings: CardFindings) -> Iterator[str]:

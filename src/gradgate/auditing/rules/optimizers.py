@@ -76,8 +76,7 @@ def empty_group(model: ModelRecord) -> Iterator[Finding]:
 def replaced(model: ModelRecord) -> Iterator[Finding]:
     """Find parameters that took the place of those that the optimizer holds."""
     shapes = [shape for optimizer in model.optimizers for shape in optimizer.strangers]
-    left_out = [each for each in _left_out(model) if shapes or each.replaced]
-    swapped = [each for each in left_out if each.replaced or each.shape in shapes or _grown(each.shape, shapes)]
+    swapped = [each for each in _left_out(model) if each.replaced or _is_equal_up_to_rows(each.shape, shapes)]
     if swapped:
         yield finding(
             "replaced",
@@ -88,8 +87,8 @@ def replaced(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def _grown(shape: list[int], others: list[list[int]]) -> bool:
-    """Return True if one of the shapes differs from this one in the number of rows only."""
+def _is_equal_up_to_rows(shape: list[int], others: list[list[int]]) -> bool:
+    """Return True if one of the other shapes is this one with any number of rows."""
     return any(len(other) == len(shape) and other[1:] == shape[1:] for other in others)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from gradgate.evaluation.export.usage import Loading
 from gradgate.evaluation.predict import names_of
 from gradgate.files import in_use, write_text
 from gradgate.places import typed_path
-from gradgate.replacing import fresh_folder
+from gradgate.replacing import replaced_folder
 from gradgate.runs.card import CARD_FILE, CardFindings, CardSource, model_card
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
@@ -87,25 +86,16 @@ def export(
         raise RunError(f"{out} is not empty. Give a new folder as out=, or remove it.")
     chosen = [_Chosen.of(run, settings, findings, hub_name) for run in runs]
     names = [""] if len(chosen) == 1 else names_of([each.run.path for each in chosen])
-    target = out.resolve()
-    try:
-        part = fresh_folder(target)
-    except OSError as error:
-        raise RunError(f"Cannot write {out}: {error.strerror or error}. Choose a writable folder.") from error
     found: list[ExportedModel] = []
     progress.begin(len(chosen), 0)
     try:
-        for number, (each, name) in enumerate(zip(chosen, names, strict=True), 1):
-            found += each.write(part / name, out / name)
-            progress.advance(number, None)
-        if target.is_dir():
-            target.rmdir()
-        part.replace(target)
+        with replaced_folder(out) as part:
+            for number, (each, name) in enumerate(zip(chosen, names, strict=True), 1):
+                found += each.write(part / name, out / name)
+                progress.advance(number, None)
     except OSError as error:
         reason = error.strerror or str(error)
         raise RunError(f"Cannot write {out}: {reason}. Choose a writable folder, or free space.") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return found
 
 
@@ -151,7 +141,7 @@ class _Chosen:
             source,
             library=LIBRARIES[self.form],
             usage=loading.code,
-            notes=(*self._hub_notes(), *_notes(run)),
+            notes=(*self._hub_notes(shown.name), *_notes(run)),
             findings=None if self.findings is None else self.findings(source, self.run, task),
         )
         write_text(part / CARD_FILE, card)
@@ -165,14 +155,11 @@ class _Chosen:
 
     def _card_name(self, shown: Path) -> str:
         """Return the name that the card's code loads the model by."""
-        if self.hub_name is None:
-            return shown.name
-        return self.hub_name if self._is_loaded_from_hub else self.hub_name.rpartition("/")[2]
+        return self.hub_name if self.hub_name is not None and self._is_loaded_from_hub else shown.name
 
-    def _hub_notes(self) -> tuple[str, ...]:
+    def _hub_notes(self, folder: str) -> tuple[str, ...]:
         if self.hub_name is None or self._is_loaded_from_hub:
             return ()
-        folder = self.hub_name.rpartition("/")[2]
         return (f"Download it first: `hf download {self.hub_name} --local-dir {folder}`.",)
 
     def _write_weights(self, run: FinishedRun, part: Path) -> None:
