@@ -126,12 +126,9 @@ def model_card(
     """
     task, findings = source.task, findings or CardFindings()
     lines = [
-        f"# {_plain(source.base)} on {_plain(task.name)}",
-        "",
-        f"A {task.kind} model, trained with [gradgate](https://pypi.org/project/gradgate/).",
-        "",
-        "## Use",
-        "",
+        f"# {_plain(source.base)} on {_plain(task.name)}\n",
+        f"A {task.kind} model, trained with [gradgate](https://pypi.org/project/gradgate/).\n",
+        "## Use\n",
         "```python",
         usage.rstrip(),
         "```",
