@@ -127,7 +127,7 @@ def model_card(
     task, findings = source.task, findings or CardFindings()
     lines = [
         f"# {_plain(source.base)} on {_plain(task.name)}\n",
-        f"A {task.kind} model, trained with [gradgate](https://pypi.org/project/gradgate/).\n",
+        f"A {task.kind} model, trained with gradgate.\n",
         "## Use\n",
         "```python",
         usage.rstrip(),
