@@ -18,7 +18,8 @@ from gradgate.adapters.languages import NAME, OTHER
 from gradgate.analysis.finished import Loader
 from gradgate.errors import AdapterError, GradgateError, RunError, UsageError
 from gradgate.evaluation import evaluate as evaluation
-from gradgate.evaluation.evaluate import evaluate, load_finished
+from gradgate.evaluation.evaluate import evaluate
+from gradgate.evaluation.finished import load_finished
 from gradgate.evaluation.predict import predict
 from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.run import make_config

@@ -15,7 +15,7 @@ from gradgate.analysis.landscape import LINE, PLANE, landscape_folder
 from gradgate.analysis.loss_surface import measure
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import GradgateError, RunError, UsageError
-from gradgate.evaluation.evaluate import load_finished
+from gradgate.evaluation.finished import load_finished
 from gradgate.runs.progress import Silent
 from gradgate.settings.analysis import ComputeSettings, LandscapeSettings
 from gradgate.settings.base import checked_settings

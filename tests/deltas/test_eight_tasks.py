@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
 from gradgate import deltas
-from gradgate.evaluation.evaluate import load_finished
+from gradgate.evaluation.finished import load_finished
 from gradgate.evaluation.predict import predict
 from gradgate.settings.run import make_config
 from gradgate.training.run import train

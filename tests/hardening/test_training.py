@@ -17,7 +17,8 @@ from torch import Tensor
 from transformers import T5Config, T5ForQuestionAnswering, T5Model
 
 from gradgate.errors import DataError, GradgateError, NonFiniteError, RunError
-from gradgate.evaluation.evaluate import evaluate, load_finished
+from gradgate.evaluation.evaluate import evaluate
+from gradgate.evaluation.finished import load_finished
 from gradgate.runs.checkpoints import latest_checkpoint, seal
 from gradgate.runs.history import lines_until
 from gradgate.runs.scores import read_scores

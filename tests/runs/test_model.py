@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification
 
 from gradgate.errors import RunError
-from gradgate.evaluation.evaluate import evaluate, load_finished
+from gradgate.evaluation.evaluate import evaluate
+from gradgate.evaluation.finished import load_finished
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.scores import FileSizes, read_scores
 from gradgate.settings.identity import fingerprint_of

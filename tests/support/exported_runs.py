@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from gradgate.evaluation.evaluate import FinishedRun, load_finished
 from gradgate.evaluation.export.export import ExportedModel, export
+from gradgate.evaluation.finished import FinishedRun, load_finished
 from gradgate.settings.finished import ExportSettings
 from gradgate.tasks.data import load_tests
 

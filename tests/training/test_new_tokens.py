@@ -12,7 +12,8 @@ from transformers import AutoModel, AutoTokenizer
 import gradgate as gg
 from gradgate import sample
 from gradgate.errors import RunError, UsageError
-from gradgate.evaluation.evaluate import evaluate, load_finished
+from gradgate.evaluation.evaluate import evaluate
+from gradgate.evaluation.finished import load_finished
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.loop import same

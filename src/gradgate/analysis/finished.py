@@ -11,7 +11,7 @@ from datasets import Dataset
 from transformers import PrinterCallback
 
 from gradgate.errors import RunError, UsageError, nearest
-from gradgate.evaluation.evaluate import FinishedRun, load_finished
+from gradgate.evaluation.finished import FinishedRun, load_finished
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.settings.analysis import ComputeSettings

@@ -91,7 +91,7 @@ class Run(ResultView):
             UsageError: for a bottleneck adapter with ``merge``.
         """
         RunFolder(self.path).require_finished()
-        from gradgate.evaluation.evaluate import load_finished
+        from gradgate.evaluation.finished import load_finished
         from gradgate.evaluation.plain import plain_model
         from gradgate.training.pretrained import silence_libraries
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gradgate.adapters.peft.kind import PeftKind
 from gradgate.errors import UsageError
-from gradgate.evaluation.evaluate import FinishedRun, load_base
+from gradgate.evaluation.finished import FinishedRun, load_base
 
 
 def plain_model(run: FinishedRun, *, merge: bool = False) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gradgate.deltas.shared_prefix import SharedPrefix
 from gradgate.errors import RunError, UsageError
-from gradgate.evaluation.evaluate import FinishedRun, begin, load_finished
+from gradgate.evaluation.finished import FinishedRun, begin, load_finished
 from gradgate.files import parse_json, remedy
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import Predictions
@@ -78,15 +78,13 @@ def predict(
     """
     progress = begin("gradgate predict", progress)
     names = names_of(runs)
-    columns = {name: value for name, value in (("text", text), ("text_pair", text_pair), ("data", data)) if value}
     progress.begin(len(names), 0)
-    tasks: list[_Task] = []
-    cells: list[dict[str, Any]] = []
+    tasks, cells = list[_Task](), list[dict[str, Any]]()
     with ExitStack() as active_languages:
         for path in runs:
             run = load_finished(path, of_task=of_task, trust_remote_code=trust_remote_code)
             active_languages.enter_context(_in_language(run, language, progress.note))
-            spec, table = _read_rows(run, rows, columns)
+            spec, table = _read_rows(run, rows, text=text, text_pair=text_pair, data=data)
             cells = cells or _kept(table, keep)
             tasks.append(_Task.of(run, spec, table, batch_size, progress.note))
         return _predicted(names, tasks, cells, progress)
@@ -106,10 +104,9 @@ def _predicted(
     return Predictions(predicted, cells, probabilities)
 
 
-def _read_rows(
-    run: FinishedRun, rows: Path | str | Sequence[Any], columns: Mapping[str, Any]
-) -> tuple[TaskSpec, Table]:
+def _read_rows(run: FinishedRun, rows: Path | str | Sequence[Any], **passed: Any) -> tuple[TaskSpec, Table]:
     """Read rows as a run's task does, with other columns or another folder of its data if these are passed."""
+    columns = {name: value for name, value in passed.items() if value}
     changed = run.config.model_copy(update=columns)
     spec = run.find_task(**columns) if "data" in columns or run.together else task_of_run(changed, run.task)
     if isinstance(rows, str):

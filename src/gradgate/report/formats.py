@@ -8,8 +8,8 @@ from math import isfinite
 
 from gradgate.errors import some_of
 from gradgate.printable import visible
-from gradgate.study.page_unit import page_factor
 from gradgate.tasks.metrics import METRICS
+from gradgate.tasks.metrics.page_unit import page_factor
 
 NONE = "–"
 MINUS = "−"

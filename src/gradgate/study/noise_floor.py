@@ -10,10 +10,10 @@ from typing import Any
 from gradgate.statistics import detectable, deviation_interval
 from gradgate.statistics.family import LEVEL
 from gradgate.statistics.verdicts import POWER
-from gradgate.study.page_unit import page_factor, scaled, scaled_interval
 from gradgate.study.power import ArmPower
 from gradgate.study.results import StudyResults
 from gradgate.study.verdicts import arm_scores, collapsed_seeds, verdicts_of
+from gradgate.tasks.metrics.page_unit import page_factor, scaled, scaled_interval
 
 _OF_NOISE = (
     "arm",

@@ -10,8 +10,8 @@ from typing import Any
 from gradgate.statistics import Comparison, detectable, deviation_interval, pairs_for_equivalence, pairs_needed
 from gradgate.statistics.family import LEVEL
 from gradgate.statistics.verdicts import POWER
-from gradgate.study.page_unit import scaled, scaled_interval
 from gradgate.study.verdicts import ArmVerdict, study_verdicts
+from gradgate.tasks.metrics.page_unit import scaled, scaled_interval
 
 
 @dataclass(frozen=True)

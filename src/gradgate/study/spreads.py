@@ -13,10 +13,10 @@ from gradgate.csv_rows import CsvRows
 from gradgate.statistics import detectable, pairs_for_equivalence, pairs_needed
 from gradgate.statistics.family import LEVEL
 from gradgate.statistics.verdicts import POWER
-from gradgate.study.page_unit import page_factor
 from gradgate.study.results import read_study
 from gradgate.study.study_file import STUDY_FILE
 from gradgate.study.verdicts import POINT, verdicts_of
+from gradgate.tasks.metrics.page_unit import page_factor
 
 FILE = Path(__file__).with_name("spreads.csv")
 

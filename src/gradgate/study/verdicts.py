@@ -24,9 +24,9 @@ from gradgate.statistics.verdicts import Word
 from gradgate.study.conditions import condition_folders
 from gradgate.study.guessing import guessing_score
 from gradgate.study.importing.columns import UNPAIRED
-from gradgate.study.page_unit import page_factor, scaled, scaled_interval
 from gradgate.study.results import StudyResults, read_study
 from gradgate.tasks.metrics.names import is_bounded
+from gradgate.tasks.metrics.page_unit import page_factor, scaled, scaled_interval
 
 POINT = 0.01
 """The margin of shares and correlations if none is passed: one point of 100."""

@@ -14,7 +14,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from gradgate.errors import DataError, GradgateError, RunError, UsageError
-from gradgate.evaluation.evaluate import evaluate, load_finished
+from gradgate.evaluation.evaluate import evaluate
+from gradgate.evaluation.finished import load_finished
 from gradgate.runs.progress import Silent
 from gradgate.settings.forgetting import read_forgetting
 from gradgate.settings.run import RunConfig, make_config

@@ -15,7 +15,8 @@ from datasets import Dataset
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from gradgate.errors import DataError, RunError, UsageError
-from gradgate.evaluation.evaluate import evaluate, load_finished
+from gradgate.evaluation.evaluate import evaluate
+from gradgate.evaluation.finished import load_finished
 from gradgate.evaluation.predict import predict
 from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.runs.progress import Silent

@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoTokenizer
 import gradgate
 from gradgate.cli.runs import scores_table
 from gradgate.errors import RunError, UsageError
-from gradgate.evaluation.evaluate import load_finished
+from gradgate.evaluation.finished import load_finished
 from gradgate.measure.track import read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import make_config

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError, UsageError
-from gradgate.evaluation.evaluate import FinishedRun, begin, config_of, load_finished
 from gradgate.evaluation.export import files
 from gradgate.evaluation.export.forms import LIBRARIES, Exportable
 from gradgate.evaluation.export.usage import Loading
+from gradgate.evaluation.finished import FinishedRun, begin, config_of, load_finished
 from gradgate.evaluation.predict import names_of
 from gradgate.files import in_use, write_text
 from gradgate.places import typed_path

@@ -20,7 +20,7 @@ from gradgate.adapters.kinds import NAME as TASK
 from gradgate.deltas.delta import DELTA_FILE
 from gradgate.deltas.model_files import copy_files
 from gradgate.deltas.peft_export import NotSparseError, export
-from gradgate.evaluation.evaluate import FinishedRun
+from gradgate.evaluation.finished import FinishedRun
 from gradgate.evaluation.plain import plain_model
 from gradgate.files import read_json, write_text
 from gradgate.hub import model_source
