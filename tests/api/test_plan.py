@@ -1,0 +1,80 @@
+"""``gg.plan`` against what the methods define, and against what runs train."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradgate as gg
+from gradgate.errors import GradgateError, UsageError
+
+HEAD, EMBEDDINGS = "head", "embeddings"
+
+
+def opened(method: str, steps: int = 12, **settings: Any) -> list[tuple[int, set[str]]]:
+    """Return the steps at which phases begin, with the groups that are open from there."""
+    return [(phase.step, set(phase.gates)) for phase in gg.plan(method=method, steps=steps, **settings).phases]
+
+
+def test_full_opens_everything_at_once() -> None:
+    found = gg.plan(method="full", steps=12)
+    assert [phase.step for phase in found.phases] == [0]
+    assert set(found.phases[0].gates) == set(found.groups)
+    assert found.mean_share == 1.0
+
+
+def test_gradual_opens_from_the_top_and_the_embeddings_last() -> None:
+    phases = opened("gradual:every=3")
+    assert [step for step, _ in phases] == [0, 2, 5, 8]
+    assert phases[0][1] == {"layers.3", HEAD}
+    for (_, before), (_, after) in pairwise(phases):
+        assert before < after
+    assert EMBEDDINGS in phases[-1][1]
+    assert not any(EMBEDDINGS in groups for _, groups in phases[:-1])
+
+
+def test_frozen_layers_are_the_lowest_and_the_embeddings() -> None:
+    assert opened("freeze:layers=2") == [(0, {"layers.2", "layers.3", HEAD})]
+    assert opened("freeze:layers=0") == [(0, {*(f"layers.{n}" for n in range(4)), HEAD})]
+
+
+def test_mean_share_is_the_share_of_weights_that_are_open() -> None:
+    found = gg.plan(method="freeze:layers=2", steps=12)
+    learns = sum(found.sizes[name] for name in ("layers.2", "layers.3", HEAD))
+    assert found.mean_share == pytest.approx(learns / sum(found.sizes.values()), abs=1e-12)
+
+
+def test_an_adapter_alone_learns_below_the_head() -> None:
+    found = gg.plan(adapter="lora:r=8", method="full", steps=12)
+    run = gg.plan(adapter="lora:r=16", method="full", steps=12)
+    assert found.learns[EMBEDDINGS] == 0.0
+    assert found.learns[HEAD] == 1.0
+    assert 0 < found.learns["layers.0"] < run.learns["layers.0"] < 0.1
+
+
+def test_the_seed_decides_a_drawn_plan() -> None:
+    drawn = [gg.plan(method="lisa:layers=1,every=2", steps=12, seed=seed).to_yaml() for seed in (0, 0, 1, 2)]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) > 1
+
+
+def test_a_plan_file_is_the_method_that_wrote_it(tmp_path: Path) -> None:
+    planned = gg.plan(method="gradual:every=3", steps=12)
+    file = tmp_path / "plan.yaml"
+    file.write_text(planned.to_yaml())
+    assert opened(f"plan:{file}") == opened("gradual:every=3")
+    assert gg.plan(method=f"plan:{file}", steps=12).mean_share == planned.mean_share
+
+
+def test_wrong_plans_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="steps=0"):
+        gg.plan(method="full", steps=0)
+    with pytest.raises(GradgateError, match="Did you mean 'gradual' or"):
+        gg.plan(method="gradul", steps=4)
+    with pytest.raises(GradgateError, match="layers=9"):
+        gg.plan(method="freeze:layers=9", steps=4)
+    with pytest.raises(GradgateError, match="nowhere"):
+        gg.plan(model=tmp_path / "nowhere", method="full", steps=4)
