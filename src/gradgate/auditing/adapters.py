@@ -25,9 +25,24 @@ def adapters_of(model: nn.Module) -> list[AdapterRecord]:
         targets = getattr(config, "target_modules", None)
         if targets:
             kind = getattr(config.peft_type, "value", str(config.peft_type))
-            adapted = {home for raw, _ in model.named_parameters() if (home := _home(raw))}
+            adapted = _homes(model)
             found.append(adapter_record(kind, targets, getattr(config, "layers_to_transform", None), adapted))
     return found
+
+
+def adapted_modules_of(model: nn.Module) -> dict[str, nn.Module]:
+    """Return the modules that have an adapter, by path."""
+    homes = _homes(model)
+    return {path: module for raw, module in model.named_modules() if (path := canonical_name(raw)) in homes}
+
+
+def merged_modules_of(model: nn.Module) -> set[str]:
+    """Return the paths of the modules whose adapter is in their own weights now."""
+    return {canonical_name(raw) for raw, module in model.named_modules() if module.__dict__.get("merged_adapters")}
+
+
+def _homes(model: nn.Module) -> set[str]:
+    return {home for raw, _ in model.named_parameters() if (home := _home(raw))}
 
 
 def adapter_record(kind: str, targets: str | Iterable[object], layers: object, adapted: set[str]) -> AdapterRecord:

@@ -11,6 +11,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from gradgate.auditing.report import AuditReport
 from gradgate.auditing.session import Audit
 from gradgate.console import console
+from gradgate.layers.selectors import check_selector
 
 
 class AuditCallback(TrainerCallback):  # type: ignore[misc]
@@ -23,11 +24,16 @@ class AuditCallback(TrainerCallback):  # type: ignore[misc]
         steps: a step to look at, in addition to 1, 2, 4, 8, … and the last.
         quiet: print nothing.
 
+    Raises:
+        SelectorError: for a selector that no model has.
+
     Attributes:
         report: of the latest training that ended; None before.
     """
 
     def __init__(self, expect: str | None = None, steps: int | None = None, *, quiet: bool = False) -> None:
+        if expect is not None:
+            check_selector(expect)
         self.expect, self.steps, self.quiet = expect, steps, quiet
         self.report: AuditReport | None = None
         self._audit: Audit | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,11 +18,12 @@ from gradgate.deltas.bits import code_of
 from gradgate.deltas.patched import open_weights
 from gradgate.deltas.safetensors_file import Entry, damaged, read_header
 from gradgate.deltas.weights import Weights, grouped_by_file
-from gradgate.errors import DeltaError
+from gradgate.errors import DeltaError, some_of
 from gradgate.layers.names import canonical_name
 from gradgate.places import typed_path
 
 _ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
+_GLOBAL = re.compile(r"GLOBAL ([\w.]+)")  # in torch's refusal
 _NESTED = ("state_dict", "model", "model_state_dict", "module")
 
 
@@ -43,8 +46,9 @@ class StoredWeights:
         return {name: self._weights.entries[stored] for name, stored in self._names.items()}
 
     def read(self, name: str) -> Tensor:
-        """Read one tensor."""
-        return self._weights.read(self._names[name])
+        """Read one tensor; a sparse one comes with its zeros."""
+        tensor = self._weights.read(self._names[name])
+        return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
     def grouped(self) -> Iterator[list[str]]:
         """Yield the names by file, so that few files are open at a time."""
@@ -91,7 +95,16 @@ class SingleFile:
         """Dtype and shape of each tensor."""
         if self._safe:
             return read_header(self.path)[0]
-        return {name: Entry(code_of(each.dtype), tuple(each.shape)) for name, each in self._open().items()}
+        return {name: Entry(self._code_of(name, each), tuple(each.shape)) for name, each in self._open().items()}
+
+    def _code_of(self, name: str, tensor: Tensor) -> str:
+        try:
+            return code_of(tensor.dtype)
+        except KeyError:
+            raise DeltaError(
+                f"{self.path}: {name} is of {tensor.dtype}, which cannot be compared. Save the model in a dtype of "
+                f"8 bits or more."
+            ) from None
 
     def read(self, name: str) -> Tensor:
         """Read one tensor, whose memory is the mapped file."""
@@ -114,16 +127,39 @@ class SingleFile:
 def _tensors_of(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a file of ``torch.save``, also of a state within a training's checkpoint."""
     try:
-        content = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+        content = torch.load(path, map_location="cpu", mmap=is_zipfile(path), weights_only=True)
     except Exception as error:  # pickle, zip and torch have errors of their own
+        more = _GLOBAL.search(str(error))
+        reason = f"it holds a {more.group(1)}, which could run code" if more else hub.first_line(error)
         raise DeltaError(
-            f"{path} cannot be read ({hub.first_line(error)}). Expected only tensors, as torch.save writes a "
-            f"state_dict; save the model's state_dict() again, best as safetensors."
+            f"{path} cannot be read ({reason}). Expected only tensors, as torch.save writes a state_dict; save the "
+            f"model's state_dict() again, best as safetensors."
         ) from None
     if not isinstance(content, dict):
         raise DeltaError(f"{path} holds a {type(content).__name__}. Expected tensors by name, as of state_dict().")
     inner = next((content[name] for name in _NESTED if isinstance(content.get(name), dict)), content)
-    tensors = {name: each for name, each in inner.items() if isinstance(name, str) and isinstance(each, Tensor)}
+    tensors = {name: _real(each) for name, each in _named(inner)}
     if not tensors:
         raise DeltaError(f"{path} has no tensors. Expected tensors by name, as of state_dict().")
+    if nowhere := [name for name, each in tensors.items() if each.is_meta]:
+        raise DeltaError(
+            f"{path}: {some_of(nowhere, 3)} has no values: it was saved from the meta device. Save the model once its "
+            f"weights are loaded."
+        )
     return tensors
+
+
+def _named(states: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of nested states under names with dots; states by number are those of an optimizer."""
+    for name, each in states.items():
+        if isinstance(name, str) and isinstance(each, Tensor):
+            yield f"{prefix}{name}", each
+        elif isinstance(name, str) and isinstance(each, dict):
+            yield from _named(each, f"{prefix}{name}.")
+
+
+def _real(tensor: Tensor) -> Tensor:
+    """Return real numbers: a complex tensor's parts in a last axis, a quantized one's values."""
+    if tensor.is_quantized:
+        return tensor.dequantize()
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() and not tensor.is_sparse else tensor

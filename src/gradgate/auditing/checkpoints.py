@@ -30,10 +30,12 @@ from gradgate.auditing.stored_layers import (
     places_of_adapter,
     select_adapted,
     select_stored,
+    with_saved_modules,
 )
-from gradgate.errors import DeltaError, RunError
+from gradgate.errors import DeltaError, RunError, UsageError
 from gradgate.files import read_json
 from gradgate.layers.map import LayerMap, human
+from gradgate.places import typed_path
 
 _MOST_RANK = 64  # a change of a higher rank counts as full
 _LARGEST = 1 << 27  # elements of a matrix whose rank is measured
@@ -171,10 +173,18 @@ def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> Che
     Raises:
         DeltaError: if there is no such checkpoint, a file is damaged or holds more than tensors, or the two have no
             tensor in common.
+        UsageError: if the two are one.
     """
+    if base == trained or (typed_path(base).exists() and typed_path(base).resolve() == typed_path(trained).resolve()):
+        raise UsageError(
+            f"{base} and {trained} are the same checkpoint. Pass the one that the training began with, then the one "
+            f"that it ended with."
+        )
     old, new = open_checkpoint(base), open_checkpoint(trained)
     adapter = new.adapter and not old.adapter
     layers = layers_of(old.folder if adapter else new.folder)
+    if adapter and layers is not None:
+        layers = with_saved_modules(layers, new)
     places = places_of_adapter(new, layers) if adapter else places_of(new, layers)
     changes = tuple(_changes(old, new, places))
     if all(each.new for each in changes) and not adapter:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from gradgate.auditing.adapters import adapters_of, new_rows_of
+from gradgate.auditing.adapters import adapted_modules_of, adapters_of, merged_modules_of, new_rows_of
 from gradgate.auditing.discovery import chain, is_replicated
 from gradgate.auditing.expectation import Expectation
 from gradgate.auditing.fingerprints import Fingerprint, Sample, differs, fingerprints, nonzero
 from gradgate.auditing.labels import LabelCounter
 from gradgate.auditing.places import module_group, place_parameters
 from gradgate.auditing.records import ModelRecord, ParameterRecord
+from gradgate.auditing.sharding import is_shell, original_class, shapes_of_shards
 from gradgate.auditing.skeleton import map_without_running
 from gradgate.auditing.ties import Ties
+from gradgate.distributed.shards import local
 from gradgate.layers.names import canonical_name
 
 _HISTORIES = ("exp_avg_sq", "exp_avg", "momentum_buffer", "square_avg", "sum")
@@ -34,6 +37,8 @@ class Tracked:
         record: what the audit reports.
         before, after: fingerprints before the first step and at the last look.
         sample: of a 16-bit tensor.
+        in_step: fingerprint before the step that is watched, while it is closed.
+        was_open: it required a gradient in the latest step.
     """
 
     parameter: Parameter
@@ -42,6 +47,17 @@ class Tracked:
     after: Fingerprint | None = None
     sample: Sample | None = None
     in_step: Fingerprint | None = field(default=None, repr=False)
+    was_open: bool = False
+
+    @property
+    def gradient(self) -> Tensor | None:
+        """Its gradient; None for a view that FSDP has put in its place during a forward."""
+        return self.parameter.grad if self.parameter.is_leaf else None
+
+    @property
+    def has_elements(self) -> bool:
+        """True unless all of its elements are in other processes."""
+        return local(self.parameter)[0].numel() > 0
 
 
 class ModelWatch:
@@ -67,11 +83,17 @@ class ModelWatch:
     ) -> None:
         inner, layers = _named_from(root if model is None else model)
         self._inner = weakref.ref(inner, self._on_death)
-        self.record = ModelRecord(type(inner).__name__, replicated=is_replicated(root), mapped=layers is not None)
+        self._shapes = shapes_of_shards(root)
+        self.record = ModelRecord(
+            original_class(inner).__name__, replicated=is_replicated(root), mapped=layers is not None
+        )
         self.tracked: dict[int, Tracked] = {}
         self._names: dict[str, Tracked] = {}
         self._foreign = {canonical_name(raw) for raw, each in inner.named_parameters() if id(each) in taken}
         self._follow(inner)
+        self._adapted = [
+            weakref.ref(module, partial(self._on_unload, path)) for path, module in adapted_modules_of(inner).items()
+        ]
         if layers is not None:
             place_parameters(self.record.parameters, layers)
         self.record.adapters = adapters_of(inner)
@@ -94,7 +116,8 @@ class ModelWatch:
         for (name, each), before in zip(fresh.items(), fingerprints(list(fresh.values())), strict=True):
             older = self._names.get(name)
             dtype = str(each.dtype).removeprefix("torch.")
-            record = ParameterRecord(name, list(each.shape), dtype, module_group(name))
+            shape = self._shapes.get(id(each), tuple(each.shape))
+            record = ParameterRecord(name, list(shape), dtype, module_group(name), sharded=id(each) in self._shapes)
             if older is not None:
                 record.group, record.tower, record.part = older.record.group, older.record.tower, older.record.part
                 record.replaced = True
@@ -103,12 +126,21 @@ class ModelWatch:
             else:
                 self.record.parameters.append(record)
             sample = Sample(each) if each.dtype in (torch.float16, torch.bfloat16) else None
-            self._names[name] = self.tracked[id(each)] = Tracked(each, record, before, sample=sample)
+            tracked = Tracked(each, record, before, sample=sample)
+            record.empty = not tracked.has_elements
+            record.start = "" if before is None or record.sharded else before.digest
+            self._names[name] = self.tracked[id(each)] = tracked
 
-    def note_flags(self) -> None:
-        """Note which parameters are open in the step that comes."""
-        for each in self.tracked.values():
-            each.record.opened |= each.parameter.requires_grad
+    def note_flags(self) -> set[int]:
+        """Note which parameters are open in the step that comes, and return the ``id`` of those that closed."""
+        closed = set()
+        for key, each in self.tracked.items():
+            is_open = each.parameter.requires_grad
+            if each.was_open and not is_open:
+                closed.add(key)
+            each.was_open = is_open
+            each.record.opened |= is_open
+        return closed
 
     def before_look(self, held: Mapping[int, torch.optim.Optimizer | None]) -> None:
         """Look at the gradients of a step, and at what the optimizer may move though it is closed.
@@ -121,23 +153,35 @@ class ModelWatch:
             self._follow(inner)
             self._ties.look(inner)
         self._labels.look()
-        seen = [each for key, each in self.tracked.items() if key in held and each.parameter.requires_grad]
+        seen = [
+            each
+            for key, each in self.tracked.items()
+            if key in held and each.parameter.requires_grad and not each.record.empty
+        ]
         for each in seen:
             each.record.looks += 1
         self.see_gradients(seen, held)
-        risky = [
-            each
-            for key, each in self.tracked.items()
-            if key in held and not each.parameter.requires_grad and each.parameter.grad is not None
-        ]
+        self.watch_closed(held)
+
+    def watch_closed(self, keys: Iterable[int]) -> None:
+        """Fingerprint what the step may move though it is closed: those of these parameters that have a gradient."""
+        among = [self.tracked[key] for key in keys if key in self.tracked]
+        risky = [each for each in among if not each.parameter.requires_grad and each.gradient is not None]
         for each, found in zip(risky, fingerprints([each.parameter for each in risky]), strict=True):
             each.in_step = found
 
+    def see_closed(self) -> None:
+        """Note which of the watched parameters the step has moved."""
+        closed = [each for each in self.tracked.values() if each.in_step is not None]
+        for each, now in zip(closed, fingerprints([each.parameter for each in closed]), strict=True):
+            each.record.moved_closed |= bool(differs(each.in_step, now))
+            each.in_step = None
+
     def see_gradients(self, seen: Iterable[Tracked], held: Mapping[int, torch.optim.Optimizer | None]) -> None:
         """Note which parameters have a gradient, and which one that is not zero."""
-        present = [each for each in seen if each.parameter.grad is not None]
-        gradients = [_gradient(each.parameter) for each in present]
-        for each, gradient, is_nonzero in zip(present, gradients, nonzero(gradients), strict=True):
+        present = [(each, gradient) for each in seen if (gradient := each.gradient) is not None]
+        found = nonzero([gradient for _, gradient in present])
+        for (each, gradient), is_nonzero in zip(present, found, strict=True):
             record = each.record
             record.had_gradient = True
             record.nonzero_gradient |= is_nonzero
@@ -159,41 +203,47 @@ class ModelWatch:
             if key in held and each.parameter.requires_grad and not each.record.had_gradient
         ]
         self.see_gradients(late, held)
-        closed = [each for each in self.tracked.values() if each.in_step is not None]
-        for each, now in zip(closed, fingerprints([each.parameter for each in closed]), strict=True):
-            each.record.moved_closed |= bool(differs(each.in_step, now))
-            each.in_step = None
         if moved:
             self._see_moves([each for key, each in self.tracked.items() if key in held])
 
     def finish(self) -> None:
         """Look a last time, and let go of the parameters."""
         inner = self._inner()
+        merged: set[str] = set()
         if inner is not None:
             self._ties.look(inner)
-        self._let_go()
+            merged = merged_modules_of(inner)
+        self._let_go(merged)
 
     def _on_death(self, _: object) -> None:
         self._let_go()
 
-    def _let_go(self) -> None:
+    def _on_unload(self, path: str, _: object) -> None:
+        """Look a last time as the first module with an adapter goes, which was probably merged just before."""
+        self._let_go({path})
+
+    def _let_go(self, merged: Collection[str] = ()) -> None:
+        """Look a last time, except at the modules of these paths, and let go of the parameters."""
         if not self._names:  # a model may die after its audit has ended
             return
-        self._see_moves(list(self.tracked.values()))
+        paths = tuple(f"{path}." for path in merged)
+        self._see_moves([each for name, each in self._names.items() if not name.startswith(paths)])
         self._labels.finish()
         self.record.untied = self._ties.broken(
             {name for name, each in self._names.items() if each.record.learned},
             {name: each.after for name, each in self._names.items()},
         )
-        self.tracked, self._names = {}, {}
+        self.tracked, self._names, self._adapted = {}, {}, []
 
     def _see_moves(self, seen: list[Tracked]) -> None:
         for each, now in zip(seen, fingerprints([each.parameter for each in seen]), strict=True):
             found = differs(each.before, now)
-            if found is None:  # moved to another device or dtype: the last look stands
+            if now is None or found is None or each.record.empty:  # moved to another device or dtype
                 continue
             each.after = now
-            each.record.moved = found
+            # What has moved and is put back, as for the next trial of a search, has moved.
+            each.record.moved = bool(each.record.moved or found)
+            each.record.end = "" if each.record.sharded else now.digest
             if each.sample is not None:
                 share = each.sample.moved_share(each.parameter)
                 each.record.moved_share = each.record.moved_share if share is None else share
@@ -206,12 +256,7 @@ def _named_from(root: nn.Module) -> tuple[nn.Module, Any]:
         layers = map_without_running(module)
         if layers is not None:
             return module, layers
-    return candidates[0], None
-
-
-def _gradient(parameter: Parameter) -> Tensor:
-    assert parameter.grad is not None
-    return parameter.grad
+    return next((module for module in candidates if not is_shell(module)), root), None
 
 
 def _had_before(parameter: Parameter, optimizer: torch.optim.Optimizer | None) -> bool:

@@ -42,17 +42,18 @@ class _Observer:
         """Let torch's optimizers call the observer."""
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+        from gradgate.auditing.uncompiled import uncompiled
+
         (self._folder / f"torch-{os.getpid()}").touch()
         first: list[object] = []
 
-        def start(optimizer: Any, args: object, kwargs: object) -> None:
+        def start(optimizer: Any, *_: object) -> None:
             if self._watch is None:
                 watch = self._start()
                 first[0].remove()  # type: ignore[attr-defined]
                 watch.before(optimizer)
 
-        start._torchdynamo_disable = True  # type: ignore[attr-defined]
-        first.append(register_optimizer_step_pre_hook(start))
+        first.append(register_optimizer_step_pre_hook(uncompiled(start)))
         os.register_at_fork(after_in_child=self._after_fork)
 
     def _start(self) -> Watch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from math import prod
@@ -32,6 +33,9 @@ class ParameterRecord:
         replaced: another tensor had its name when training began.
         new_rows: size of the table in the pretrained model, if it has grown since; else 0.
         resumed_without: the restored optimizer had states of other parameters, but none of this one.
+        sharded: other processes have other elements of it.
+        empty: no observed process has an element of it.
+        start, end: digests of its bits before the first step and at the last look; empty if sharded or unknown.
     """
 
     name: str
@@ -51,6 +55,10 @@ class ParameterRecord:
     replaced: bool = False
     new_rows: int = 0
     resumed_without: bool = False
+    sharded: bool = False
+    empty: bool = False
+    start: str = ""
+    end: str = ""
 
     @property
     def elements(self) -> int:
@@ -62,6 +70,13 @@ class ParameterRecord:
         """True if it was open and moved, and not by weight decay alone."""
         only_zeros = self.had_gradient and not self.nonzero_gradient
         return bool(self.moved) and self.opened and not only_zeros
+
+    def is_apart_from(self, other: ParameterRecord) -> bool:
+        """Return True for a matrix that began with equal bits in two processes and ended with different ones."""
+        ends = (self.end, other.end)
+        return (
+            len(self.shape) > 1 and bool(self.start) and self.start == other.start and all(ends) and len(set(ends)) > 1
+        )
 
     def merged(self, other: ParameterRecord) -> ParameterRecord:
         """Return the observations of two processes that train the same model, as one."""
@@ -76,6 +91,7 @@ class ParameterRecord:
             looks=max(self.looks, other.looks),
             moved=any(known) if known else None,
             moved_share=max(shares, default=None),
+            empty=self.empty and other.empty,
             **{name: getattr(self, name) or getattr(other, name) for name in flags},
         )
 
@@ -137,6 +153,9 @@ class ModelRecord:
         tokens: labels under the loss of each observed batch.
         selected: names that the expectation selects; None without one.
         selector_error: why the expectation selects nothing.
+        processes: that trained it together.
+        apart: names of matrices that began with equal bits in these processes and ended with different ones.
+        partly: names that learned in some of these processes only.
     """
 
     name: str
@@ -150,6 +169,9 @@ class ModelRecord:
     tokens: list[int] = field(default_factory=list)
     selected: list[str] | None = None
     selector_error: str = ""
+    processes: int = 1
+    apart: list[str] = field(default_factory=list)
+    partly: list[str] = field(default_factory=list)
 
     def rate(self, parameter: ParameterRecord) -> float:
         """Return the highest learning rate that a parameter had; infinity if its optimizer has none."""
@@ -163,10 +185,16 @@ class ModelRecord:
 
     def merged(self, other: ModelRecord) -> ModelRecord:
         """Return the observations of two processes that train the same model, as one."""
-        pairs = zip(self.parameters, other.parameters, strict=True)
+        pairs = list(zip(self.parameters, other.parameters, strict=True))
+        in_step = self.steps == other.steps  # else one was cut off, and its last look was an earlier one
+        apart = [one.name for one, two in pairs if in_step and one.is_apart_from(two)]
+        partly = [one.name for one, two in pairs if in_step and one.learned != two.learned and not one.sharded]
         return replace(
             self,
             parameters=[one.merged(two) for one, two in pairs],
+            processes=self.processes + other.processes,
+            apart=list(dict.fromkeys((*self.apart, *apart))),
+            partly=list(dict.fromkeys((*self.partly, *partly))),
             steps=max(self.steps, other.steps),
             tokens=[*self.tokens, *other.tokens],
             untied=[*self.untied, *(pair for pair in other.untied if pair not in self.untied)],
@@ -182,11 +210,13 @@ class ProcessRecord:
         rank: of the process among those that train together.
         models: that its optimizers trained.
         trouble: why the observation ended early; empty if it did not.
+        ended: the process ended by itself; else this is what its latest look saw.
     """
 
     rank: int = 0
     models: list[ModelRecord] = field(default_factory=list)
     trouble: str = ""
+    ended: bool = False
 
     def write(self, path: Path) -> None:
         """Write it as JSON; a reader never sees a part of it."""
@@ -207,18 +237,22 @@ class ProcessRecord:
             )
             for model in content["models"]
         ]
-        return cls(content["rank"], models, content["trouble"])
+        return cls(content["rank"], models, content["trouble"], content["ended"])
 
 
 def merge(processes: Iterable[ProcessRecord]) -> list[ModelRecord]:
-    """Return the models of all processes, those that several processes trained together once."""
+    """Return the models of all processes, those that processes of several ranks trained together once.
+
+    Equal models of one rank, as of the runs of a search, were trained one after the other, so the first ones of all
+    ranks belong together, then the second ones.
+    """
     models: list[ModelRecord] = []
-    by_rank: dict[tuple[Any, ...], int] = {}
+    places: dict[tuple[Any, ...], int] = {}
+    seen: Counter[tuple[Any, ...]] = Counter()
     for process in sorted(processes, key=lambda each: each.rank):
-        seen: dict[tuple[Any, ...], int] = {}
         for model in process.models:
-            number = seen[model.signature] = seen.get(model.signature, -1) + 1
-            place = by_rank.setdefault((number, *model.signature), len(models))
+            seen[process.rank, model.signature] += 1
+            place = places.setdefault((seen[process.rank, model.signature], *model.signature), len(models))
             if place == len(models):
                 models.append(model)
             else:

@@ -19,6 +19,7 @@ from gradgate.auditing.records import ModelRecord, ParameterRecord, ProcessRecor
 from gradgate.auditing.rules import findings_of
 from gradgate.auditing.rules.gradients import unused_by_design
 from gradgate.console import PlainConsole
+from gradgate.errors import some_of
 from gradgate.layers.map import human
 
 _WIDTH = 160
@@ -62,7 +63,7 @@ class AuditReport:
         """Return the report of what several processes saw."""
         each = list(processes)
         trouble = dict.fromkeys(f"The observation ended early: {one.trouble}." for one in each if one.trouble)
-        return cls(tuple(merge(each)), selector, (*notes, *trouble))
+        return cls(tuple(merge(each)), selector, (*notes, *trouble, *_cut_off(each)))
 
     @property
     def steps(self) -> int:
@@ -131,6 +132,18 @@ class AuditReport:
         return as_text(self.shown(full=full))
 
 
+def _cut_off(processes: Sequence[ProcessRecord]) -> list[str]:
+    """Return a note on processes that did not end by themselves, of which only the last look is known."""
+    killed = [each for each in processes if each.models and not each.ended]
+    steps = sorted({model.steps for each in killed for model in each.models})
+    if not killed:
+        return []
+    return [
+        f"{len(killed)} of {len(processes)} processes ended by a signal or os._exit: what they trained is reported as "
+        f"it was at step {some_of(list(map(str, steps)), 3)}, the last that was looked at."
+    ]
+
+
 def as_text(shown: Group) -> str:
     """Return what a console would print, as plain text."""
     out = io.StringIO()
@@ -145,7 +158,7 @@ def verdict(selector: str, expected: bool | None, errors: Iterable[str]) -> list
 
 
 def _came_true(model: ModelRecord) -> bool:
-    selected = set(model.selected or ())
+    selected = set(model.selected or ()) - {each.name for each in model.parameters if each.empty}
     learned = {each.name for each in model.parameters if each.learned}
     return not learned - selected and all(map(unused_by_design, selected - learned))
 
@@ -154,9 +167,11 @@ def _headline(model: ModelRecord) -> str:
     learned = [each for each in model.parameters if each.learned]
     elements, total = sum(each.elements for each in learned), sum(each.elements for each in model.parameters)
     share = elements / max(total, 1)
+    steps = "1 step" if model.steps == 1 else f"{model.steps} steps"
+    together = f" in {model.processes} processes" if model.processes > 1 else ""
     return (
         f"{model.name}: {human(elements)} of {human(total)} parameters ({share:.1%}) learned, in {len(learned)} of "
-        f"{len(model.parameters)} tensors, over {model.steps} steps"
+        f"{len(model.parameters)} tensors, over {steps}{together}"
     )
 
 

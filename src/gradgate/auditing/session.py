@@ -12,6 +12,7 @@ from gradgate.auditing.report import AuditReport, Learned
 from gradgate.auditing.watch import Watch
 from gradgate.errors import RunError, UsageError
 from gradgate.layers.names import unwrap
+from gradgate.layers.selectors import check_selector
 
 
 class Audit:
@@ -22,6 +23,8 @@ class Audit:
 
     def __init__(self, models: tuple[nn.Module, ...], expect: str | None, steps: int | None) -> None:
         self._selector = expect
+        if expect is not None:
+            check_selector(expect)
         self._models = [unwrap(model) for model in models] or None
         if steps is not None and steps < 1:
             raise UsageError(f"steps={steps}: expected the number of a step, from 1.")
@@ -108,6 +111,7 @@ def audit(*models: nn.Module, expect: str | None = None, steps: int | None = Non
 
     Raises:
         LayerMapError: for something else than a module.
+        SelectorError: for a selector that no model has.
         UsageError: for a step below 1.
     """
     return Audit(models, expect, steps)

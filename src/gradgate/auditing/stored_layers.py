@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from gradgate.errors import GradgateError
 from gradgate.layers.find import map_layers
 from gradgate.layers.map import LayerMap
 from gradgate.layers.selectors import select
-from gradgate.layers.units import Group
+from gradgate.layers.units import HEAD, Group, Weight
 from gradgate.memory.configuration import build, read_configuration
 
 if TYPE_CHECKING:
@@ -65,6 +65,31 @@ def adapted_modules(adapter: StoredWeights, layers: LayerMap | None) -> dict[str
     paths = {name: _adapted_module(name) for name in adapter.entries}
     known = {} if layers is None else paired_names(dict.fromkeys(paths.values()), _modules_of(layers))
     return {name: known.get(path, path) for name, path in paths.items()}
+
+
+def with_saved_modules(layers: LayerMap, adapter: StoredWeights) -> LayerMap:
+    """Return the base's map with a head that has the modules which only the adapter's file brings.
+
+    PEFT stores ``modules_to_save`` whole, such as the classifier of a base that was stored without one.
+    """
+    paths = adapted_modules(adapter, layers)
+    known = _modules_of(layers)
+    saved = {
+        name.removeprefix(_PEFT): Weight(entry.shape)
+        for name, entry in adapter.entries.items()
+        if not ADAPTER_PART.search(name) and paths[name] not in known
+    }
+    if not saved:
+        return layers
+    count = sum(weight.count for weight in saved.values())
+    head = Group(HEAD, len(layers), tuple(saved), count)
+    if HEAD in layers:
+        own = layers[HEAD]
+        head = replace(
+            own, parameter_names=own.parameter_names + tuple(saved), parameter_count=own.parameter_count + count
+        )
+    groups = (*(group for group in layers if group.name != HEAD), head)
+    return replace(layers, groups=groups, weights={**layers.weights, **saved})
 
 
 def _adapted_module(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from gradgate.auditing.discovery import ids, models_trained
 from gradgate.auditing.expectation import Expectation
 from gradgate.auditing.model_watch import ModelWatch
 from gradgate.auditing.records import OptimizerRecord, ParameterRecord, ProcessRecord
+from gradgate.auditing.uncompiled import uncompiled
+from gradgate.hub import first_line
 
 
 @dataclass
@@ -60,8 +62,8 @@ class Watch:
     def start(self) -> None:
         """Begin to observe steps."""
         self._handles = [
-            register_optimizer_step_pre_hook(self._guarded(self._before)),
-            register_optimizer_step_post_hook(self._guarded(self._after)),
+            register_optimizer_step_pre_hook(uncompiled(self._guarded(self._before))),
+            register_optimizer_step_post_hook(uncompiled(self._guarded(self._after))),
         ]
 
     def stop(self) -> ProcessRecord:
@@ -74,18 +76,18 @@ class Watch:
                 model.finish()
         except Exception as error:  # torch may be shutting down
             self._fail(error)
-        return self.record()
+        return replace(self.record(), ended=True)
 
     def before(self, optimizer: torch.optim.Optimizer) -> None:
         """Observe the beginning of a step that began before :meth:`start`."""
-        self._guarded(self._before)(optimizer, (), {})
+        self._guarded(self._before)(optimizer)
 
     def forget(self) -> None:
         """Forget everything, and continue with the next step; for a process that was forked from an observed one."""
         self._stepped, self._models, self._ticks = {}, [], 0
 
     def _guarded(self, work: Callable[[torch.optim.Optimizer], None]) -> Callable[..., None]:
-        def hook(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+        def guarded(optimizer: torch.optim.Optimizer, *_: object) -> None:
             if self.trouble:
                 return
             try:
@@ -93,11 +95,10 @@ class Watch:
             except Exception as error:  # the training must not end because of its audit
                 self._fail(error)
 
-        hook._torchdynamo_disable = True  # type: ignore[attr-defined]  # where the step itself is compiled
-        return hook
+        return guarded
 
     def _fail(self, error: Exception) -> None:
-        self.trouble = self.trouble or f"{type(error).__name__}: {error}"
+        self.trouble = self.trouble or f"{type(error).__name__}: {first_line(error)}"
 
     def _before(self, optimizer: torch.optim.Optimizer) -> None:
         stepped = self._of(optimizer)
@@ -108,8 +109,10 @@ class Watch:
         record.first = record.first or self._ticks
         _note_rates(record, optimizer)
         for model in stepped.models:
-            model.note_flags()
+            closed = model.note_flags()
             model.record.steps = max(model.record.steps, record.steps)
+            if closed:
+                model.watch_closed(closed & _own(optimizer))
         if self._is_look(record.steps):
             self._look(stepped, optimizer)
 
@@ -121,6 +124,8 @@ class Watch:
 
     def _after(self, optimizer: torch.optim.Optimizer) -> None:
         stepped = self._of(optimizer)
+        for model in stepped.models:
+            model.see_closed()
         if not self._is_look(stepped.record.steps):
             return
         held = self._held(stepped, optimizer)
@@ -141,10 +146,10 @@ class Watch:
         stepped = _Stepped(weakref.ref(optimizer), OptimizerRecord(type(optimizer).__name__))
         stepped.record.wraps = any(isinstance(each, torch.optim.Optimizer) for each in vars(optimizer).values())
         self._stepped[id(optimizer)] = stepped
-        wanted = ids(parameter for group in optimizer.param_groups for parameter in group["params"])
+        wanted = _own(optimizer)
         self._follow(models_trained(wanted))
         for model in self._models:
-            gradients = any(each.parameter.grad is not None for each in model.tracked.values())
+            gradients = any(each.gradient is not None for each in model.tracked.values())
             if gradients or not wanted.isdisjoint(model.tracked):
                 stepped.models.append(model)
                 model.record.optimizers.append(stepped.record)
@@ -167,15 +172,13 @@ class Watch:
     def _held(self, stepped: _Stepped, optimizer: torch.optim.Optimizer) -> dict[int, Any]:
         """Return the parameters that a look at an optimizer's step is about: its own, and those that nobody holds."""
         others = {
-            id(parameter)
+            key
             for each in self._stepped.values()
             if each is not stepped and (other := each.optimizer()) is not None
-            for group in other.param_groups
-            for parameter in group["params"]
+            for key in _own(other)
         }
         free = {key: None for model in stepped.models for key in model.tracked if key not in others}
-        own = {id(parameter): optimizer for group in optimizer.param_groups for parameter in group["params"]}
-        return {**free, **own}
+        return {**free, **dict.fromkeys(_own(optimizer), optimizer)}
 
     def _note_homes(self, stepped: _Stepped, optimizer: torch.optim.Optimizer) -> None:
         """Note which groups hold which parameter, and which parameters of the optimizer belong to no module."""
@@ -197,6 +200,11 @@ class Watch:
         rank = os.environ.get("RANK", "0")
         models = [model.record for model in self._models if model.record.steps]
         return ProcessRecord(int(rank) if rank.isdigit() else 0, models, self.trouble)
+
+
+def _own(optimizer: torch.optim.Optimizer) -> set[int]:
+    """Return the ``id`` of each parameter of an optimizer."""
+    return ids(parameter for group in optimizer.param_groups for parameter in group["params"])
 
 
 def _add_home(model: ModelWatch, parameter: ParameterRecord, optimizer: OptimizerRecord, group: int) -> None:
@@ -224,7 +232,7 @@ def _number(value: object) -> float | None:
 
 def _note_resumed(stepped: _Stepped, optimizer: torch.optim.Optimizer) -> None:
     """Note the parameters without a state in an optimizer that was restored with states of others."""
-    own = ids(parameter for group in optimizer.param_groups for parameter in group["params"])
+    own = _own(optimizer)
     states = ids(parameter for parameter, state in optimizer.state.items() if state)
     if not states:
         return

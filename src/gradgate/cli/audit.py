@@ -61,7 +61,7 @@ def audit(
     """
     script = context.meta.get("script")
     words = list(checkpoints or [])
-    _check(words, script, steps, out)
+    _check(words, script, steps, out, expect)
     code = 0
     report: AuditReport | CheckpointAudit
     if script is not None:
@@ -82,7 +82,12 @@ def audit(
     raise typer.Exit(code)
 
 
-def _check(words: list[str], script: list[str] | None, steps: int | None, out: Path | None) -> None:
+def _check(words: list[str], script: list[str] | None, steps: int | None, out: Path | None, expect: str | None) -> None:
+    """Check all that can be checked before the training.
+
+    Raises:
+        UsageError: for what is wrong.
+    """
     if script is not None and (words or not script):
         raise UsageError(
             f"Expected a command after --, and before it only flags; got {' '.join(words) or 'nothing after --'}. "
@@ -99,6 +104,10 @@ def _check(words: list[str], script: list[str] | None, steps: int | None, out: P
         raise UsageError(f"steps={steps}: expected the number of a step, from 1.")
     if out is not None:
         check_writable(out)
+    if expect is not None:
+        from gradgate.layers.selectors import check_selector
+
+        check_selector(expect)
 
 
 def _show(report: AuditReport | CheckpointAudit, out: Path | None, *, full: bool, as_json: bool) -> None:

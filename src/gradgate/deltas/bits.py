@@ -22,8 +22,8 @@ _AT_ONCE = 1 << 24  # elements compared at a time, so that masks stay small
 
 
 def code_of(dtype: torch.dtype) -> str:
-    """Return a dtype's code in safetensors."""
-    return next(code for code, known in _DTYPES.items() if known is dtype)
+    """Return a dtype's code in safetensors; raise KeyError for one that has none."""
+    return {known: code for code, known in _DTYPES.items()}[dtype]
 
 
 def dtype_of(code: str) -> torch.dtype:

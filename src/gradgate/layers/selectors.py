@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Rows = tuple[tuple[int, int], ...]
 _TABLE = re.compile(r"(embeddings|head)(?:\[(-?[0-9]{,15}):(-?[0-9]{,15})\])?")
 _LAYERS = re.compile(r"layers(?:\.(\*|N|N-N|topN|bottomN))?(?:\.([a-z]+)(?:\.(.+))?)?".replace("N", "[0-9]{1,9}"))
+_MARK = re.compile(r"@\w+")
 _TOWERS = ("vision", "audio", "text", "encoder", "decoder", "projector")
 _MARKS = (*(f"@{name}" for name in (*PARTS[:-1], "lora", "bias", EMBEDDINGS, HEAD, *_TOWERS)),)
 _EXPECTED = (
@@ -100,15 +101,8 @@ def select(model: nn.Module | LayerMap, text: str) -> Selection:
     Raises:
         SelectorError: for a term that is not valid or selects nothing, with the nearest names.
     """
+    terms = _terms(text)
     layers = (model if isinstance(model, LayerMap) else _map(model)).at("layer")
-    terms = [term.strip() for term in text.split("/")]
-    if not all(terms):
-        raise SelectorError(f"The selector {shown(text)} has an empty term. {_EXPECTED}.")
-    if terms[0].startswith("!"):
-        raise SelectorError(
-            f"The selector {shown(text)} begins with {terms[0]!r}, which excludes from nothing. Begin with what "
-            f"to exclude it from, as in layers.*/{terms[0]}."
-        )
     found: dict[str, Rows] = {}
     reader = _Reader(layers, text)
     for term in terms:
@@ -121,6 +115,47 @@ def select(model: nn.Module | LayerMap, text: str) -> Selection:
     if not chosen:
         raise SelectorError(f"The selector {shown(text)} selects nothing: its last terms exclude all others.")
     return Selection(text, chosen, {name: weights[name].shape for name in chosen})
+
+
+def check_selector(text: str) -> None:
+    """Check what of a selector can be checked before there is a model: the form of its terms.
+
+    Args:
+        text: the selector.
+
+    Raises:
+        SelectorError: for a term that is not valid for any model, with the nearest names.
+    """
+    context = f"The selector {shown(text)}: "
+    for term in (term.removeprefix("!").strip() for term in _terms(text)):
+        if term.startswith("re:"):
+            try:
+                NamePattern(term.removeprefix("re:"))
+            except ValueError as error:
+                raise SelectorError(f"{context}{shown(term)} {error}. Expected one for parameter names.") from None
+        elif layers := _LAYERS.fullmatch(term):
+            if (part := layers.group(2)) is not None and part not in PARTS:
+                raise SelectorError(f"{context}{_no_part(term, part)}.")
+        elif not (_MARK.fullmatch(term) or _TABLE.fullmatch(term)):
+            known = (EMBEDDINGS, HEAD, "layers.*", *_MARKS)
+            raise SelectorError(f"{context}{shown(term)} is not a valid term.{nearest(term, known)} {_EXPECTED}.")
+
+
+def _terms(text: str) -> list[str]:
+    """Return the terms of a selector, without checking each."""
+    terms = [term.strip() for term in text.split("/")]
+    if not all(term.removeprefix("!").strip() for term in terms):
+        raise SelectorError(f"The selector {shown(text)} has an empty term. {_EXPECTED}.")
+    if terms[0].startswith("!"):
+        raise SelectorError(
+            f"The selector {shown(text)} begins with {terms[0]!r}, which excludes from nothing. Begin with what "
+            f"to exclude it from, as in layers.*/{terms[0]}."
+        )
+    return terms
+
+
+def _no_part(term: str, part: str) -> str:
+    return f"{shown(term)}: there is no part {part!r}.{nearest(part, PARTS)} Parts: {', '.join(PARTS)}"
 
 
 def _map(model: nn.Module) -> LayerMap:
@@ -218,9 +253,7 @@ class _Reader:
         if part is None:
             return (name for group in chosen for name in group.parameter_names)
         if part not in PARTS:
-            raise self._error(
-                f"{shown(term)}: there is no part {part!r}.{nearest(part, PARTS)} Parts: {', '.join(PARTS)}"
-            )
+            raise self._error(_no_part(term, part))
         unit = self.layers.at("part" if module is None else "module")
         numbers = {group.name for group in chosen}
         end = part if module is None else f"{part}.{module}"

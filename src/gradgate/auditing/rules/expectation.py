@@ -28,6 +28,7 @@ def unexpected(model: ModelRecord) -> Iterator[Finding]:
             "torch.no_grad(), and the optimizer has all parameters. Call teacher.requires_grad_(False).",
         )
     yield from _whole_base(model)
+    yield from _apart(model)
     resumed = [each for each in model.parameters if each.resumed_without and each.learned]
     if resumed:
         yield finding(
@@ -50,12 +51,35 @@ def _against_selection(model: ModelRecord, selected: set[str]) -> Iterator[Findi
     less = [
         each
         for each in model.parameters
-        if each.name in selected and not each.learned and not unused_by_design(each.name)
+        if each.name in selected and not each.learned and not each.empty and not unused_by_design(each.name)
     ]
     if less:
         frozen = sum(not each.opened for each in less)
         why = f" {frozen} of {len(less)} tensors never required grad." if frozen else ""
         yield finding("unexpected", less, f"{{names}}: was expected to learn, but did not.{why}")
+
+
+def _apart(model: ModelRecord) -> Iterator[Finding]:
+    """Find a model of which each process trains a copy of its own, and what learns in some processes only."""
+    matrices = [each for each in model.parameters if each.learned and len(each.shape) > 1]
+    apart = [each for each in matrices if each.name in model.apart]
+    if 2 * len(apart) > len(matrices):
+        yield finding(
+            "unexpected",
+            apart,
+            f"{{names}}: began with equal values in {model.processes} processes and ended with different ones, so each "
+            f"process trains a copy of its own. Usual cause: the model is not wrapped for data parallelism, or its "
+            f"forward is called around the wrapper, as in model.module(...). Use accelerator.prepare(model) or "
+            f"DistributedDataParallel, and call what it returns.",
+        )
+    partly = [each for each in model.parameters if each.name in model.partly]
+    if partly:
+        yield finding(
+            "unexpected",
+            partly,
+            f"{{names}}: learns in some of {model.processes} processes only. Usual cause: it is frozen, or the "
+            f"optimizer is made, under a condition on the rank. Build the same model and optimizer in each process.",
+        )
 
 
 def _whole_base(model: ModelRecord) -> Iterator[Finding]:
