@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import copy
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
+import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
-from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
+from transformers import BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 import gradgate as gg
 from gradgate.auditing.session import Audit
-from support.command_line import Command
-
-
-def bert(layers: int = 3) -> BertForSequenceClassification:
-    torch.manual_seed(0)
-    return BertForSequenceClassification(
-        BertConfig(
-            vocab_size=64,
-            hidden_size=16,
-            num_hidden_layers=layers,
-            num_attention_heads=2,
-            intermediate_size=32,
-            num_labels=3,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        )
-    )
+from gradgate.errors import SelectorError
+from support.audited_models import bert
 
 
 def loss_of(model: nn.Module, step: int) -> Tensor:
@@ -302,92 +284,59 @@ def test_an_audit_changes_no_bit() -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-SCRIPT = """
-import sys, torch
-torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2))
-optimizer = torch.optim.SGD(model[0].parameters(), lr=0.1)
-for _ in range(4):
-    model(torch.randn(3, 4)).sum().backward()
-    optimizer.step()
-    model.zero_grad()
-print("trained")
-sys.exit({code})
-"""
+def test_a_selector_that_no_model_has_is_refused_before_the_training() -> None:
+    for refused in (lambda text: gg.audit(expect=text), lambda text: gg.AuditCallback(expect=text)):
+        with pytest.raises(SelectorError, match=r"'layrs.3' is not a valid term. Did you mean 'layers"):
+            refused("layrs.3")
 
 
-def audit_script(command: Command, tmp_path: Path, text: str, *flags: str) -> tuple[int, dict[str, object]]:
-    file, out = tmp_path / "train.py", tmp_path / "audit.json"
-    file.write_text(text, encoding="utf-8")
-    done = command("audit", "--json", "--out", str(out), *flags, "--", sys.executable, str(file))
-    return done.code, json.loads(out.read_text(encoding="utf-8"))
-
-
-def test_a_script_keeps_its_exit_code_and_its_fault_is_found(command: Command, tmp_path: Path) -> None:
-    code, report = audit_script(command, tmp_path, SCRIPT.format(code=3))
-    assert code == 3
-    assert list(report) == ["steps", "learned", "findings", "expected"]
-    assert report["steps"] == 4
-    assert report["learned"] == {"names": ["0.weight", "0.bias"], "elements": 40}
-    assert [(each["kind"], each["names"]) for each in report["findings"]] == [  # type: ignore[attr-defined]
-        ("not_in_optimizer", ["1.weight", "1.bias"])
-    ]
-    assert report["expected"] is None
-
-
-def test_a_script_without_torch_keeps_its_output(tmp_path: Path) -> None:
-    out = tmp_path / "audit.json"
-    words = ["audit", "--json", "--out", str(out), "--", sys.executable, "-c", "print('done')"]
-    done = subprocess.run([sys.executable, "-m", "gradgate", *words], capture_output=True, text=True, check=True)
-    assert done.stdout == "done\n"
-    report = json.loads(out.read_text(encoding="utf-8"))
-    assert (report["steps"], report["findings"]) == (0, [])
-
-
-def test_a_report_that_has_no_place_is_refused_before_the_training(command: Command, tmp_path: Path) -> None:
-    script = ["--", sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
-    said = command("audit", "--out", str(tmp_path), *script)
-    assert said.code != 0
-    assert f"Cannot write {tmp_path}: Is a directory" in said.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_steps_of_two_checkpoints_are_refused(command: Command) -> None:
-    said = command("audit", "sample", "sample", "--steps", "3")
-    assert said.code == 2
-    assert "--steps 3: two checkpoints have no steps" in said.err
-
-
-def test_two_checkpoints(command: Command, tmp_path: Path) -> None:
+def test_a_selector_that_this_model_lacks_is_told_at_the_end() -> None:
     model = bert()
-    model.save_pretrained(tmp_path / "base")
-    with torch.no_grad():
-        model.classifier.weight += 1.0
-    model.save_pretrained(tmp_path / "trained")
-    words = ["audit", str(tmp_path / "base"), str(tmp_path / "trained"), "--json"]
-    done = command(*words, "--expect", "head")
-    report = json.loads(done.out)
-    assert report["learned"] == {"names": ["classifier.weight"], "elements": 48}
-    assert (done.code, report["expected"]) == (1, False)  # the bias did not learn
-    assert command("audit", str(tmp_path / "base")).code == 2
+    found = train(model, adamw(model.parameters()), expect="layers.top9")
+    assert found.expected is None
+    assert "expectation layers.top9: cannot be checked" in str(found)
+    assert "expected 1 to 3 layers, got 9" in str(found)
 
 
-def test_an_adapter_on_a_base_that_was_stored_without_a_head(command: Command, tmp_path: Path) -> None:
+def test_what_has_moved_and_was_put_back_has_learned() -> None:
     model = bert()
-    model.bert.save_pretrained(tmp_path / "base")  # its names have no "bert."
-    adapted = get_peft_model(model, LoraConfig(target_modules=["query"], layers_to_transform=[2], r=2))
-    for name, parameter in adapted.named_parameters():
-        if "lora_B" in name:
-            nn.init.ones_(parameter)
-    adapted.save_pretrained(tmp_path / "adapter")
-    words = ["audit", str(tmp_path / "base"), str(tmp_path / "adapter")]
-    assert json.loads(command(*words, "--expect", "layers.top1", "--json").out)["expected"] is True
-    assert json.loads(command(*words, "--expect", "layers.0", "--json").out)["expected"] is False
-    assert "layers.2" in command(*words).out
+    start = copy.deepcopy(model.state_dict())
+    found = train(model, adamw(model.parameters()), between=lambda step: _restore(model, start, step))
+    assert found.findings == ()
+    assert len(found.learned.names) == len(start)
 
 
-def test_a_file_of_tensors_without_names_is_refused(command: Command, tmp_path: Path) -> None:
-    torch.save({0: torch.zeros(2)}, tmp_path / "list.pt")
-    said = command("audit", str(tmp_path / "list.pt"), str(tmp_path / "list.pt"))
-    assert said.code != 0
-    assert "list.pt has no tensors. Expected tensors by name" in said.err
+def _restore(model: nn.Module, start: dict[str, Tensor], step: int) -> None:
+    if step == 3:
+        model.load_state_dict(start)
+
+
+def test_gradients_of_an_earlier_training_are_no_finding() -> None:
+    earlier, model = bert(), gpt2()
+    loss_of(earlier, 0).backward()
+    with gg.audit() as found:
+        optimizer = adamw(model.parameters())
+        for step in range(4):
+            next_words(model, step).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert earlier.classifier.weight.grad is not None
+    assert found.findings == ()
+
+
+def test_a_parameter_that_closes_late_and_still_moves() -> None:
+    model = bert()
+    optimizer = adamw(model.parameters(), weight_decay=0.1)
+
+    def freeze(step: int) -> None:
+        if step == 8:  # no look comes after it
+            model.classifier.requires_grad_(False)
+            model.classifier.weight.grad = torch.zeros_like(model.classifier.weight)
+
+    with gg.audit(model) as found:
+        for step in range(11):
+            loss_of(model, step).backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+            freeze(step)
+    assert names(found, "moved_while_frozen") == head_of(model)

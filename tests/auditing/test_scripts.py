@@ -25,9 +25,17 @@ FAULTS: dict[str, tuple[Kind, str]] = {
     "head_in_two_optimizers": ("in_two_groups", "classifier.weight"),
     "module_without_encoder": ("not_in_optimizer", "encoder.encoder.layer.0.output.dense.weight"),
     "head_no_longer_tied": ("untied", ""),
+    "resumed_with_all_open": ("unexpected", "bert.encoder.layer.0.output.dense.weight"),
+    "teacher_in_optimizer": ("unexpected", "bert.encoder.layer.0.output.dense.weight"),
+    "average_written_back": ("moved_while_frozen", "bert.embeddings.word_embeddings.weight"),
+    "new_tokens_closed": ("partial_coverage", "base_model.model.model.embed_tokens.weight"),
+    "zeroed_before_step": ("no_gradient", "classifier.weight"),
+    "copied_after_optimizer": ("replaced", "classifier.weight"),
 }
 NEEDS = {
     "lora_of_other_names": "peft",
+    "merged_adapter": "peft",
+    "new_tokens_closed": "peft",
     "module_without_encoder": "lightning",
     "lightning_module": "lightning",
     "sentence_encoder": "sentence_transformers",
@@ -51,6 +59,7 @@ def test_nothing_is_found_in_a_sound_script(name: str) -> None:
     assert found.steps >= 4
     assert found.learned.names
     assert [(each.kind, each.names) for each in found.findings] == []
+    assert found.report.notes == ()
 
 
 def test_each_faulty_script_has_a_known_fault() -> None:

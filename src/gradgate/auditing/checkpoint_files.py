@@ -131,6 +131,8 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # pickle, zip and torch have errors of their own
         more = _GLOBAL.search(str(error))
         reason = f"it holds a {more.group(1)}, which could run code" if more else hub.first_line(error)
+        if isinstance(error, KeyError | EOFError | IndexError | ValueError):
+            reason = "torch.save has not written it"
         raise DeltaError(
             f"{path} cannot be read ({reason}). Expected only tensors, as torch.save writes a state_dict; save the "
             f"model's state_dict() again, best as safetensors."

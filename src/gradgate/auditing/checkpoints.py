@@ -19,7 +19,7 @@ from gradgate.auditing.adapters import ADAPTER_PART, adapter_record
 from gradgate.auditing.checkpoint_files import StoredWeights, open_checkpoint
 from gradgate.auditing.findings import Finding, listed
 from gradgate.auditing.records import ModelRecord, ParameterRecord
-from gradgate.auditing.report import Learned, as_text, verdict
+from gradgate.auditing.report import EXPLAINED, Learned, as_text, verdict
 from gradgate.auditing.rules.coverage import partial_coverage
 from gradgate.auditing.stored_layers import (
     StoredPlace,
@@ -121,6 +121,7 @@ class CheckpointAudit:
             lines.append(f"{self.trained} is an adapter; every tensor of it is new, and zeros have not learned.")
         notes = [f"absent from the trained checkpoint: {listed(self.absent)}"] if self.absent else []
         notes += [f"{number}. {each.kind}: {each.text}" for number, each in enumerate(self.findings, 1)]
+        notes += [EXPLAINED] if self.findings else []
         if self.selector is not None:
             notes += verdict(self.selector, self.expected, [self.selector_error])
         return Group(*map(Text, lines), self._table(full), *map(Text, notes))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Container, Iterable, Iterator
+from types import FrameType
 
 from torch import nn
 
@@ -33,6 +35,17 @@ def models_trained(wanted: Container[int]) -> list[nn.Module]:
         if not members <= covered:
             found.append(root)
             covered |= members
+    return found
+
+
+def variables_of_callers() -> dict[int, str]:
+    """Return the variables that are modules in the functions that run now, by ``id``; the script's come first."""
+    found: dict[int, str] = {}
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        variables = list(frame.f_locals.items())
+        found.update((id(value), name) for name, value in variables if issubclass(type(value), nn.Module))
+        frame = frame.f_back
     return found
 
 

@@ -39,6 +39,8 @@ class Tracked:
         sample: of a 16-bit tensor.
         in_step: fingerprint before the step that is watched, while it is closed.
         was_open: it required a gradient in the latest step.
+        last_gradient: fingerprint of its gradient in the look before, while no optimizer has it.
+        is_fresh: that gradient has changed between two looks.
     """
 
     parameter: Parameter
@@ -48,6 +50,8 @@ class Tracked:
     sample: Sample | None = None
     in_step: Fingerprint | None = field(default=None, repr=False)
     was_open: bool = False
+    last_gradient: Fingerprint | None = field(default=None, repr=False)
+    is_fresh: bool = False
 
     @property
     def gradient(self) -> Tensor | None:
@@ -179,7 +183,11 @@ class ModelWatch:
 
     def see_gradients(self, seen: Iterable[Tracked], held: Mapping[int, torch.optim.Optimizer | None]) -> None:
         """Note which parameters have a gradient, and which one that is not zero."""
-        present = [(each, gradient) for each in seen if (gradient := each.gradient) is not None]
+        present = [
+            (each, gradient)
+            for each in seen
+            if (gradient := each.gradient) is not None and not self._is_left_over(each, gradient, held)
+        ]
         found = nonzero([gradient for _, gradient in present])
         for (each, gradient), is_nonzero in zip(present, found, strict=True):
             record = each.record
@@ -189,6 +197,20 @@ class ModelWatch:
                 each.sample.see_gradient(gradient)
             if not record.nonzero_gradient:
                 record.nonzero_gradient = _had_before(each.parameter, held.get(id(each.parameter)))
+
+    def _is_left_over(self, each: Tracked, gradient: Tensor, held: Mapping[int, torch.optim.Optimizer | None]) -> bool:
+        """Return True for a gradient that nobody steps with and that is as in the look before.
+
+        A model that was trained before the audit began may still have the gradients of its last step.
+        """
+        if held.get(id(each.parameter)) is not None or each.record.homes or each.is_fresh:
+            return False
+        before, (each.last_gradient,) = each.last_gradient, fingerprints([gradient])
+        each.is_fresh = differs(before, each.last_gradient) is True
+        if before is not None and not each.is_fresh:
+            each.record.had_gradient = each.record.nonzero_gradient = False
+            return True
+        return False
 
     def after_look(self, held: Mapping[int, torch.optim.Optimizer | None], *, moved: bool) -> None:
         """Look again after the step: gradients that the step computed itself, and what moved.

@@ -143,6 +143,7 @@ class ModelRecord:
 
     Attributes:
         name: of its class.
+        variable: that the script has it in; empty if unknown.
         parameters: in the model's order.
         optimizers: those that hold at least one of its parameters, or stepped while it had gradients.
         steps: of the optimizer that took most.
@@ -160,6 +161,7 @@ class ModelRecord:
 
     name: str
     parameters: list[ParameterRecord] = field(default_factory=list)
+    variable: str = ""
     optimizers: list[OptimizerRecord] = field(default_factory=list)
     steps: int = 0
     replicated: bool = False

@@ -23,6 +23,7 @@ from gradgate.errors import some_of
 from gradgate.layers.map import human
 
 _WIDTH = 160
+EXPLAINED = 'The guide "Is it really training?" (docs/guides/audit.md) explains each finding under its name.'
 
 
 @dataclass(frozen=True)
@@ -107,13 +108,15 @@ class AuditReport:
         """Return the report as tables and sentences; with ``full``, layers are not collapsed and have their parts."""
         parts: list[Table | Text] = []
         for model in self.models:
-            parts.append(Text(_headline(model)))
+            parts.append(Text(_headline(model, model.variable if len(self.models) > 1 else "")))
             parts.append(_table(model, full))
         if not self.models:
             parts.append(Text("No optimizer of torch made a step."))
         for number, each in enumerate(self.findings, 1):
             parts.append(Text(f"{number}. {each.kind}: {each.text}"))
-        if self.models and not self.findings:
+        if self.findings:
+            parts.append(Text(EXPLAINED))
+        elif self.models:
             parts.append(Text("Nothing found."))
         parts += [Text(line) for line in (*self._verdict(), *self.notes)]
         return Group(*parts)
@@ -163,14 +166,15 @@ def _came_true(model: ModelRecord) -> bool:
     return not learned - selected and all(map(unused_by_design, selected - learned))
 
 
-def _headline(model: ModelRecord) -> str:
+def _headline(model: ModelRecord, variable: str) -> str:
     learned = [each for each in model.parameters if each.learned]
     elements, total = sum(each.elements for each in learned), sum(each.elements for each in model.parameters)
     share = elements / max(total, 1)
     steps = "1 step" if model.steps == 1 else f"{model.steps} steps"
     together = f" in {model.processes} processes" if model.processes > 1 else ""
+    name = f"{model.name} ({variable})" if variable else model.name
     return (
-        f"{model.name}: {human(elements)} of {human(total)} parameters ({share:.1%}) learned, in {len(learned)} of "
+        f"{name}: {human(elements)} of {human(total)} parameters ({share:.1%}) learned, in {len(learned)} of "
         f"{len(model.parameters)} tensors, over {steps}{together}"
     )
 

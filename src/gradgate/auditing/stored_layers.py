@@ -63,7 +63,9 @@ def _place(group: Group | None, name: str) -> StoredPlace:
 def adapted_modules(adapter: StoredWeights, layers: LayerMap | None) -> dict[str, str]:
     """Return for each tensor of an adapter the path of the module that it adapts, as the base's layer map has it."""
     paths = {name: _adapted_module(name) for name in adapter.entries}
-    known = {} if layers is None else paired_names(dict.fromkeys(paths.values()), _modules_of(layers))
+    modules = {} if layers is None else _modules_of(layers)
+    # A head that has one name in both says nothing about the prefix of the others.
+    known = paired_names([path for path in dict.fromkeys(paths.values()) if path not in modules], modules)
     return {name: known.get(path, path) for name, path in paths.items()}
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from gradgate.auditing.discovery import ids, models_trained
+from gradgate.auditing.discovery import ids, models_trained, variables_of_callers
 from gradgate.auditing.expectation import Expectation
 from gradgate.auditing.model_watch import ModelWatch
 from gradgate.auditing.records import OptimizerRecord, ParameterRecord, ProcessRecord
@@ -55,7 +56,7 @@ class Watch:
         self._stepped: dict[int, _Stepped] = {}
         self._models: list[ModelWatch] = []
         self._given = None if models is None else [weakref.ref(model) for model in models]
-        self._ticks = 0
+        self._ticks = self._rank = 0
         self.trouble = ""
         self._handles: list[Any] = []
 
@@ -121,6 +122,7 @@ class Watch:
         for model in stepped.models:
             model.before_look(held)
         self._note_homes(stepped, optimizer)
+        self._rank = _rank()  # a script may leave its group before it ends
 
     def _after(self, optimizer: torch.optim.Optimizer) -> None:
         stepped = self._of(optimizer)
@@ -147,7 +149,9 @@ class Watch:
         stepped.record.wraps = any(isinstance(each, torch.optim.Optimizer) for each in vars(optimizer).values())
         self._stepped[id(optimizer)] = stepped
         wanted = _own(optimizer)
-        self._follow(models_trained(wanted))
+        # A look at all live objects is slow, and some trainings have an optimizer per parameter.
+        if not wanted <= {key for model in self._models for key in model.tracked}:
+            self._follow(models_trained(wanted))
         for model in self._models:
             gradients = any(each.gradient is not None for each in model.tracked.values())
             if gradients or not wanted.isdisjoint(model.tracked):
@@ -158,6 +162,7 @@ class Watch:
 
     def _follow(self, roots: Iterable[nn.Module]) -> None:
         """Begin to follow the models that an optimizer trains; of given ones, those that are among them."""
+        variables = variables_of_callers()
         for root in roots:
             taken = {key for model in self._models for key in model.tracked}
             if self._given is None:
@@ -167,7 +172,9 @@ class Watch:
                 named = [model for ref in self._given if (model := ref()) is not None and id(model) in inside]
             for model in named:
                 if not ids((root if model is None else model).parameters()) <= taken:
-                    self._models.append(ModelWatch(root, self._expectation, taken, model))
+                    watch = ModelWatch(root, self._expectation, taken, model)
+                    watch.record.variable = variables.get(id(root), "")
+                    self._models.append(watch)
 
     def _held(self, stepped: _Stepped, optimizer: torch.optim.Optimizer) -> dict[int, Any]:
         """Return the parameters that a look at an optimizer's step is about: its own, and those that nobody holds."""
@@ -197,9 +204,16 @@ class Watch:
 
     def record(self) -> ProcessRecord:
         """Return what was seen so far."""
-        rank = os.environ.get("RANK", "0")
         models = [model.record for model in self._models if model.record.steps]
-        return ProcessRecord(int(rank) if rank.isdigit() else 0, models, self.trouble)
+        return ProcessRecord(self._rank, models, self.trouble)
+
+
+def _rank() -> int:
+    """Return the rank of this process: that of its group if it is in one, else what a launcher says."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank()
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdigit() else 0
 
 
 def _own(optimizer: torch.optim.Optimizer) -> set[int]:

@@ -19,13 +19,15 @@ def unexpected(model: ModelRecord) -> Iterator[Finding]:
     """Find what learned though it was not selected or is a teacher, and what was selected and did not learn."""
     if model.selected is not None and not model.selector_error:
         yield from _against_selection(model, set(model.selected))
-    teachers = [each for each in model.parameters if each.learned and _TEACHER.search(each.name)]
+    is_teacher = _TEACHER.search(model.variable)
+    teachers = [each for each in model.parameters if each.learned and (is_teacher or _TEACHER.search(each.name))]
     if teachers and model.selected is None:
         yield finding(
             "unexpected",
             teachers,
-            "{names}: is a teacher by its name, but learns. Usual cause: its outputs are computed without "
-            "torch.no_grad(), and the optimizer has all parameters. Call teacher.requires_grad_(False).",
+            f"{{names}}{f' of {model.variable}' if is_teacher else ''}: is a teacher by its name, but learns. Usual "
+            f"cause: its outputs are computed without torch.no_grad(), and the optimizer has all parameters. Call "
+            f"teacher.requires_grad_(False).",
         )
     yield from _whole_base(model)
     yield from _apart(model)

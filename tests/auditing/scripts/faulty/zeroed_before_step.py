@@ -1,0 +1,16 @@
+"""Call zero_grad between backward and step, so that each step finds no gradient."""
+
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+torch.manual_seed(0)
+config = BertConfig(
+    vocab_size=96, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32, num_labels=2
+)
+model = BertForSequenceClassification(config)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for _ in range(5):
+    loss = model(input_ids=torch.randint(0, 96, (4, 8)), labels=torch.tensor([0, 1, 0, 1])).loss
+    loss.backward()
+    optimizer.zero_grad()
+    optimizer.step()

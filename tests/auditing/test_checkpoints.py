@@ -1,0 +1,123 @@
+"""Compare two checkpoints, in every form that people have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from torch import nn
+
+from support.audited_models import bert
+from support.command_line import Command, Said
+
+
+def test_steps_of_two_checkpoints_are_refused(command: Command) -> None:
+    said = command("audit", "sample", "sample", "--steps", "3")
+    assert said.code == 2
+    assert "--steps 3: two checkpoints have no steps" in said.err
+
+
+def test_two_checkpoints(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    model.save_pretrained(tmp_path / "base")
+    with torch.no_grad():
+        model.classifier.weight += 1.0
+    model.save_pretrained(tmp_path / "trained")
+    words = ["audit", str(tmp_path / "base"), str(tmp_path / "trained"), "--json"]
+    done = command(*words, "--expect", "head")
+    report = json.loads(done.out)
+    assert report["learned"] == {"names": ["classifier.weight"], "elements": 48}
+    assert (done.code, report["expected"]) == (1, False)  # the bias did not learn
+    assert command("audit", str(tmp_path / "base")).code == 2
+
+
+def test_an_adapter_on_a_base_that_was_stored_without_a_head(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    model.bert.save_pretrained(tmp_path / "base")  # its names have no "bert."
+    adapted = get_peft_model(model, LoraConfig(target_modules=["query"], layers_to_transform=[2], r=2))
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            nn.init.ones_(parameter)
+    adapted.save_pretrained(tmp_path / "adapter")
+    words = ["audit", str(tmp_path / "base"), str(tmp_path / "adapter")]
+    assert json.loads(command(*words, "--expect", "layers.top1", "--json").out)["expected"] is True
+    assert json.loads(command(*words, "--expect", "layers.0", "--json").out)["expected"] is False
+    assert "layers.2" in command(*words).out
+
+
+def test_a_file_of_tensors_without_names_is_refused(command: Command, tmp_path: Path) -> None:
+    torch.save({0: torch.zeros(2)}, tmp_path / "list.pt")
+    said = command("audit", "sample", str(tmp_path / "list.pt"))
+    assert said.code != 0
+    assert "list.pt has no tensors. Expected tensors by name" in said.err
+
+
+def differing(tmp_path: Path, content: object, command: Command) -> Said:
+    torch.save({"layer.weight": torch.zeros(8, 8)}, tmp_path / "base.pt")
+    torch.save(content, tmp_path / "trained.pt")
+    return command("audit", str(tmp_path / "base.pt"), str(tmp_path / "trained.pt"), "--json")
+
+
+TRAINED = {"layer.weight": torch.ones(8, 8)}
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ({**TRAINED, "graph": torch.eye(4).to_sparse()}, ["layer.weight", "graph"]),
+        ({**TRAINED, "rotation": torch.ones(4, dtype=torch.complex64)}, ["layer.weight", "rotation"]),
+        ({"layer": {"weight": torch.ones(8, 8)}, "head": {"bias": torch.ones(3)}}, ["layer.weight", "head.bias"]),
+        ({"model": TRAINED, "optimizer": {"state": {0: {"exp_avg": torch.ones(2)}}}, "epoch": 3}, ["layer.weight"]),
+        ({"net.layer.weight": torch.ones(8, 8), "lr": 1e-3, "empty": torch.empty(0, 4)}, ["net.layer.weight", "empty"]),
+    ],
+)
+def test_what_torch_saves_beside_plain_tensors(
+    command: Command, tmp_path: Path, content: object, names: list[str]
+) -> None:
+    done = differing(tmp_path, content, command)
+    learned = json.loads(done.out)["learned"]["names"]
+    assert learned == [name for name in names if name != "empty"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([torch.ones(2)], "holds a list. Expected tensors by name"),
+        ({**TRAINED, "mask": torch.empty(2, device="meta")}, "mask has no values: it was saved from the meta device"),
+        ({**TRAINED, "arguments": Path("x")}, "it holds a pathlib.PosixPath, which could run code"),
+        (nn.Linear(2, 2), "it holds a torch.nn.modules.linear.Linear, which could run code"),
+        ({"state": {0: {"exp_avg": torch.ones(2)}}, "param_groups": []}, "has no tensors"),
+    ],
+)
+def test_a_file_that_cannot_be_compared_is_refused_in_a_sentence(
+    command: Command, tmp_path: Path, content: object, message: str
+) -> None:
+    done = differing(tmp_path, content, command)
+    assert done.code != 0
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+def test_one_checkpoint_twice_is_refused(command: Command, tmp_path: Path) -> None:
+    bert().save_pretrained(tmp_path / "model")
+    said = command("audit", str(tmp_path / "model"), f"{tmp_path}/./model")
+    assert said.code == 2
+    assert "are the same checkpoint" in said.err
+
+
+def test_a_head_that_an_adapter_brings_is_selected_as_head(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    model.bert.save_pretrained(tmp_path / "base")
+    wanted = LoraConfig(target_modules=["query"], layers_to_transform=[2], r=2, modules_to_save=["classifier"])
+    adapted = get_peft_model(model, wanted)
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name or name.endswith("modules_to_save.default.bias"):
+            nn.init.ones_(parameter)
+    adapted.save_pretrained(tmp_path / "adapter")
+    words = ["audit", str(tmp_path / "base"), str(tmp_path / "adapter"), "--json", "--expect"]
+    report = json.loads(command(*words, "layers.2/head").out)
+    assert (report["expected"], report["findings"]) == (True, [])
+    assert json.loads(command(*words, "layers.2").out)["expected"] is False

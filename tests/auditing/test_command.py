@@ -1,0 +1,80 @@
+"""Audit a command: its exit code and its output stay, and the report says what could be seen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from support.command_line import Command
+
+SCRIPT = """
+import sys, torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model[0].parameters(), lr=0.1)
+for _ in range(4):
+    model(torch.randn(3, 4)).sum().backward()
+    optimizer.step()
+    model.zero_grad()
+print("trained")
+sys.exit({code})
+"""
+
+
+def audit_script(command: Command, tmp_path: Path, text: str, *flags: str) -> tuple[int, dict[str, object]]:
+    file, out = tmp_path / "train.py", tmp_path / "audit.json"
+    file.write_text(text, encoding="utf-8")
+    done = command("audit", "--json", "--out", str(out), *flags, "--", sys.executable, str(file))
+    return done.code, json.loads(out.read_text(encoding="utf-8"))
+
+
+def test_a_script_keeps_its_exit_code_and_its_fault_is_found(command: Command, tmp_path: Path) -> None:
+    code, report = audit_script(command, tmp_path, SCRIPT.format(code=3))
+    assert code == 3
+    assert list(report) == ["steps", "learned", "findings", "expected"]
+    assert report["steps"] == 4
+    assert report["learned"] == {"names": ["0.weight", "0.bias"], "elements": 40}
+    assert [(each["kind"], each["names"]) for each in report["findings"]] == [  # type: ignore[attr-defined]
+        ("not_in_optimizer", ["1.weight", "1.bias"])
+    ]
+    assert report["expected"] is None
+
+
+def test_a_script_without_torch_keeps_its_output(tmp_path: Path) -> None:
+    out = tmp_path / "audit.json"
+    words = ["audit", "--json", "--out", str(out), "--", sys.executable, "-c", "print('done')"]
+    done = subprocess.run([sys.executable, "-m", "gradgate", *words], capture_output=True, text=True, check=True)
+    assert done.stdout == "done\n"
+    report = json.loads(out.read_text(encoding="utf-8"))
+    assert (report["steps"], report["findings"]) == (0, [])
+
+
+def test_a_report_that_has_no_place_is_refused_before_the_training(command: Command, tmp_path: Path) -> None:
+    script = ["--", sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
+    said = command("audit", "--out", str(tmp_path), *script)
+    assert said.code != 0
+    assert f"Cannot write {tmp_path}: Is a directory" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_script_has_the_report_of_its_last_look(command: Command, tmp_path: Path) -> None:
+    file, out = tmp_path / "train.py", tmp_path / "audit.txt"
+    killed = "import os\n" + SCRIPT.replace("sys.exit({code})", "os.kill(os.getpid(), 9)")
+    file.write_text(killed, encoding="utf-8")
+    done = command("audit", "--out", str(out), "--expect", "re:0.*", "--", str(file))
+    report = out.read_text(encoding="utf-8")
+    assert done.code == 128 + 9
+    assert "not_in_optimizer: 1.weight, 1.bias" in report
+    assert "expectation re:0.*: as expected" in report
+    assert "1 of 1 processes ended by a signal or os._exit" in report
+    assert "as it was at step 4" in report
+
+
+def test_a_selector_that_no_model_has_starts_no_script(command: Command, tmp_path: Path) -> None:
+    script = ["--", sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
+    said = command("audit", "--expect", "layers.top4/@nrom/hed", *script)
+    assert said.code == 2
+    assert "'hed' is not a valid term. Did you mean 'head'" in said.err
+    assert list(tmp_path.iterdir()) == []
