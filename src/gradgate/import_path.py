@@ -15,6 +15,8 @@ import sys
 VARIABLE = "PYTHONPATH"
 SAFE_PATH = "PYTHONSAFEPATH"  # from Python 3.11 on: no current folder for python -m and python -c
 PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+GIVEN = {name: os.environ.get(name) for name in (VARIABLE, SAFE_PATH)}
+"""What the user has set, for a program of the user's that the command runs; None for what is not set."""
 _STANDARD_LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 _SCRIPTS = ("gradgate", "gradgate.exe", "gradgate-script.py", "gradgate-script.pyw")
 _MODULES = ("gradgate", "gradgate.__main__")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,12 +43,23 @@ def test_a_script_keeps_its_exit_code_and_its_fault_is_found(command: Command, t
     assert report["expected"] is None
 
 
-def test_a_script_without_torch_keeps_its_output(tmp_path: Path) -> None:
-    out = tmp_path / "audit.json"
-    words = ["audit", "--json", "--out", str(out), "--", sys.executable, "-c", "print('done')"]
-    done = subprocess.run([sys.executable, "-m", "gradgate", *words], capture_output=True, text=True, check=True)
-    assert done.stdout == "done\n"
-    report = json.loads(out.read_text(encoding="utf-8"))
+def test_a_script_without_torch_keeps_its_output_and_finds_the_modules_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "beside.py").write_text("WORD = 'done'", encoding="utf-8")
+    (tmp_path / "here.py").write_text("MARK = '!'", encoding="utf-8")
+    (tmp_path / "code" / "train.py").write_text("import beside, here; print(beside.WORD + here.MARK)", encoding="utf-8")
+    words = ["audit", "--json", "--out", "audit.json", "--", sys.executable, "code/train.py"]
+    paths = [".", *map(str, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
+    done = subprocess.run(
+        [sys.executable, "-m", "gradgate", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "done!\n"
+    report = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
     assert (report["steps"], report["findings"]) == (0, [])
 
 

@@ -17,6 +17,7 @@ from gradgate.auditing.process import EXPECT, FOLDER, LOOKS_AT
 from gradgate.auditing.records import RECORD, ProcessRecord
 from gradgate.auditing.report import AuditReport
 from gradgate.errors import UsageError
+from gradgate.import_path import GIVEN, VARIABLE
 
 _STARTUP = Path(__file__).parent / "startup"
 _BY_SIGNAL = 128
@@ -61,13 +62,16 @@ def _with_python(words: Sequence[str]) -> list[str]:
 
 
 def _environment(folder: Path, expect: str | None, looks_at: int | None) -> dict[str, str]:
-    path = os.pathsep.join(filter(None, (str(_STARTUP), os.environ.get("PYTHONPATH", ""))))
-    own = {FOLDER: str(folder), "PYTHONPATH": path}
+    """Return the user's environment, in which a script finds the modules beside it, with what starts the audit."""
+    users = {name: value for name, value in GIVEN.items() if value is not None}
+    path = os.pathsep.join(filter(None, (str(_STARTUP), users.get(VARIABLE, ""))))
+    own = {FOLDER: str(folder), VARIABLE: path}
     if expect is not None:
         own[EXPECT] = expect
     if looks_at is not None:
         own[LOOKS_AT] = str(looks_at)
-    return {**os.environ, **own}
+    others = {name: value for name, value in os.environ.items() if name not in GIVEN}
+    return {**others, **users, **own}
 
 
 def _run(words: list[str], environment: dict[str, str]) -> int:

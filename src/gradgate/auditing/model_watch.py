@@ -39,8 +39,8 @@ class Tracked:
         sample: of a 16-bit tensor.
         in_step: fingerprint before the step that is watched, while it is closed.
         was_open: it required a gradient in the latest step.
-        last_gradient: fingerprint of its gradient in the look before, while no optimizer has it.
-        is_fresh: that gradient has changed between two looks.
+        last_gradient: its gradient in the look before and the version of that, while no optimizer has it.
+        is_fresh: it had another gradient in two looks.
     """
 
     parameter: Parameter
@@ -50,7 +50,7 @@ class Tracked:
     sample: Sample | None = None
     in_step: Fingerprint | None = field(default=None, repr=False)
     was_open: bool = False
-    last_gradient: Fingerprint | None = field(default=None, repr=False)
+    last_gradient: tuple[weakref.ref[Tensor], int] | None = field(default=None, repr=False)
     is_fresh: bool = False
 
     @property
@@ -168,7 +168,7 @@ class ModelWatch:
         self.watch_closed(held)
 
     def watch_closed(self, keys: Iterable[int]) -> None:
-        """Fingerprint what the step may move though it is closed: those of these parameters that have a gradient."""
+        """Note what the step may move though it is closed: those of these parameters that have a gradient."""
         among = [self.tracked[key] for key in keys if key in self.tracked]
         risky = [each for each in among if not each.parameter.requires_grad and each.gradient is not None]
         for each, found in zip(risky, fingerprints([each.parameter for each in risky]), strict=True):
@@ -205,12 +205,13 @@ class ModelWatch:
         """
         if held.get(id(each.parameter)) is not None or each.record.homes or each.is_fresh:
             return False
-        before, (each.last_gradient,) = each.last_gradient, fingerprints([gradient])
-        each.is_fresh = differs(before, each.last_gradient) is True
-        if before is not None and not each.is_fresh:
+        before, each.last_gradient = each.last_gradient, (weakref.ref(gradient), gradient._version)
+        if before is None:
+            return False
+        each.is_fresh = before[0]() is not gradient or before[1] != gradient._version
+        if not each.is_fresh:
             each.record.had_gradient = each.record.nonzero_gradient = False
-            return True
-        return False
+        return not each.is_fresh
 
     def after_look(self, held: Mapping[int, torch.optim.Optimizer | None], *, moved: bool) -> None:
         """Look again after the step: gradients that the step computed itself, and what moved.
