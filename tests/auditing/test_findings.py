@@ -181,6 +181,15 @@ def test_lora_on_a_name_that_no_module_has() -> None:
     assert "v_proj" in found.findings[0].text
 
 
+def test_a_base_that_learns_under_its_adapter() -> None:
+    model = get_peft_model(bert(), LoraConfig(target_modules=["query"], r=2))
+    model.requires_grad_(True)
+    found = train(model, adamw(model.parameters()))
+    (finding,) = found.findings
+    assert (finding.kind, "bert.encoder.layer.0.output.dense.weight" in str(finding.names)) == ("unexpected", True)
+    assert "of which 100% learns although it has adapters" in finding.text
+
+
 def test_a_table_that_was_replaced_after_the_optimizer_was_made() -> None:
     model = bert()
     optimizer = adamw(model.parameters())

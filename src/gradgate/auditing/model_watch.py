@@ -205,10 +205,11 @@ class ModelWatch:
         """
         if held.get(id(each.parameter)) is not None or each.record.homes or each.is_fresh:
             return False
-        before, each.last_gradient = each.last_gradient, (weakref.ref(gradient), gradient._version)
+        version = local(gradient)[0]._version  # a shard counts what is added to it, its DTensor does not
+        before, each.last_gradient = each.last_gradient, (weakref.ref(gradient), version)
         if before is None:
             return False
-        each.is_fresh = before[0]() is not gradient or before[1] != gradient._version
+        each.is_fresh = before[0]() is not gradient or before[1] != version
         if not each.is_fresh:
             each.record.had_gradient = each.record.nonzero_gradient = False
         return not each.is_fresh
