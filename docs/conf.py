@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "src")]
+sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "src"), str(HERE.parent)]
 # Gallery scripts and cards train embedded models: nothing is downloaded, and sums are the same everywhere.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -32,6 +32,7 @@ extensions = [
     "gradgate_site.method_cards",
     "gradgate_site.moved_pages",
     "gradgate_site.paper_pages",
+    "gradgate_site.result_gallery",
     "gradgate_site.setting_tables",
 ]
 exclude_patterns = ["_build", "_templates", "extensions", "gallery"]

@@ -52,7 +52,10 @@ def drawn(advices: Sequence[Advice]) -> str:
 
 def described(advices: Sequence[Advice]) -> str:
     """Return what the picture shows in words and numbers, for those who cannot see it."""
-    parts = (f"{_where(advice)}, {shown(advice).arm}: {_points(shown(advice))}, {word(advice)}" for advice in advices)
+    parts = (
+        f"{_where(advice)}, {shown(advice).arm}: {_points(shown(advice))}, {_tasks(shown(advice))}, {word(advice)}"
+        for advice in advices
+    )
     return f"{TITLE}, in points with 95 % intervals: {'; '.join(parts)}."
 
 
@@ -76,7 +79,7 @@ def _row(advice: Advice, y: int) -> str:
     return (
         f'<text x="{LEFT}" y="{y + 12}">{escape(_where(advice))}</text>\n'
         f'<text class="muted" x="{LEFT}" y="{y + 27}">{escape(arm.arm)}</text>\n'
-        f'<text class="{kind}" x="{RIGHT}" y="{y + 27}" text-anchor="end">{_points(arm)}, {kind}</text>\n'
+        f'<text class="{kind}" x="{RIGHT}" y="{y + 27}" text-anchor="end">{_points(arm)}, {_tasks(arm)}</text>\n'
         f'<line class="rule" x1="{_x(0):.1f}" x2="{_x(0):.1f}" y1="{y + 33}" y2="{y + 49}"/>\n'
         f'<line class="{kind}" stroke-width="3" x1="{low:.1f}" x2="{high:.1f}" y1="{bar}" y2="{bar}"/>\n'
         f'<circle class="{kind}" cx="{mean:.1f}" cy="{bar}" r="5"/>'
@@ -103,6 +106,10 @@ def _x(points: float) -> float:
 def _where(advice: Advice) -> str:
     kind = "GLUE" if advice.where.kind == PAIRS else advice.where.kind
     return f"{kind}, {advice.where.rows}, {advice.where.model.replace('sentence encoder', 'encoder')}"
+
+
+def _tasks(arm: ArmSummary) -> str:
+    return f"{arm.pooled.tasks} task{'s' * (arm.pooled.tasks > 1)}"
 
 
 def _interval(arm: ArmSummary) -> tuple[float, float]:

@@ -71,7 +71,7 @@ def test_the_picture_has_each_situation_within_its_scale() -> None:
     texts = [text.text or "" for text in root.iter(f"{SVG}text")]
     for each in found:
         mean = f"{shown(each).pooled.mean:+.1f}".replace("-", "−")
-        assert any(text.startswith(mean) and text.endswith(word(each)) for text in texts), each.where
+        assert any(text.startswith(mean) and f"{shown(each).pooled.tasks} task" in text for text in texts), each.where
 
 
 def test_a_wide_interval_is_cut_at_the_ends_of_the_scale() -> None:
