@@ -27,7 +27,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def make(app: Sphinx) -> None:
-    """Import each study anew, and write its section of the page."""
+    """Import each study again, and write its section of the page."""
     parts = []
     for entry in read_gallery():
         tell("study", entry.name)

@@ -21,7 +21,7 @@ def advice(
 
     Args:
         estimator: of the model.
-        method: that the estimate is of.
+        method: of the estimate.
         estimate: with the requested batch.
         devices: GiB of each, in ascending order.
     """

@@ -334,7 +334,7 @@ class RunFolder:
     def abandon(self) -> None:
         """Remove the files that a paused run would resume from; its scores so far stay.
 
-        If the run is trained again, it begins anew and reaches the same scores.
+        If the run is trained again, it starts over and reaches the same scores.
 
         Raises:
             FolderLockedError: if a process trains in the folder.
