@@ -67,7 +67,7 @@ _INTRODUCTION = """\
 This page answers from runs, not from opinion. It is computed from every score that is committed in `evidence/`: our
 studies and grids, [the Elsa authors' runs](authors.md), SetFit's few-shot results and PEFT's method comparison
 ([their scores here](foreign/scores.csv)). Find the row that is nearest to yours. Differences are to full fine-tuning,
-in points of the task's metric. If no run is of a situation, the row says so:
+in points of the task's metric. If no run fits a situation, the row says so:
 `gradgate recommend --model MODEL --task TASK --minutes 30` then finds what does best on your own data.
 """
 _METHOD = """\
@@ -77,7 +77,7 @@ _METHOD = """\
   Welch's difference where not. Options of one arm in a study, such as two widths of an adapter, are averaged; then the
   models of a task.
 - **A situation** pools its tasks by a random-effects mean: the variance between tasks by Paule and Mandel's estimator,
-  the interval by Hartung, Knapp, Sidik and Jonkman. So the interval is of the mean over tasks like these, not of one
+  the interval by Hartung, Knapp, Sidik and Jonkman. So the interval belongs to the mean over tasks like these, not of one
   task: single tasks differ by the *deviation between tasks*. One task alone has the t interval over its runs.
 - **All arms of a situation** are one family: their intervals hold together at 95 % (Bonferroni).
 - **The arm** is the one that is better than full fine-tuning, if one is; else the cheapest of those that are no worse

@@ -34,7 +34,7 @@ def test_the_command_of_a_study_gives_what_its_section_says(
     answer = gg.Study(tmp_path / entry.out).answer
     assert f"**{answer}**" in text
     assert entry.source in text
-    assert f'href="results/{entry.name}.html"' in text
+    assert f'href="results/{entry.name}/report.html"' in text
 
 
 def test_every_study_of_the_gallery_may_be_committed() -> None:

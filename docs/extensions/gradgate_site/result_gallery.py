@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gradgate import Study
 
+_LINKED = (".html", ".csv", ".md", ".tex", ".svg", ".pdf")
 MOST = 6
 """Rows of a table; the report has all."""
 
@@ -42,10 +43,10 @@ def write_reports(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.name == "html":
         from gradgate import Study
 
-        target = Path(app.outdir) / "results"
-        target.mkdir(exist_ok=True)
         for entry in read_gallery():
-            shutil.copyfile(Study(_folder(app, entry)).report(), target / f"{entry.name}.html")
+            target = Path(app.outdir) / "results" / entry.name
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(Study(_folder(app, entry)).report().parent, target, ignore=_unread)
 
 
 def section(entry: GalleryStudy, study: Study) -> str:
@@ -56,7 +57,7 @@ def section(entry: GalleryStudy, study: Study) -> str:
     return (
         f"## {entry.title}\n\n{entry.of} [Source]({entry.source}), {entry.licence}.\n\n"
         f"**{study.answer}**\n\n{rows}\n\n"
-        f'{more}<a href="results/{entry.name}.html">The whole report</a> has every verdict with its interval.\n\n'
+        f'{more}<a href="results/{entry.name}/report.html">The whole report</a> has every verdict with its interval.\n\n'
         f"```console\n$ {entry.command}\n$ gradgate report {entry.out}\n```"
     )
 
@@ -91,6 +92,12 @@ def _counts(study: Study) -> str:
     frame = study.table("verdict_counts")
     kept = frame.iloc[:: max(1, len(frame) // MOST)]
     return table(tuple(frame.columns), (tuple(map(str, row)) for row in kept.itertuples(index=False)))
+
+
+def _unread(folder: str, names: list[str]) -> set[str]:
+    """Return what a report does not link to: all but pages, tables and figures."""
+    files = {name for name in names if Path(folder, name).is_file() and Path(name).suffix not in _LINKED}
+    return files | ({"parts"} & set(names))
 
 
 def _folder(app: Sphinx, entry: GalleryStudy) -> Path:

@@ -61,7 +61,7 @@ class Run(ResultView):
         path: the folder of a run that has finished.
 
     Raises:
-        RunError: when something is read that is not there, or is damaged.
+        RunError: when something is read that does not exist, or is damaged.
 
     Example:
         >>> import gradgate as gg

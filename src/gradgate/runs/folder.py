@@ -70,12 +70,12 @@ class RunFolder:
 
     @property
     def history_file(self) -> Path:
-        """Losses and dev scores by step, one JSON object a line."""
+        """Losses and dev scores by step, one JSON object per line."""
         return self.path / "history.jsonl"
 
     @property
     def fisher_file(self) -> Path:
-        """The Fisher information of each layer by step, one JSON object a line; of a run that tracks it."""
+        """The Fisher information of each layer by step, one JSON object per line; of a run that tracks it."""
         return self.path / "fisher.jsonl"
 
     @property
@@ -162,7 +162,7 @@ class RunFolder:
 
     @property
     def predictions(self) -> Path:
-        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object a row.
+        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object per row.
 
         Of several tasks, ``TASK/SPLIT.jsonl``.
         """

@@ -13,7 +13,7 @@ Columns = Annotated[tuple[str, ...], BeforeValidator(lambda given: tuple(str(eac
 
 
 class ImportSettings(CheckedSettings):
-    """The columns of a table of results. Those that are not named are found where there is one sensible reading."""
+    """The columns of a table of results. Those that are not named are found if there is one sensible reading."""
 
     section: ClassVar[str] = "data"
 

@@ -75,7 +75,7 @@ def import_tables(
         out: the study's folder, new, empty, or with an import of the same files.
 
     Raises:
-        UsageError: for a column or a reference that is not there, or if no arm or score can be found.
+        UsageError: for a column or a reference that does not exist, or if no arm or score can be found.
         DataError: for two scores of one cell, or if no row has a score.
         RunError: if the folder holds something else.
     """
