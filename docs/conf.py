@@ -75,7 +75,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}  # light or dark as the reader's system is
 html_theme_options = {
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "navigation_with_keys": False,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

@@ -13,7 +13,8 @@ from gradgate.statistics import Word
 
 README = FOLDER.parent / "README.md"
 INDEX = FOLDER.parent / "docs" / "index.md"
-BEGIN, END = "begin: python -m evidence pages", "end: python -m evidence pages"
+MARK = "made by python -m evidence pages"
+RESULT, PICTURE = "result", "picture"
 SHOWN = SITUATIONS[:7]
 """The situations with runs on real data and whole schedules."""
 
@@ -22,39 +23,50 @@ def written() -> dict[Path, str]:
     """Return the pages and the picture with their texts."""
     found = advices()
     shown = [advice for where in SHOWN if (advice := found[where]) is not None]
-    part = front_part(_of(found[Where(PAIRS, ALL, BASE)]))
-    texts = {
-        README: f"{part}\n\n![{described(shown)}]({FILE.relative_to(README.parent).as_posix()})",
-        INDEX: f"{part}\n\n```{{raw}} html\n:file: {FILE.relative_to(INDEX.parent).as_posix()}\n```",
+    frozen = next(arm for arm in _of(found[Where(PAIRS, ALL, BASE)]).arms if arm.arm == "freeze half of the layers")
+    result, behind = result_of(frozen), behind_it(frozen)
+    pictures = {
+        README: f"![{described(shown)}]({FILE.relative_to(README.parent).as_posix()})",
+        INDEX: f"```{{raw}} html\n:file: {FILE.relative_to(INDEX.parent).as_posix()}\n```",
     }
-    pages = {page: replaced(page.read_text(encoding="utf-8"), text) for page, text in texts.items()}
+    pages = {
+        page: replaced(replaced(page.read_text(encoding="utf-8"), RESULT, result), PICTURE, f"{behind}\n\n{picture}")
+        for page, picture in pictures.items()
+    }
     return {FILE: drawn(shown), **pages}
 
 
-def replaced(page: str, text: str) -> str:
-    """Return a page with the lines between the two that name this command replaced.
+def replaced(page: str, name: str, text: str) -> str:
+    """Return a page with what is between the two lines of a part replaced.
+
+    Args:
+        name: of the part, in the lines ``begin NAME, made by …`` and ``end NAME, …``.
 
     Raises:
-        ValueError: if a page lacks one of the two lines.
+        ValueError: if the page lacks one of the two lines.
     """
     lines = page.splitlines()
-    first, last = (next((i for i, line in enumerate(lines) if mark in line), None) for mark in (BEGIN, END))
+    marks = (f"{word} {name}, {MARK}" for word in ("begin", "end"))
+    first, last = (next((i for i, line in enumerate(lines) if mark in line), None) for mark in marks)
     if first is None or last is None:
-        raise ValueError(f"The page has no line with {BEGIN!r} or with {END!r}. Add both.")
+        raise ValueError(f"The page has no lines 'begin {name}, {MARK}' and 'end {name}, {MARK}'. Add both.")
     return "\n".join([*lines[: first + 1], text, *lines[last:]]) + "\n"
 
 
-def front_part(glue: Advice) -> str:
-    """Return the result in words: what freezing half of the layers of a base encoder does on GLUE."""
-    frozen = next(arm for arm in glue.arms if arm.arm == "freeze half of the layers")
-    models, half = len({effect.source for effect in frozen.effects}), task_counts(0.5)
+def result_of(frozen: ArmSummary) -> str:
+    """Return the result in a sentence: what freezing half of the layers of a base encoder does on GLUE."""
     return f"""\
 **On GLUE, freezing half of the layers of a base encoder {change(frozen)}.
-gradgate measures what such a choice costs or gains on your model and data.**
+gradgate measures what such a choice costs or gains on your model and data.**"""
 
-The number is the mean over {frozen.pooled.tasks} tasks and {models} encoders, of all runs that the authors of
+
+def behind_it(frozen: ArmSummary) -> str:
+    """Return what the result is computed from."""
+    models, half = len({effect.source for effect in frozen.effects}), task_counts(0.5)
+    return f"""\
+The result on GLUE is the mean over {frozen.pooled.tasks} tasks and {models} encoders, of all runs that the authors of
 *What Would Elsa Do?* published. Of their {half["all"]} pairs of task and model, base and large, {half[Word.WORSE]} are
-worse with half of the layers frozen, and {half[Word.BETTER]} better; freezing saves memory and time.
+worse with half of the layers frozen, and {half[Word.BETTER] or "none"} better; freezing saves memory and time.
 [What should I use?](evidence/what-to-use.md) has every situation, and those of which nothing is known."""
 
 

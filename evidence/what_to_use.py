@@ -77,8 +77,8 @@ _METHOD = """\
   Welch's difference where not. Options of one arm in a study, such as two widths of an adapter, are averaged; then the
   models of a task.
 - **A situation** pools its tasks by a random-effects mean: the variance between tasks by Paule and Mandel's estimator,
-  the interval by Hartung, Knapp, Sidik and Jonkman. So the interval belongs to the mean over tasks like these, not of one
-  task: single tasks differ by the *deviation between tasks*. One task alone has the t interval over its runs.
+  the interval by Hartung, Knapp, Sidik and Jonkman. So the interval is that of the mean over tasks like these; single
+  tasks differ by the *deviation between tasks*. One task alone has the t interval over its runs.
 - **All arms of a situation** are one family: their intervals hold together at 95 % (Bonferroni).
 - **The arm** is the one that is better than full fine-tuning, if one is; else the cheapest of those that are no worse
   by more than 1 point; else full fine-tuning. If a cheaper arm is neither shown to be worse nor to be as good, the row

@@ -26,7 +26,7 @@ PHRASES = {
     r"\bfor want of\b": "for lack of",
     r"\b(which|that) (is|are) not there\b": "that does not exist",
     r"\bcannot be had\b": "is not available",
-    r"\bone (JSON object|text|row|value) an? (line|row|run|claim|method|arm|task|seed|step|layer|language)\b": "one … per …",
+    r"\bone (JSON object|text|row|value) an? (line|row|run|claim|method|arm|task|seed|layer)\b": "one … per …",
     r"\b(and|or) (its|their) like\b": "and similar ones",
     r"\bwhat is said\b": "the message, the note",
     r"\b[Mm]end (that|this|it)\b": "fix, repair",

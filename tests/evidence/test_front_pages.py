@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from evidence.effects import ALL, BASE, PAIRS, Where
-from evidence.front_pages import BEGIN, END, INDEX, README, SHOWN, change, replaced
+from evidence.front_pages import INDEX, MARK, README, SHOWN, change, replaced
 from evidence.front_picture import FILE, drawn, shown, word
 from evidence.pooling import Pooled
 from evidence.summaries import Advice, ArmSummary
@@ -42,21 +42,19 @@ def test_a_verb_needs_an_interval_on_one_side_of_zero(
 
 
 def test_only_the_marked_part_of_a_page_is_replaced() -> None:
-    page = f"before\n% {BEGIN}\nold\n% {END}\nafter\n"
-    made = replaced(page, "new")
-    assert made == f"before\n% {BEGIN}\nnew\n% {END}\nafter\n"
-    assert replaced(made, "new") == made
-    with pytest.raises(ValueError, match="has no line with 'begin"):
-        replaced("no marks\n", "new")
+    page = f"before\n% begin a, {MARK}\nold\n% end a, {MARK}\nafter\n"
+    made = replaced(page, "a", "new")
+    assert made == f"before\n% begin a, {MARK}\nnew\n% end a, {MARK}\nafter\n"
+    assert replaced(made, "a", "new") == made
+    with pytest.raises(ValueError, match="has no lines 'begin b"):
+        replaced(page, "b", "new")
 
 
-def test_both_pages_begin_with_the_same_result_and_the_picture() -> None:
+def test_both_pages_begin_with_the_same_result_and_have_the_picture() -> None:
     texts = [page.read_text(encoding="utf-8") for page in (README, INDEX)]
-    parts = [
-        text.partition(BEGIN)[2].partition("\n\n![")[0].partition("\n\n```")[0].partition("\n")[2] for text in texts
-    ]
-    assert parts[0] == parts[1]
-    assert re.search(r"(gains|costs|changes the score by) .* points \(95 % interval", parts[0])
+    results = [text.partition(f"begin result, {MARK}")[2].partition("**")[2].partition("**")[0] for text in texts]
+    assert results[0] == results[1]
+    assert re.search(r"(gains|costs|changes the score by) .* points \(95 % interval", results[0])
     assert all(FILE.name in text for text in texts)
     assert len(texts[0].splitlines()) <= 150
 

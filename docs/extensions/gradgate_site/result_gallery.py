@@ -57,7 +57,7 @@ def section(entry: GalleryStudy, study: Study) -> str:
     return (
         f"## {entry.title}\n\n{entry.of} [Source]({entry.source}), {entry.licence}.\n\n"
         f"**{study.answer}**\n\n{rows}\n\n"
-        f'{more}<a href="results/{entry.name}/report.html">The whole report</a> has every verdict with its interval.\n\n'
+        f'{more}<a href="results/{entry.name}/report.html">The whole report</a> has every verdict and interval.\n\n'
         f"```console\n$ {entry.command}\n$ gradgate report {entry.out}\n```"
     )
 
