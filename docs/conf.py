@@ -12,6 +12,8 @@ sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "src"), str(HERE.par
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from gradgate_site.grouped_settings import HEADINGS, short_signatures  # noqa: E402
+
 import gradgate  # noqa: E402
 
 project = "gradgate"
@@ -29,6 +31,7 @@ extensions = [
     "sphinx_design",
     "gradgate_site.evidence_pages",
     "gradgate_site.form_tables",
+    "gradgate_site.grouped_settings",
     "gradgate_site.method_cards",
     "gradgate_site.moved_pages",
     "gradgate_site.paper_pages",
@@ -42,12 +45,14 @@ myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
 autosummary_generate = True
+autosummary_context = {"signatures": short_signatures()}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
-napoleon_custom_sections = ["Source"]
+napoleon_custom_sections = ["Source", *((heading, "params_style") for heading in HEADINGS.values())]
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
