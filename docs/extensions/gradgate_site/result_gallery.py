@@ -96,8 +96,7 @@ def _counts(study: Study) -> str:
 
 def _unread(folder: str, names: list[str]) -> set[str]:
     """Return what a report does not link to: all but pages, tables and figures."""
-    files = {name for name in names if Path(folder, name).is_file() and Path(name).suffix not in _LINKED}
-    return files | ({"parts"} & set(names))
+    return {name for name in names if Path(folder, name).is_file() and Path(name).suffix not in _LINKED}
 
 
 def _folder(app: Sphinx, entry: GalleryStudy) -> Path:
