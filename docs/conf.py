@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "src")]
+sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "src"), str(HERE.parent)]
 # Gallery scripts and cards train embedded models: nothing is downloaded, and sums are the same everywhere.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from gradgate_site.grouped_settings import HEADINGS, short_signatures  # noqa: E402
 
 import gradgate  # noqa: E402
 
@@ -29,9 +31,11 @@ extensions = [
     "sphinx_design",
     "gradgate_site.evidence_pages",
     "gradgate_site.form_tables",
+    "gradgate_site.grouped_settings",
     "gradgate_site.method_cards",
     "gradgate_site.moved_pages",
     "gradgate_site.paper_pages",
+    "gradgate_site.result_gallery",
     "gradgate_site.setting_tables",
 ]
 exclude_patterns = ["_build", "_templates", "extensions", "gallery"]
@@ -41,12 +45,14 @@ myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
 autosummary_generate = True
+autosummary_context = {"signatures": short_signatures()}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
-napoleon_custom_sections = ["Source"]
+napoleon_custom_sections = ["Source", *((heading, "params_style") for heading in HEADINGS.values())]
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
@@ -74,7 +80,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}  # light or dark as the reader's system is
 html_theme_options = {
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "navigation_with_keys": False,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

@@ -12,6 +12,7 @@ import typer
 from evidence.authors import record, source
 from evidence.foreign import record as record_foreign
 from evidence.foreign import source as foreign_source
+from evidence.gallery.sources import record_sources
 from evidence.grids import read_grids, record_grid
 from evidence.pages import written
 from evidence.replay.baselines import replay_all
@@ -135,6 +136,7 @@ def foreign() -> None:
     if not (foreign_source() / "setfit" / "runs.csv").is_file():
         sys.exit(f"{foreign_source()} has no setfit/runs.csv. Set GRADGATE_SHARED to the folder with results.")
     record_foreign()
+    record_sources()
     pages()
 
 

@@ -67,7 +67,7 @@ _LIMITS = """\
 - **One learning rate for all arms.** The rate was searched for full fine-tuning alone, on the dev set that the scores
   are of, and every frozen arm trained with it. In {other} of {rates} searched cells the rate used is not the best of
   the search; the loss there is up to {lost:.1f} points. A rate of their own may raise the frozen arms.
-- **Dev is the test.** All scores are of GLUE's dev sets, on which rates were picked too.
+- **Dev is the test.** All scores come from GLUE's dev sets, on which rates were picked too.
 - **No time was saved.** Frozen weights kept `requires_grad`, so that the scripts measure no savings (E8).
 """
 

@@ -28,7 +28,7 @@ _ARMS = {
     "lora/llama-3.2-3B-rank64-rslora": "rslora:r=64",
     "lora/llama-3.2-3B-rank32-dora": "dora:r=32",
 }
-_ROUNDS = ("2025-06-24", "2026-01-13", "2026-07-20")
+ROUNDS = ("2025-06-24", "2026-01-13", "2026-07-20")
 """In which every one of these arms was run, with one version of the libraries each."""
 
 
@@ -93,10 +93,10 @@ def _setfit() -> Iterator[ForeignScore]:
 def _peft() -> Iterator[ForeignScore]:
     with (source() / "peft-metamathqa" / "runs.csv").open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
-            if row["arm"] in _ARMS and row["result_date"] in _ROUNDS:
+            if row["arm"] in _ARMS and row["result_date"] in ROUNDS:
                 yield ForeignScore(
                     source=PEFT, task="GSM8K after MetaMathQA", model="Llama-3.2-3B", rows="20,000 rows",
-                    arm=_ARMS[row["arm"]], pair=_ROUNDS.index(row["result_date"]),
+                    arm=_ARMS[row["arm"]], pair=ROUNDS.index(row["result_date"]),
                     score=round(float(row["test_accuracy"]), 6), memory=float(row["memory_max_bytes"]),
                     seconds=float(row["train_seconds"]),
                 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evidence import authors_page, page, scoreboard, what_to_use
+from evidence import authors_page, front_pages, page, scoreboard, what_to_use
 from evidence.studies import read_studies
 from evidence.verdicts import check_all
 from gradgate.papers.scoreboard import FILE, SCOREBOARD
@@ -22,4 +22,5 @@ def written() -> dict[Path, str]:
         page.PAGE: page.page(found, studies),
         authors_page.PAGE: authors_page.authors_page(),
         **what_to_use.written(),
+        **front_pages.written(),
     }

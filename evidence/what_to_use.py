@@ -1,4 +1,4 @@
-"""Write ``what-to-use.md`` and the table of the repository's README: what to use in which situation, from all runs."""
+"""Write ``what-to-use.md``: what to use in which situation, from all runs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ from gradgate.papers.recorded import read_numbers
 from gradgate.statistics import Word
 
 PAGE = FOLDER / "what-to-use.md"
-README = FOLDER.parent / "README.md"
-BEGIN, END = "<!-- begin: python -m evidence pages -->\n", "<!-- end -->"
 _ANY = "any"
 _WIDEST = 25
 """Points: a wider interval says nothing, as the scores are between 0 and 100."""
@@ -63,14 +61,13 @@ SITUATIONS = (
     Where(GENERATE, "under 20,000 rows", _ANY),
     Where(GENERATE, _ANY, "decoder of more than 3 B"),
 )
-ON_README = SITUATIONS[:7]
 _INTRODUCTION = """\
 # What should I use?
 
 This page answers from runs, not from opinion. It is computed from every score that is committed in `evidence/`: our
 studies and grids, [the Elsa authors' runs](authors.md), SetFit's few-shot results and PEFT's method comparison
 ([their scores here](foreign/scores.csv)). Find the row that is nearest to yours. Differences are to full fine-tuning,
-in points of the task's metric. If no run is of a situation, the row says so:
+in points of the task's metric. If no run fits a situation, the row says so:
 `gradgate recommend --model MODEL --task TASK --minutes 30` then finds what does best on your own data.
 """
 _METHOD = """\
@@ -80,8 +77,8 @@ _METHOD = """\
   Welch's difference where not. Options of one arm in a study, such as two widths of an adapter, are averaged; then the
   models of a task.
 - **A situation** pools its tasks by a random-effects mean: the variance between tasks by Paule and Mandel's estimator,
-  the interval by Hartung, Knapp, Sidik and Jonkman. So the interval is of the mean over tasks like these, not of one
-  task: single tasks differ by the *deviation between tasks*. One task alone has the t interval over its runs.
+  the interval by Hartung, Knapp, Sidik and Jonkman. So the interval is that of the mean over tasks like these; single
+  tasks differ by the *deviation between tasks*. One task alone has the t interval over its runs.
 - **All arms of a situation** are one family: their intervals hold together at 95 % (Bonferroni).
 - **The arm** is the one that is better than full fine-tuning, if one is; else the cheapest of those that are no worse
   by more than 1 point; else full fine-tuning. If a cheaper arm is neither shown to be worse nor to be as good, the row
@@ -122,13 +119,6 @@ def what_to_use() -> str:
     ]
     blocks += [_METHOD, "## Every arm that was compared", *(block for advice in known for block in _arms(advice))]
     return "\n\n".join(block.strip() for block in blocks) + "\n"
-
-
-def readme(text: str) -> str:
-    """Return the text of the README with its generated part replaced."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{_readme_part()}\n{END}{after}"
 
 
 def advices() -> dict[Where, Advice | None]:
@@ -275,41 +265,6 @@ def task_counts(share: float) -> dict[object, int]:
     return {"all": len(found), **{word: sum(each.verdict.word is word for each in found) for word in Word}}
 
 
-def _readme_part() -> str:
-    found = advices()
-    lines = [
-        "| you have | use | difference to full fine-tuning, points (95 %) | confidence |",
-        "| --- | --- | --- | --- |",
-    ]
-    for where in ON_README:
-        advice = _of(found, where)
-        lines.append(
-            f"| {where.kind}, {where.rows}, {where.model} | {_named(advice)} | {_difference(advice)} | "
-            f"{advice.confidence.partition(':')[0]} |"
-        )
-    return "\n".join([*lines, "", _headline(found)])
-
-
-def _headline(found: dict[Where, Advice | None]) -> str:
-    """Return the number of the README: what freezing half of the layers costs on GLUE."""
-    arms = _of(found, Where(PAIRS, ALL, BASE)).arms
-    frozen = next(arm for arm in arms if arm.arm == "freeze half of the layers")
-    models, half = len({effect.source for effect in frozen.effects}), task_counts(0.5)
-    pairs = f"of their {half['all']} pairs of model and task, base and large,"
-    return f"""\
-**Freezing half of the layers changes GLUE by {_points(frozen)} points**: the mean over {frozen.pooled.tasks} tasks and
-{models} base encoders, on all runs that the authors of *What Would Elsa Do?* published. Freezing does not help there:
-{pairs} {half[Word.WORSE]} are worse than full fine-tuning and {half[Word.BETTER]} better.
-It saves memory and time. [What should I use?](evidence/what-to-use.md) has every situation, and those of which nothing
-is known."""
-
-
-def _of(found: dict[Where, Advice | None], where: Where) -> Advice:
-    advice = found[where]
-    assert advice is not None, f"no run is of {where}"
-    return advice
-
-
 def written() -> dict[Path, str]:
-    """Return the page and the README with their texts."""
-    return {PAGE: what_to_use(), README: readme(README.read_text(encoding="utf-8"))}
+    """Return the page with its text."""
+    return {PAGE: what_to_use()}

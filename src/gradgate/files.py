@@ -259,7 +259,7 @@ def take_lock(path: Path, wait: float = 0) -> FileLock | None:
         The lock, to be released; None if another process, or another holder in this one, has it.
 
     Raises:
-        OSError: if the file cannot be made, or what is there is not a file.
+        OSError: if the file cannot be made, or something else than a file has its name.
         NoLocksError: if its file system has no locks.
     """
     from filelock import FileLock, Timeout  # takes a moment, which commands without locks need not wait for

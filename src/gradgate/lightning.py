@@ -60,7 +60,7 @@ class GateCallback(Callback):  # type: ignore[misc]
     Raises:
         AttachError: when training starts, as :class:`gradgate.Tuner` does, or if another callback freezes layers;
             later, if the module calls ``toggle_optimizer``, which sets ``requires_grad`` too.
-        RunError: if a checkpoint is of another method, seed or optimizer.
+        RunError: if a checkpoint has another method, seed or optimizer.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ def test_retried_runs_wait_for_a_worker(command: Command, study: Path) -> None:
 def test_only_runs_that_the_study_has_are_retried(command: Command, study: Path) -> None:
     code, _, err = command("study", "retry", str(study), "-m", "ful")
     assert code == 2
-    assert "--method ful: no run of the study is of that. Did you mean 'full'?" in err
+    assert "--method ful: no run of the study matches. Did you mean 'full'?" in err
     assert command("study", "retry", str(study), "--seed", "7").code == 2
     assert command("study", "retry", str(study), "-m", "full", "--seed", "0").out.startswith("0 runs wait again")
 

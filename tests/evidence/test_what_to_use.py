@@ -16,7 +16,7 @@ from evidence.foreign import source as foreign_source
 from evidence.pooling import random_effects
 from evidence.studies import read_studies
 from evidence.summaries import pool, summarize
-from evidence.what_to_use import BEGIN, END, PAGE, SITUATIONS, advices, readme
+from evidence.what_to_use import PAGE, SITUATIONS, advices
 from gradgate.methods import method
 
 WHERE = Where(CLASSIFY, THOUSANDS, SMALL)
@@ -122,15 +122,6 @@ def test_the_methods_that_the_page_names_exist() -> None:
     adapters = {"houlsby", "lora", "rslora", "dora", "pfeiffer"}
     for name in set(commands) - adapters:
         method(name if name != "freeze" else "freeze:layers=1")
-
-
-def test_only_the_marked_part_of_the_readme_is_replaced() -> None:
-    text = f"before\n{BEGIN}old\n{END}\nafter\n"
-    made = readme(text)
-    assert made.startswith(f"before\n{BEGIN}| you have |")
-    assert made.endswith(f"{END}\nafter\n")
-    assert "old" not in made
-    assert readme(made) == made
 
 
 @pytest.mark.skipif(

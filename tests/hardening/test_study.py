@@ -327,7 +327,7 @@ def test_flipped_bytes_in_the_database_are_told(place: str, tmp_path: Path) -> N
     flip(study / "study.db", *FLIPPED[place])
     trusted = place in ("another configuration", "a folder elsewhere")  # until a worker would train it
     read: Study = (lambda folder: join(folder, None, SilentStudy())) if trusted else read_status
-    with pytest.raises(StoreError, match=r"study\.db is damaged \((?s:.*)\)\. 'gradgate compare' builds it anew"):
+    with pytest.raises(StoreError, match=r"study\.db is damaged \((?s:.*)\)\. 'gradgate compare' builds it again"):
         read(study)
 
 
@@ -337,7 +337,7 @@ def test_flipped_bytes_are_mended_by_compare(place: str, study: Path, base: RunC
     flip(study / "study.db", *FLIPPED[place])
     assert compare(StudyRequest(base, ["full", "head"], [0]), study, progress) == RunCounts(2, 0)
     assert "study.db is damaged" in progress.texts[0]
-    assert "is built anew from the run folders" in progress.texts[0]
+    assert "is rebuilt from the run folders" in progress.texts[0]
     assert [run.state for run in read_status(study).runs] == ["finished", "finished"]
 
 

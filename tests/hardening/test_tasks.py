@@ -124,7 +124,7 @@ def test_a_fault_is_named_with_its_place(case: str, tmp_path: Path) -> None:
 def test_a_link_to_nothing_is_not_an_absent_split(tmp_path: Path) -> None:
     put(tmp_path, {"train.csv": ROWS, "test.csv": ROWS})
     (tmp_path / "dev.csv").symlink_to(tmp_path / "gone.csv")
-    with pytest.raises(DataError, match=r"dev\.csv is a link to .*gone\.csv, which is not there"):
+    with pytest.raises(DataError, match=r"dev\.csv is a link to .*gone\.csv, which does not exist"):
         find_task(tmp_path)
 
 

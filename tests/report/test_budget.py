@@ -67,7 +67,7 @@ def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
 def test_a_damaged_budget_is_told_and_the_rest_is_reported(study: Path, draw_only) -> None:
     draw_only()
     (study / BUDGET_FILE).write_text('{"version": 99}')
-    assert "budget.json is of version 99, expected 1" in write_report(study).html.read_text(encoding="utf-8")
+    assert "budget.json has version 99, expected 1" in write_report(study).html.read_text(encoding="utf-8")
 
 
 def test_the_export_has_budget_and_verdict_beside_the_runs(study: Path, command: Command) -> None:

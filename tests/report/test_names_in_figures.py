@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from gradgate.report.drawing import style_of, styled
 from gradgate.report.names_in_figures import MANY, folded, name_marks, spread
+from gradgate.report.sections import differences
 from gradgate.report.sections.cost import draw_cost
 from gradgate.report.sections.differences import DifferencesSection
 from gradgate.report.study_summary import summarize_study
@@ -73,6 +76,37 @@ def test_a_crowded_figure_names_every_arm_once(tmp_path: Path) -> None:
     write_study(tmp_path, methods=methods, scores={name: [0.7, 0.72, 0.71] for name in methods})
     drawing = draw_cost(summarize_study(read_study(tmp_path)))
     assert [drawing.svg.count(f">{name} (") for name in methods[1:]] == [1] * 7
+
+
+def test_no_label_of_the_forest_plot_crosses_the_line_of_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = {
+        "full": [0.70, 0.71, 0.72],
+        "gradual:every=40,order=bottom-up": [0.90, 0.93, 0.92],
+        "head": [0.7, 0.8, 0.6],
+    }
+    write_study(tmp_path, methods=tuple(scores), scores=scores)
+    found = DifferencesSection.find(summarize_study(read_study(tmp_path)))
+    assert found is not None
+    crossed: list[str] = []
+
+    def look(figure: Figure, *_: object) -> None:
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        (axes,) = figure.axes
+        lines = [axes.transData.transform(line) for each in axes.collections for line in each.get_segments()]
+        assert len(lines) == 2
+        assert len(axes.texts) == 4
+        for text in axes.texts:
+            box = text.get_window_extent(canvas.get_renderer())
+            for (x, bottom), (_, top) in lines:
+                if box.x0 < x < box.x1 and bottom < box.y1 and box.y0 < top:
+                    crossed.append(text.get_text())
+
+    monkeypatch.setattr(differences, "finish", look)
+    found.drawings()
+    assert crossed == []
 
 
 def test_the_forest_plot_has_the_verdict_on_each_method_best_first(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Check that every link inside a built site leads to a file that is there and an anchor that the file has.
+"""Check that every link inside a built site leads to a file that exists and an anchor that the file has.
 
 It takes the folder of the site. It reads files only; addresses elsewhere are not opened.
 """

@@ -43,7 +43,7 @@ def verdicts() -> tuple[ClaimVerdict, ...]:
 
 
 def told(verdict: ClaimVerdict) -> str:
-    """A verdict with the kind of data that it is of."""
+    """Return the state of a verdict with its kind of data."""
     kind = Path(verdict.source).name
     return f"{verdict.outcome.state} ({'the authors’ runs' if kind == 'authors' else f'{kind} data'})"
 

@@ -1,4 +1,4 @@
-"""Pages that are made from the code: they are written anew only where they differ, so that Sphinx reads few again."""
+"""Pages that are made from the code: they are rewritten only where they differ, so that Sphinx reads few again."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _preset(preset: Preset) -> str:
 
 
 def _claims(key: str) -> str:
-    """One row a claim, with the verdict on print and on the evidence where there is any."""
+    """One row per claim, with the verdict on print and on the evidence where there is any."""
     from gradgate.papers.check import check_printed
 
     printed = _states(check_printed(key))

@@ -167,7 +167,7 @@ class AdapterConfig:
         if values.pop("architecture", None):
             raise AdapterError(
                 f"The configuration is that of a {record['architecture']!r}; only bottleneck adapters are supported. "
-                f"Give one whose architecture is null, or use PEFT for LoRA and its like."
+                f"Give one whose architecture is null, or use PEFT for LoRA and others."
             )
         nested = values.pop("invertible_adapter", None)  # the form of their first version
         if isinstance(nested, Mapping):

@@ -174,7 +174,7 @@ def _results_of(asked: IsBetterArguments) -> Judgeable:
 
 
 def _check_arms(asked: IsBetterArguments, arms: Sequence[str]) -> None:
-    """Raise UsageError for an arm that is not there, or one that would be compared with itself."""
+    """Raise UsageError for an arm that does not exist, or one that would be compared with itself."""
     if asked.a == asked.b:
         raise UsageError(f"a={asked.a!r} and b={asked.b!r} are one arm. Name two of {some_of(list(arms), 20)}.")
     for name, arm in (("a", asked.a), ("b", asked.b)):

@@ -51,7 +51,7 @@ def read_results(place: str, asked: ImportSettings) -> Judgeable:
         asked: the columns.
 
     Raises:
-        UsageError: for a path that is not there, and for columns that are not.
+        UsageError: for a path that does not exist, and for columns that are not.
         DataError: for a file that cannot be read.
     """
     from gradgate.study.importing.judgeable import read_judgeable

@@ -60,7 +60,7 @@ class LoadedRun:
             return
         mine, theirs = (f"{m.config.model} ({m.depth} layers) on {m.config.task}" for m in (self, other))
         raise UsageError(
-            f"{self.path} is of {mine}, {other.path} of {theirs}; expected runs of one pretrained model, task "
+            f"{self.path} has {mine}, {other.path} {theirs}; expected runs of one pretrained model, task "
             f"and max_length=, whose layers and tokens are the same. Analyze them one by one."
         )
 

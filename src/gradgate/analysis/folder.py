@@ -91,7 +91,7 @@ class AnalysisFolder(Generic[Row]):
                 )
                 raise RunError(
                     f"{self.path} contains what was measured with other settings ({listed}). Give another out=, or "
-                    f"remove the folder to measure anew."
+                    f"remove the folder to measure again."
                 )
         elif in_use(self.path):
             raise RunError(f"{self.path} is not empty and has no {self.name}. Give another out=.")
@@ -110,14 +110,14 @@ class AnalysisFolder(Generic[Row]):
         try:
             return self._rows.resume(self.csv_file)
         except DataError as error:
-            raise RunError(f"{error} Remove {self.path} to measure anew.") from None
+            raise RunError(f"{error} Remove {self.path} to measure again.") from None
 
     def append(self, rows: Iterable[Row]) -> None:
         """Add rows; RunError if they cannot be written."""
         self._rows.append(self.csv_file, rows)
 
     def keep(self, is_current: Callable[[Row], bool]) -> list[Row]:
-        """Remove rows that no longer hold, such as those of runs that were trained anew, and return the others.
+        """Remove rows that no longer hold, such as those of runs that were trained again, and return the others.
 
         Raises:
             RunError: as :meth:`read`, or if the file cannot be written.

@@ -61,7 +61,7 @@ def measure(
 
     Raises:
         FolderLockedError: while another process measures there.
-        UsageError: for runs of different models or tasks, or a split that is not there.
+        UsageError: for runs of different models or tasks, or a split that does not exist.
         RunError: for a damaged run, data that have changed, or a model that shows no hidden states.
         DataError: for data that cannot be read.
     """

@@ -48,7 +48,7 @@ def signals_on_disk(
         model: folder, hub name or ``sample``.
         layers: its map, at the unit that is wanted.
         share: of each kind that counts as chosen, in (0, 1].
-        device: that matrices are measured on; ``auto`` is a GPU where there is one.
+        device: that matrices are measured on; ``auto`` is a GPU if there is one.
         told: called with how many matrices there are and how many are done; a large one takes a minute.
 
     Raises:

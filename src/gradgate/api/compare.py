@@ -40,7 +40,7 @@ class Study(ResultView):
         path: the folder of a study, whatever the state of its runs.
 
     Raises:
-        RunError: when something is read that is not there, or is damaged.
+        RunError: when something is read that does not exist, or is damaged.
     """
 
     @property

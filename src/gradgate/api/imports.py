@@ -36,7 +36,7 @@ def import_results(
         why, and what is doubtful about the comparison.
 
     Raises:
-        UsageError: for a column or a reference that is not there, or if no arm or score can be found.
+        UsageError: for a column or a reference that does not exist, or if no arm or score can be found.
         DataError: for a file that cannot be read, two scores of one run, or no score at all.
         RunError: if ``out`` holds something else.
     """

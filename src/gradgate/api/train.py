@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BestWeights:
-    """The weights that scored best on dev, which the run's scores are of.
+    """The weights that scored best on dev; all scores of the run are their scores.
 
     Attributes:
         step: optimizer steps after which they were kept.
@@ -61,7 +61,7 @@ class Run(ResultView):
         path: the folder of a run that has finished.
 
     Raises:
-        RunError: when something is read that is not there, or is damaged.
+        RunError: when something is read that does not exist, or is damaged.
 
     Example:
         >>> import gradgate as gg
@@ -209,7 +209,7 @@ class Run(ResultView):
 
     @property
     def history(self) -> Any:
-        """Loss and scores while it trained, one row a line of ``history.jsonl``, as a ``pandas.DataFrame``."""
+        """Loss and scores while it trained, one row per line of ``history.jsonl``, as a ``pandas.DataFrame``."""
         from gradgate.runs.history import read_lines
 
         return data_frame(read_lines(self._finished().history_file))

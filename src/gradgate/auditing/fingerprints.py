@@ -50,7 +50,7 @@ def fingerprints(tensors: Sequence[Tensor]) -> list[Fingerprint | None]:
 
 
 def differs(before: Fingerprint | None, after: Fingerprint | None) -> bool | None:
-    """Return True if two fingerprints are of different bits; None if they cannot be compared."""
+    """Return True if two fingerprints stand for different bits; None if they cannot be compared."""
     if before is None or after is None or before.kind != after.kind:
         return None
     return before.digest != after.digest

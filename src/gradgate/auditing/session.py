@@ -42,7 +42,7 @@ class Audit:
         self.stop()
 
     def start(self) -> None:
-        """Begin to observe; an audit that was ended begins anew."""
+        """Begin to observe; an audit that was ended starts over."""
         expectation = None if self._selector is None else Expectation(self._selector)
         self._report = None
         self._watch = Watch(expectation, self._steps, models=self._models)

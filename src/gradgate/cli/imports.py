@@ -31,7 +31,7 @@ def import_(
 ) -> None:
     """Import results of other programs as a study.
 
-    Columns are found by their names where there is one sensible reading; flags name the others. Two scores of one run
+    Columns are found by their names if there is one sensible reading; flags name the others. Two scores of one run
     are refused. Nothing can be trained in such a study.
     """
     from gradgate.study.importing.sources import read_files

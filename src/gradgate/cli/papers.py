@@ -89,7 +89,9 @@ def reproduce(
     seeds: Annotated[str | None, typer.Option(help="As of compare; default the paper's, or 2 on the sample.")] = None,
     model: PaperModels = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the folders of the data sets.")] = None,
-    partial: Annotated[bool, typer.Option("--partial", help="Leave out what cannot be had.")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Leave out models and data that are not available.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
     out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="Default: studies/PRESET-SCALE.")] = None,
     quiet: Quiet = False,

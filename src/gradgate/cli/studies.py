@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gradgate.settings.arm import Arm
     from gradgate.study.workers.queued_run import QueuedRun
 
-study_app = typer.Typer(help="Look at a study under way, and mend it.", no_args_is_help=True, rich_markup_mode=None)
+study_app = typer.Typer(help="Look at a study under way, and repair it.", no_args_is_help=True, rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' made.")]
 
@@ -78,7 +78,7 @@ def retry(
 
 
 def _is_asked_for(run: QueuedRun, arm: Arm | None, seed: int | None) -> bool:
-    """Return whether a run is of an arm and a seed; None is any. A method alone names its runs on every adapter."""
+    """Return True if a run has this arm and seed; None is any. A method alone names its runs on every adapter."""
     if seed not in (None, run.config["seed"]):
         return False
     if arm is None:
@@ -106,7 +106,7 @@ def _require_run(runs: list[QueuedRun], arm: Arm | None, seed: int | None) -> No
     given = (("--method", method), ("--seed", seed))
     asked = " ".join(f"{flag} {value}" for flag, value in given if value is not None) or "A run"
     raise UsageError(
-        f"{asked}: no run of the study is of that.{nearest(method or '', arms)} Expected one of its methods "
+        f"{asked}: no run of the study matches.{nearest(method or '', arms)} Expected one of its methods "
         f"({', '.join(arms)}) and seeds ({seeds})."
     )
 

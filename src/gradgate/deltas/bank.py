@@ -171,7 +171,7 @@ class Bank:
         self._lock.acquire()
         self._passes += 1
         if self._is_mixed:
-            raise BusyError("A switch was interrupted, so the model is of no task. Call base() or activate().")
+            raise BusyError("A switch was interrupted, so the model fits no task. Call base() or activate().")
 
     def _leave(self) -> None:
         self._passes -= 1

@@ -120,7 +120,7 @@ class Patched:
                 raise damaged(self.delta.path, f"its metadata cast {name} to {dtype}, and it {fault}")
         for name, values in self.delta.sparse.items():
             if name not in self._shared:
-                raise damaged(self.delta.path, f"{name}{INDICES} is of a tensor that the base does not have")
+                raise damaged(self.delta.path, f"{name}{INDICES} belongs to a tensor that the base does not have")
             shape, new = self._shared[name].shape, self.delta.origin.shapes.get(name)
             if new is not None and (not new or new[1:] != shape[1:] or min(new) < 0):
                 raise damaged(self.delta.path, f"{name} has the shape {list(new)}, and {list(shape)} in the base")

@@ -90,7 +90,7 @@ def prepare(model: nn.Module) -> None:
 
     By default it chooses them before the first forward pass, and treats a module that is frozen then as frozen for
     good: its gradients would be reduced in the compute dtype (https://github.com/pytorch/pytorch/issues/186998).
-    A model that has already run with frozen parameters gets its dtypes anew. Flags on unsharded parameters that the
+    A model that has already run with frozen parameters gets its dtypes again. Flags on unsharded parameters that the
     last forward pass left behind are copied to their shards.
     """
     for module in model.modules():

@@ -43,7 +43,7 @@ class FinishedRun:
             run has language adapters; in evaluation mode.
         tokenizer: of the model.
         language_adapters: of the run; None without any.
-        together: the settings of the run of several tasks that this model is of one of; None for a run of one task.
+        together: the settings of the run of several tasks, of which this model has one; None for a run of one task.
     """
 
     folder: RunFolder

@@ -23,7 +23,7 @@ _NO_FORWARD = ("_forward_unimplemented", "LightningModule.forward")
 def with_networks(model: nn.Module, sections: Sequence[Section]) -> list[Section]:
     """Return the sections with the network that each belongs to, if there are several.
 
-    Stacks are of different networks if none of them read what the other returned: they run side by side on inputs of
+    Stacks belong to different networks if none of them read what the other returned: they run side by side on inputs of
     their own. Inside a class of transformers this counts only if the inputs differ in kind, as in CLIP. Elsewhere a
     network, and each tower in it, is named by the part of its path that tells it from the others; a model of
     transformers that feeds another one is such a tower too.

@@ -110,7 +110,7 @@ def find_stacks(model: nn.Module, trace: Trace, learning: Container[int]) -> lis
     """Return the stacks of the model's layers in the order in which they run; empty if there are none.
 
     The largest one leads. Lists within its layers (experts, sublayers) are parts of these layers. Another list counts
-    too if it runs before or after and its layers are of the same kind: the second tower of an encoder-decoder. An inner
+    too if it runs before or after and its layers have the same kind: the second tower of an encoder-decoder. An inner
     model for images or sound that received no input has its own stack too, before those that ran. If nothing in the
     leading stack can learn, such as that of a teacher, the largest one that can and that reads nothing of it leads
     as well. Lists whose modules run side by side, such as heads and experts, are not layers, nor are lists of models.

@@ -12,7 +12,7 @@ from gradgate.measure.request import Batch, Batches
 
 
 def batches_of(dataloader: Any, seed: int) -> Batches | None:
-    """Return batches of a training's data, shuffled anew, without touching its sampler or the random state.
+    """Return batches of a training's data, reshuffled, without touching its sampler or the random state.
 
     Return None for a stream, which has only one order, and for anything else that is not one dataset.
     """

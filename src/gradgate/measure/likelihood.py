@@ -33,7 +33,7 @@ def log_likelihoods(
         generator: draws the sampled labels, on the CPU; one draw per label, whatever the padding.
         problem: the model's ``config.problem_type``. ``regression``, also taken for a single output, is a normal
             distribution of variance 1 around the prediction; ``multi_label_classification`` one coin per class.
-        causal: the logits of a token are of the next one.
+        causal: the logits of a token predict the next one.
 
     Returns:
         Shape ``(rows,)``; ``(2, rows)``, starts and ends, for stacked span extraction.

@@ -102,7 +102,7 @@ class SelectionRequest:
     Attributes:
         share: how many to choose, in (0, 1].
         scores: how elements are scored.
-        within: what the share is of. ``all``: of all groups together, whatever parameter an element is in, and all
+        within: what has this share. ``all``: all groups together, whatever parameter an element is in, and all
             elements that are equal at the threshold. ``parameter``: of each parameter by itself, exactly that many
             (rounded, at least one); of equal elements those that come first.
     """

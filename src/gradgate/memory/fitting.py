@@ -21,7 +21,7 @@ def advice(
 
     Args:
         estimator: of the model.
-        method: that the estimate is of.
+        method: of the estimate.
         estimate: with the requested batch.
         devices: GiB of each, in ascending order.
     """
@@ -38,6 +38,6 @@ def advice(
         if device is not None:
             return f"batch {work.batch_size} at {work.max_length:,} fits {device:g} GiB"
     return (
-        f"no batch of it fits {devices[-1]:g} GiB: open less, shard over processes (shards=), or take "
-        f"weights='bfloat16' and an optimizer with smaller states"
+        f"no batch of it fits {devices[-1]:g} GiB: open less, shard over processes (shards=), or take weights in fewer "
+        f"bits and an optimizer with smaller states"
     )

@@ -50,7 +50,7 @@ class Blocks(HasStateOption, HasUnitOption):
         "BAdam's code does not train a fresh head unless active_modules names it, which its authors advise; here a "
         "task's head always learns, except with ends=blocks. A block that ends one round and begins the next keeps its "
         "state. HiFT draws a random order once, and its learning rate stays the same through a round; here orders are "
-        "drawn anew, and the schedule of learning rates advances with each step."
+        "drawn again, and the schedule of learning rates advances with each step."
     )
 
     every: int = 100

@@ -83,7 +83,7 @@ class GradDrop(_HasDropoutOption):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerGradDrop(_HasDropoutOption, HasStateOption, HasUnitOption):
-    """Drop each layer's whole gradient with probability ``p``, drawn anew for each step or epoch.
+    """Drop each layer's whole gradient with probability ``p``, drawn again for each step or epoch.
 
     The embeddings and the head always learn. A dropped layer computes no gradient at all.
 

@@ -23,7 +23,7 @@ class HFT(HasStateOption, HasUnitOption):
     and norms are a category of their own.
 
     Args:
-        every: optimizer steps of a round, after which the halves are drawn anew; 0 for one round: the same half through
+        every: optimizer steps of a round, after which new halves are drawn; 0 for one round: the same half through
             the whole training.
         ends: ``open`` trains the embeddings and the head at all times; ``closed`` keeps the embeddings and an output
             layer over tokens closed, while the head of a task, which begins with random weights, learns.

@@ -48,7 +48,7 @@ class LISA(HasStateOption, HasUnitOption):
     """
 
     name: ClassVar[str] = "lisa"
-    summary: ClassVar[str] = "a few layers learn at a time, drawn anew every few steps"
+    summary: ClassVar[str] = "a few layers learn at a time, drawn again every few steps"
     source: ClassVar[str] = (
         "LISA (Pan et al. 2024), Algorithm 1: https://arxiv.org/abs/2403.17919; draw=outlier: OWS (Li et al. 2024): "
         "https://arxiv.org/abs/2405.18380; draw=gradient: GRASS (Tian et al. 2026): https://arxiv.org/abs/2604.07808"

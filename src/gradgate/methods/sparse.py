@@ -20,7 +20,7 @@ from gradgate.methods.traits import MethodState, Traits
 class ChildTuning(Method):
     """Pass the gradient of a share ``keep`` of the weights, drawn at each step or measured once.
 
-    ``mode=F`` (task-free) draws the child network anew for each step, over all parameters, and divides what passes
+    ``mode=F`` (task-free) draws the child network again for each step, over all parameters, and divides what passes
     by ``keep``. ``mode=D`` (task-driven) chooses it once, before the first step: of all weights of the layers
     those with the largest Fisher information on the task's training data; the embeddings and the head learn as a
     whole, and nothing is divided. Its masks take one bit per weight. Choosing takes one pass over the data and,
@@ -119,7 +119,7 @@ class Sparse(Method):
     deviates: ClassVar[str] = (
         "SHiRA masks chosen projections of language and diffusion models, here all weight matrices of the layers "
         "learn. Its random masks have an exact number of elements, here each passes with probability share. It does "
-        "not state the number of calibration batches. LIFT trains 5 % of each matrix and chooses anew every few "
+        "not state the number of calibration batches. LIFT trains 5 % of each matrix and chooses again every few "
         "hundred steps (its code: 200 by default, as many elements as LoRA of rank 128 has, embeddings and head "
         "closed); here the mask is fixed unless every says otherwise. Its code takes the smallest elements unless the "
         "name of the mask says 'largest', and stores the optimizer state of chosen elements only; here it is as large "

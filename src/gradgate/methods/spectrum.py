@@ -104,7 +104,7 @@ class Spectrum(HasUnitOption):
 def kinds_of(layers: LayerMap) -> dict[str, list[str]]:
     """Return kind to its groups with a matrix that can learn, from the bottom.
 
-    Groups are of one kind if they are the same unit of different layers of one tower, such as ``attention.q_proj``.
+    Groups have one kind if they are the same unit of different layers of one tower, such as ``attention.q_proj``.
     """
     kinds: dict[str, list[str]] = {}
     for group in layers.layers:

@@ -305,5 +305,5 @@ def _build(name: str, paper: str, entry: dict[str, Any]) -> Preset:
         raise UsageError(f"The preset {name} has faults: {'; '.join(faults)}.") from None
     missing = [table for table in preset.data if not (TABLES / f"{table}.csv").is_file()]
     if missing:
-        raise UsageError(f"The preset {name} names tables that are not there: {', '.join(missing)}.")
+        raise UsageError(f"The preset {name} names tables that do not exist: {', '.join(missing)}.")
     return preset

@@ -57,7 +57,7 @@ class Setting:
 
     Attributes:
         paper: its short name.
-        setting: the table or experiment that it is of.
+        setting: its table or experiment.
         name, value: as in the paper; a value can be several, or words if the paper leaves it open.
     """
 

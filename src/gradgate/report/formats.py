@@ -175,7 +175,7 @@ def said_once(notes: Iterable[tuple[str, str | None]]) -> list[str]:
     """Return each note once, after the names that it is about unless all share it.
 
     Args:
-        notes: a name, and what is said of it; None if nothing is. A name may have several.
+        notes: a name and a note about it, or None. A name may have several.
     """
     about: dict[str, list[str]] = {}
     everyone: dict[str, None] = {}

@@ -50,7 +50,7 @@ def notes_of(found: Sequence[ArmPower]) -> list[str]:
     if not found:
         return ["Nothing is compared yet."]
     notes = said_once((each.verdict.arm, each.note) for each in found)
-    more = [f"{len(notes) - _MOST_NOTES} more notes stand in the rows of --json."] if len(notes) > _MOST_NOTES else []
+    more = [f"{len(notes) - _MOST_NOTES} more notes are in the rows of --json."] if len(notes) > _MOST_NOTES else []
     return [_levels(found), _margins(found), *notes[:_MOST_NOTES], *more]
 
 

@@ -66,7 +66,7 @@ def terminal_columns(table: Table, names: Sequence[str] = TERMINAL) -> tuple[str
 
 
 def row_notes(verdicts: Sequence[ArmVerdict]) -> list[str]:
-    """Return what is said of test rows, each sentence once, with the arms if not all share it."""
+    """Return the notes about test rows, each sentence once, with the arms if not all share it."""
     return said_once((each.arm, each.rows_note) for each in verdicts)
 
 

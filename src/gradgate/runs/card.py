@@ -170,7 +170,7 @@ def _score_table(source: CardSource, intervals: Mapping[str, tuple[float, float]
     if intervals:
         yield (
             "The intervals are percentiles of scores over resampled rows of the split. They say nothing of other "
-            "seeds; those of dev are of the rows that selected the weights."
+            "seeds; those of dev come from the rows that selected the weights."
         )
     else:
         yield (

@@ -70,12 +70,12 @@ class RunFolder:
 
     @property
     def history_file(self) -> Path:
-        """Losses and dev scores by step, one JSON object a line."""
+        """Losses and dev scores by step, one JSON object per line."""
         return self.path / "history.jsonl"
 
     @property
     def fisher_file(self) -> Path:
-        """The Fisher information of each layer by step, one JSON object a line; of a run that tracks it."""
+        """The Fisher information of each layer by step, one JSON object per line; of a run that tracks it."""
         return self.path / "fisher.jsonl"
 
     @property
@@ -162,7 +162,7 @@ class RunFolder:
 
     @property
     def predictions(self) -> Path:
-        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object a row.
+        """``SPLIT.jsonl`` for dev and each test split: what the best model predicts, one JSON object per row.
 
         Of several tasks, ``TASK/SPLIT.jsonl``.
         """
@@ -334,7 +334,7 @@ class RunFolder:
     def abandon(self) -> None:
         """Remove the files that a paused run would resume from; its scores so far stay.
 
-        If the run is trained again, it begins anew and reaches the same scores.
+        If the run is trained again, it starts over and reaches the same scores.
 
         Raises:
             FolderLockedError: if a process trains in the folder.

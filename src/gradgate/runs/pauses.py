@@ -102,7 +102,7 @@ def progress_of(
     Args:
         pauses: where the run was paused; None if it never was.
         scores: of a finished run.
-        evaluated: the evaluations on dev in ``history.jsonl``. A run that begins anew, for want of its checkpoint, has
+        evaluated: the evaluations on dev in ``history.jsonl``. A run that starts over, for lack of its checkpoint, has
             fewer than when it was paused.
     """
     known = merged_by_step(pauses.dev if pauses is not None else (), evaluated)

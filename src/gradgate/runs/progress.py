@@ -98,7 +98,7 @@ class Bar:
 
     def __exit__(self, *error: object) -> None:
         failed = any(error) and not self._bar.tasks[0].completed
-        if failed or not self._begun:  # nothing was done: what is said instead stands alone
+        if failed or not self._begun:  # nothing was done: the message that replaces it stands alone
             self._bar.update(self._task, visible=False)
         self._bar.stop()
 

@@ -192,14 +192,14 @@ def find_record(path: Path, kind: type[Record], version: int) -> Record | None:
     """Read a file that contains one record and the version of its form; return None if there is no file.
 
     Raises:
-        RunError: as :func:`read_record`, and if it is of another version.
+        RunError: as :func:`read_record`, and if it has another version.
     """
     if not path.is_file():
         return None
     values = read_json(path)
     found = values.get("version")
     if found != version:
-        raise RunError(f"{path} is of version {found!r}, expected {version}. {remedy(path)}")
+        raise RunError(f"{path} has version {found!r}, expected {version}. {remedy(path)}")
     return _validated(path, values, kind)
 
 

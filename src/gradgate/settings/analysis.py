@@ -17,7 +17,7 @@ class ComputeSettings(PlaceSettings):
     section: ClassVar[str] = "precision and memory"
 
     batch_size: int = Field(32, ge=1, le=MOST_IN_BATCH, description="Rows in one forward pass.")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU if there is one.")
     threads: int | None = Field(None, ge=1, le=MOST_THREADS, description="CPU threads; by default torch's number.")
 
 
@@ -27,14 +27,14 @@ class RepresentationSettings(ComputeSettings):
     section: ClassVar[str] = "data"
 
     tokens: int = Field(
-        5000, ge=3, le=10**7, description="Tokens to draw from each split, as the paper; all if it has fewer."
+        5000, ge=3, le=10**7, description="Tokens to draw from each split, as in the paper; all if it has fewer."
     )
     split: Texts = Field(
         ("dev",),
         description="Where the tokens are from, such as test.de; repeatable.",
         json_schema_extra={"default": "dev"},
     )
-    seed: int = Field(0, ge=0, le=MOST_SEED, description="Of the draw.")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="Seed of the draw.")
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class LandscapeSettings(ComputeSettings):
     plane_seeds: int = Field(
         1, ge=0, description="Runs of each arm for which the plane is measured; 0 for the lines alone."
     )
-    seed: int = Field(0, ge=0, le=MOST_SEED, description="Of the rows, and of the plane's directions.")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="Seed of the rows and of the plane's directions.")
 
     @field_validator("plane")
     @classmethod
@@ -84,6 +84,6 @@ class ForgettingCourseSettings(ComputeSettings):
     section: ClassVar[str] = "data"
 
     text: str = Field(
-        description="Other text: a file with one text a line, a table or hub data set with a column of texts, or "
+        description="Other text: a file with one text per line, a table or hub data set with a column of texts, or "
         "prompts and responses of another task; with options as 'train --forgetting' takes them."
     )

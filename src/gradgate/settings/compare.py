@@ -29,7 +29,7 @@ SearchField = Annotated[tuple[str, ...], BeforeValidator(lambda given: tuple(rea
 
 
 def also(setting: str, more: str) -> str:
-    """Return what is said of a setting of one run, and what a request of several adds to it."""
+    """Return the description of a setting of one run, and what a request of several adds to it."""
     field = RunConfig.model_fields[setting]
     default = "" if field.default is None else f" [default: {field.default}]"
     return f"{field.description}; {more}{default}"

@@ -38,7 +38,7 @@ class EvaluationSettings(CheckedSettings):
     forgetting: ForgettingField = Field(
         None,
         description="generation: measure what training forgets of other text, before and after: a text file with one "
-        "text a line ('sample-opinions' is built in), a table or hub data set with a column of texts, or prompts and "
+        "text per line ('sample-opinions' is built in), a table or hub data set with a column of texts, or prompts and "
         "responses of another task; with options as FILE:column=body,tokens=50000, or subset, split, metric and rows",
     )
 

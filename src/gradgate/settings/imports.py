@@ -13,7 +13,7 @@ Columns = Annotated[tuple[str, ...], BeforeValidator(lambda given: tuple(str(eac
 
 
 class ImportSettings(CheckedSettings):
-    """The columns of a table of results. Those that are not named are found where there is one sensible reading."""
+    """The columns of a table of results. Those that are not named are found if there is one sensible reading."""
 
     section: ClassVar[str] = "data"
 
@@ -25,7 +25,7 @@ class ImportSettings(CheckedSettings):
     task: Columns = Field((), description="Column with the task or data set; repeat to join several to one name.")
     model: Columns = Field((), description="Column with the pretrained model; repeat to join several to one name.")
     split: str | None = Field(
-        None, description="Column with the split that a score is of, or its name, dev or test, if all are of one."
+        None, description="Column with the split of a score, or its name, dev or test, if all have the same."
     )
     step: str | None = Field(None, description="Column with the optimizer step or epoch of a score.")
     metric: str | None = Field(

@@ -69,7 +69,7 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
 
     @classmethod
     def of(cls, config: RunConfig, kind: str) -> MemorySettings:
-        """Return what to ask about a run whose task is of a kind."""
+        """Return what to ask about a run with a task of this kind."""
         shared = {name: value for name, value in dict(config).items() if name in cls.model_fields}
         left_out = {*_NOT_COUNTED, "epochs", "method", "adapter", "language_adapters", "head"}
         asked = {name: value for name, value in shared.items() if name not in left_out}

@@ -22,9 +22,7 @@ class SeedSettings(CheckedSettings):
 
     section: ClassVar[str] = "optimization"
 
-    seed: int = Field(
-        0, ge=0, le=MOST_SEED, description="of the starts of head and adapter, the data order, dropout and masks"
-    )
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="seed of new weights, the data order, dropout and masks")
 
 
 class OptimizationSettings(CheckedSettings):

@@ -58,7 +58,7 @@ class LayersSettings(CheckedSettings):
     snr: bool = Field(False, description="Print the signal-to-noise ratio of each module's weights, by kind.")
     share: float | None = Field(None, description="With snr=, mark what spectrum opens of each kind; 0.25 by default.")
     device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="With snr=, where it is measured; auto is a GPU where there is one."
+        "auto", description="With snr=, where it is measured; auto takes a GPU if there is one."
     )
     trust_remote_code: bool = Field(False, description="Run code that comes with a hub model.")
 

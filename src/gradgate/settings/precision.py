@@ -26,11 +26,11 @@ class PrecisionSettings(CheckedSettings):
 
     section: ClassVar[str] = MEMORY
 
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU if there is one")
     threads: int | None = Field(
         None, ge=1, le=MOST_THREADS, description="CPU threads of the computation; sums depend on it in their last bits"
     )
-    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
+    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="precision of the forward and backward pass")
     weights: Literal["float32", "bfloat16"] | None = Field(
         None, description="type that the model is loaded and trained in, float32 by default; bfloat16 takes half of it"
     )
@@ -52,7 +52,7 @@ class PrecisionSettings(CheckedSettings):
         description="compute closed lower layers once for each example: auto (where it pays, until the run or study "
         "has finished), off, or a folder that is kept",
     )
-    activation_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="of what the cache holds")
+    activation_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="type of the cached rows")
     activation_cache_size: float = Field(10.0, gt=0, description="limit of the activation cache, in GiB")
 
     @field_validator("precision", mode="before")

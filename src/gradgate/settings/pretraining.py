@@ -25,7 +25,7 @@ class PretrainConfig(CheckedSettings):
 
     model: PlaceField = Field("sample", description="hub name or folder of a pretrained encoder; 'sample' is built in")
     language_data: PlaceField = Field(
-        description="a text file with one text a line, a csv, tsv, JSON or Parquet file, or a data set of the hub; "
+        description="a text file with one text per line, a csv, tsv, JSON or Parquet file, or a data set of the hub; "
         "texts are packed into blocks of max_length= tokens"
     )
     text: str = Field("text", description="column of the text, where there are columns")
@@ -46,14 +46,14 @@ class PretrainConfig(CheckedSettings):
     clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
     dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
     seed: int = Field(
-        0, ge=0, le=MOST_SEED, description="of the adapter's start, the held-out texts, order, masks and dropout"
+        0, ge=0, le=MOST_SEED, description="seed of the adapter's start, the held-out texts, order, masks and dropout"
     )
     save_every: int | None = Field(
         None, ge=1, le=MOST_STEPS, description="optimizer steps between checkpoints; default ten in all"
     )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU if there is one")
     threads: int | None = Field(None, ge=1, le=MOST_THREADS, description="CPU threads of the computation")
-    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the forward and backward pass")
+    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="precision of the forward and backward pass")
     audit: bool | None = Field(None, description="prove at the end that the pretrained weights are bit-identical")
     trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
 

@@ -93,7 +93,7 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
     def _rows_of_one_model(self) -> RunConfig:
         if self.open_new_tokens and self.tapt is not None:
             raise ValueError(
-                "open_new_tokens and tapt_steps or tapt_epochs do not go together: new rows would be drawn anew after "
+                "open_new_tokens and tapt_steps or tapt_epochs do not go together: new rows would be drawn again after "
                 "the pre-training. Add the tokens, train their rows in a run of its own, and continue from its model"
             )
         return self

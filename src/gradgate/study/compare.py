@@ -88,7 +88,7 @@ def _begin(out: Path, study: StudyLayout, execution: Execution, progress: StudyP
     except DamagedStoreError as error:
         aside = set_aside(out)
         progress.note(
-            f"{error} The damaged file is kept as {aside.name}, and the queue is built anew from the run folders."
+            f"{error} The damaged file is kept as {aside.name}, and the queue is rebuilt from the run folders."
         )
         return _filled_queue(out, runs, execution, better)
 

@@ -64,7 +64,7 @@ class Forecast:
 
     Attributes:
         arms: one for each arm of each part.
-        finished: runs that are there and stay.
+        finished: existing runs, which stay.
         scoring_seconds: of all scores on dev and test, a third of a step for each batch.
         workers: runs at the same time.
         share: of the grid's steps that a budget allows; None without one, or with one by the clock.

@@ -91,7 +91,7 @@ class Grid:
     ) -> Grid:
         """Return the grid in a folder, with what an earlier call put there first.
 
-        Without ``adapters`` it has the existing ones; a new grid is of the model itself.
+        Without ``adapters`` it has the existing ones; a new grid trains the model itself.
 
         Raises:
             UsageError: without a method or a seed, for a seed that is out of range, or for more than 10,000 runs.

@@ -141,7 +141,7 @@ def _scores(splits: Mapping[str, list[ImportedScore]], metric: str, cost: Cost) 
 
 
 def _last(rows: Iterable[ImportedScore]) -> dict[str, float]:
-    """Return each metric at the last step that has it; a score without a step is of the end."""
+    """Return each metric at the last step that has it; a score without a step counts as the last."""
     ordered = sorted(rows, key=lambda row: float("inf") if row.step is None else row.step)
     return {row.metric: row.score for row in ordered}
 

@@ -221,7 +221,7 @@ class _ResultsReader:
 
 
 class _Matcher:
-    """Finds the arm of a study that a run is of."""
+    """Finds the arm of a run in a study."""
 
     def __init__(self, study: StudyRecord) -> None:
         # Most runs are written as the study is: their texts need not be parsed again.

@@ -143,5 +143,5 @@ def _note(verdict: ArmVerdict, noise: RowNoise | None) -> str | None:
         word = verdict.verdict.word.value.capitalize()
         return f"{word} on these test rows only: the 95 % interval over seeds and rows includes 0."
     if verdict.verdict.word is Word.INCONCLUSIVE and noise.variance_rows > 0.5:
-        return f"Rows, not seeds: {noise.variance_rows:.0%} of the variance is of test rows, which no seed reduces."
+        return f"Rows, not seeds: {noise.variance_rows:.0%} of the variance is due to test rows, which no seed reduces."
     return None

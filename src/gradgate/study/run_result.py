@@ -21,7 +21,7 @@ class RunResult:
     """The results of one method with one seed, on an adapter or on the model itself.
 
     ``progress`` is how far a finished or paused one is; only a finished one has ``scores``, and only a failed one
-    ``failure``. ``part`` names what it is of in pooled results.
+    ``failure``. ``part`` names its part of pooled results.
     ``history`` has the evaluations on dev, ``losses`` steps with the mean training loss up to them, ``test_history``
     the evaluations on test splits, which selected nothing.
     """
@@ -56,7 +56,7 @@ class RunResult:
 
     @property
     def mark(self) -> str:
-        """A mark that differs if the run was trained anew."""
+        """A mark that differs if the run was trained again."""
         return digest(self.files.scores_file)[:12]
 
     def metrics(self, split: str) -> Metrics:

@@ -23,7 +23,7 @@ from gradgate.study.arms import cross
 from gradgate.study.imported import ImportRecord
 
 RECOMMEND_FILE = "recommend.json"
-"""The plan of a recommendation, which is there before the study is."""
+"""The plan of a recommendation, which is written before the study is."""
 LOCK_FILE = "study.lock"
 _MOST_RUNS = 100_000
 _LOCK_PATIENCE = 30  # seconds for another process to release the lock of a study folder

@@ -152,8 +152,7 @@ def _data_files(readme: Path, described: Any) -> dict[str, str]:
     absent = [path for path in files.values() if not files_of(readme.parent / path)]
     if absent:
         raise DataError(
-            f"{readme} names the data files {', '.join(absent)}, which are not there. Fetch them, as with `git "
-            "lfs pull`"
+            f"{readme} names the data files {', '.join(absent)}, which do not exist. Fetch them, as with `git lfs pull`"
         )
     return _in_order(files)
 
@@ -234,7 +233,7 @@ def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
     below = [path for sub in folder.iterdir() if sub.is_dir() and _is_language(sub.name) for path in sub.iterdir()]
     for path in sorted([*folder.iterdir(), *below]):
         if path.is_symlink() and not path.exists():
-            raise DataError(f"{path} is a link to {path.readlink()}, which is not there. Fix or remove the link")
+            raise DataError(f"{path} is a link to {path.readlink()}, which does not exist. Fix or remove the link")
         if not path.is_file() or path.suffix.lower() not in (*ENDINGS, ".txt"):
             continue
         stem, language = _language_in(path.stem.lower().replace("-", "_"))

@@ -216,7 +216,7 @@ class TaskSpec(BaseModel):
             raise ValueError(f"unknown form {name!r}; expected one of {', '.join(forms)}.{nearest(name, forms)}")
         kind = info.data.get("kind")
         if name is not None and kind is not None and forms[name].kind != kind:
-            raise ValueError(f"the form {name!r} is of {forms[name].kind}, and the kind of this task is {kind}")
+            raise ValueError(f"the form {name!r} is for {forms[name].kind}, and the kind of this task is {kind}")
         return name
 
     @model_serializer(mode="wrap")

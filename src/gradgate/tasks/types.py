@@ -293,7 +293,7 @@ class HubSource(BaseModel, extra="forbid", frozen=True, defer_build=True):
         name: its configuration, if it has several: one for all languages, one with ``{language}`` in it, or language ->
             configuration.
         revision: branch, tag or commit; None is the newest.
-        splits: our split -> the hub's, slices such as ``train[:1000]`` included. If a configuration or a split is of
+        splits: our split -> the hub's, slices such as ``train[:1000]`` included. If a configuration or a split has
             one language, each stands for one split by language, as in ``TaskSpec.files``.
         text, label: column names if the hub's differ from the local files'.
         rename: other columns' names on the hub -> the names that the task knows them by.

@@ -146,7 +146,7 @@ def load_masked_model(config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset
     if type(settings) not in MODEL_FOR_MASKED_LM_MAPPING:
         raise RunError(
             f"{config.model!r} is a {settings.model_type} model, which does not fill in masked words. Language "
-            f"adapters and TAPT are trained on encoders: BERT, RoBERTa, XLM-R and their like. "
+            f"adapters and TAPT are trained on encoders: BERT, RoBERTa, XLM-R and similar ones. "
             f"Give one of these as model=."
         )
     set_dropout(settings, config.dropout)

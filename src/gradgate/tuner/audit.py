@@ -37,7 +37,7 @@ class Audit(Effect):
     end; in between, ``requires_grad`` and the version counter of each are checked at every step. If several processes
     train copies of the model, the copies are compared at those three times as well. With several optimizers, the checks
     after a step run after each of them, for its own parameters. Matrices in 4 or 8 bits are not compared: no optimizer
-    steps them, and bitsandbytes packs them anew when they are first used.
+    steps them, and bitsandbytes packs them again when they are first used.
     """
 
     def __init__(self, gating: Gating, replicas: Replicas) -> None:

@@ -93,7 +93,7 @@ class Gating(Effect):
         """Set the masks of the elements that pass gates with ``chosen``.
 
         Raises:
-            RunError: if they are of other parameters.
+            RunError: if they belong to other parameters.
         """
         for name, mask in masks.items():
             parameter = self.parameters.get(name)

@@ -84,7 +84,7 @@ class Mixing(Effect):
         """Load the initial weights of an earlier training.
 
         Raises:
-            RunError: if they are of other weights.
+            RunError: if they belong to other weights.
         """
         shapes = {name: tuple(tensor.shape) for name, tensor in initial.items()}
         mine = {name: tuple(tensor.shape) for name, tensor in self.initial.items()}

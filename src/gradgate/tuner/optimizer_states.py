@@ -82,7 +82,7 @@ class OffloadedStates:
         self._moved: dict[tuple[torch.optim.Optimizer, Tensor], dict[str, torch.device]] = {}
 
     def offload(self, optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]) -> None:
-        """Move the states of parameters that close to the CPU; those that are there already stay."""
+        """Move the states of parameters that close to the CPU; those on the CPU stay."""
         pinned = set[torch.device]()
         for parameter in parameters:
             state = optimizer.state.get(parameter, {})  # indexing would make one

@@ -308,7 +308,7 @@ def test_an_import_that_was_cut_off_is_begun_again(tmp_path: Path, monkeypatch: 
 def test_a_cost_without_a_place_is_said(tmp_path: Path) -> None:
     rows = [{**row, "seconds": 3, "kilowatts": 2} for row in LONG]
     found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study", cost=("seconds", "kilowatts"))
-    assert [note for note in found.notes if "kilowatts" in note and "seconds" not in note]
+    assert [note for note in found.notes if note.startswith("kilowatts: left out")]
     run = read_study(tmp_path / "study").cells[0]
     assert run.scores is not None
     assert run.scores.cost.seconds_total == 3
@@ -356,6 +356,11 @@ def test_doubts(tmp_path: Path, kind: str) -> None:
     else:
         assert kind in kinds
         assert not arms or kinds[kind] == arms
+
+
+def test_other_seeds_are_no_doubt_where_nothing_pairs_the_runs(tmp_path: Path) -> None:
+    found = imported(write_csv(tmp_path / "r.csv", LONG[:-1]), tmp_path / "study", pair="none")
+    assert found.warnings == ()
 
 
 def test_a_search_keeps_the_best_on_dev(tmp_path: Path) -> None:

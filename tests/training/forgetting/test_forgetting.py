@@ -223,7 +223,7 @@ def test_texts_come_from_a_column(configure: Configure, other: Path, tmp_path: P
         ("llama", "empty.txt", DataError, r"empty\.txt has no text; .* Give another forgetting="),
         ("llama", "short.txt", DataError, "has no text of two tokens or more"),
         ("llama", "columns.csv", DataError, r"no column 'text'; .*'body'.*forgetting=FILE:column=NAME"),
-        ("llama", "short.txt:metric=chrf", UsageError, "chrf is of prompts and responses"),
+        ("llama", "short.txt:metric=chrf", UsageError, "chrf needs prompts and responses"),
         ("t5", "short.txt", RunError, "is a t5 model, whose decoder answers what its encoder has read"),
     ],
 )

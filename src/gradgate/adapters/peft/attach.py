@@ -224,7 +224,7 @@ def load(model: Any, folder: Path, kind: str, text: str) -> None:
     record, tensors = read_record(files, CONFIG_FILE), read_tensors(files, (WEIGHTS_FILE,))
     if record.get("peft_type") != kind:
         raise AdapterFileError(
-            f"{CONFIG_FILE} in {folder} is of a {record.get('peft_type')!r}, and the run was of a {kind!r}. Put back "
+            f"{CONFIG_FILE} in {folder} has {record.get('peft_type')!r}, and the run trained a {kind!r}. Put back "
             f"the file of the run."
         )
     try:

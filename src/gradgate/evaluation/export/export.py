@@ -189,7 +189,7 @@ def _notes(run: FinishedRun) -> tuple[str, ...]:
     notes = []
     if run.task.kind != "generation" and options.max_length is not None:
         notes.append(
-            f"Its scores are of rows that are cut to {options.max_length} tokens: "
+            f"Its scores were computed on rows that are cut to {options.max_length} tokens: "
             f"`tokenizer(..., truncation=True, max_length={options.max_length})`."
         )
     if run.task.kind == "multi-label":

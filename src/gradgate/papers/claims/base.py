@@ -47,7 +47,7 @@ class ClaimCheck:
         compared: whether there was something to compare: a number, or several arms that could be meant.
         arms: the labels of the paper in it, each with the arm that was run for it.
         test: what a measured state rests on; None for printed numbers, and if no test decides.
-        tasks: that the numbers are of, by the labels of the paper.
+        tasks: of the numbers, by the labels of the paper.
         seeds: the fewest of a score in it; 0 for printed numbers.
     """
 

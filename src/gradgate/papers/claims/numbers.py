@@ -75,10 +75,10 @@ def kind_of(task: str) -> str | None:
 
 
 def is_of(task: str, data: Iterable[str]) -> bool:
-    """Return True if a task that stands in for those of a paper is of one of these kinds of data.
+    """Return True if a task that stands in for those of a paper has one of these kinds of data.
 
     The task's kind tells named entities and parts of speech; nothing tells whether texts are like those of GLUE, of
-    XNLI or of a special domain. The generated tasks of the sample are of none of them.
+    XNLI or of a special domain. The generated tasks of the sample belong to none of them.
     """
     return not task.startswith(SAMPLE_TASKS) and kind_of(task) in {"NER", "POS"} & set(data)
 

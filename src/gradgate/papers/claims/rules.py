@@ -36,7 +36,7 @@ def both(*outcomes: ClaimOutcome) -> ClaimOutcome:
 
 
 def decided_by_none(outcome: ClaimOutcome, why: str) -> ClaimOutcome:
-    """Return an outcome that decides nothing, because of what its numbers are of."""
+    """Return an outcome that decides nothing, because of the runs behind its numbers."""
     return replace(outcome, state=UNKNOWN, findings=tuple(undecided(finding, why) for finding in outcome.findings))
 
 

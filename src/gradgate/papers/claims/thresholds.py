@@ -163,7 +163,7 @@ def _unpaired(
 
 
 def _compared(numbers: Numbers, what: str, quantity: Callable[[Lookup], float], claimed: str) -> ClaimCheck:
-    """Return an undecided finding with what its quantity is of."""
+    """Return an undecided finding with its quantity."""
     asked = sorted(numbers.asked(quantity))
     seeds = 0 if numbers.exact else min(len(numbers.scores[key]) for key in asked)
     tasks = tuple(dict.fromkeys(key.place.task for key in asked))

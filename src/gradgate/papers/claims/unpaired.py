@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gradgate.statistics import Comparison
 
 _SCORED_ON_THE_SAME_RUNS = {"MNLI-mm": "MNLI"}
-"""Tasks whose scores are of the runs of another task."""
+"""Tasks whose scores come from the runs of another task."""
 _CONFIDENCE = 0.95
 
 

@@ -131,7 +131,7 @@ def draw_budget(stages: StageScores) -> Drawing:
         name_marks(figure)
         caption = (
             "Each line ends where its arm left. Points are means over the runs that came so far; arms that "
-            "stayed have more of them, so that a later point is of other runs than an earlier one."
+            "stayed have more of them, so that a later point shows other runs than an earlier one."
         )
         return finish(figure, NAME, TITLE, caption, _text(stages, arms), NAME)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 
 from gradgate.report import formats
-from gradgate.report.drawing import BEHIND, MUTED, PAPER, Drawing, finish, style_of, styled
+from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, style_of, styled
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.intervals import draw_interval, limits_of
 from gradgate.report.study_summary import ArmSummary, StudySummary
@@ -57,7 +57,6 @@ def draw_differences(study: StudySummary, rows: tuple[_Row, ...]) -> Drawing:
         axes = figure.add_subplot()
         if margin is not None:
             axes.axvspan(-factor * margin, factor * margin, color=MUTED, alpha=0.15, lw=0, zorder=0)
-        axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
         for place, row in enumerate(rows):
             _draw_row(axes, study, row, -place, (low, high))
         better = "higher" if study.higher_is_better else "lower"
@@ -75,11 +74,12 @@ def draw_differences(study: StudySummary, rows: tuple[_Row, ...]) -> Drawing:
 
 def _draw_row(axes: Axes, study: StudySummary, row: _Row, y: int, limits: tuple[float, float]) -> None:
     factor, colour = study.format.factor, style_of(study.place(row.arm)).colour
+    axes.vlines(0, y - 0.4, y + 0.16, color=MUTED, lw=0.8, zorder=0)  # no difference; it leaves out the labels above
     draw_interval(axes, (factor * row.interval[0], factor * row.interval[1]), limits, y, colour)
     axes.plot(factor * row.difference, y, "D", color=colour, mec=PAPER, ms=7, zorder=4)
     across = axes.get_yaxis_transform()
     axes.text(0, y + 0.18, formats.shortened(row.arm.name, 32), transform=across, ha="left", va="bottom")
-    axes.text(1, y + 0.18, _said(study, row), transform=across, ha="right", va="bottom", bbox=BEHIND)
+    axes.text(1, y + 0.18, _said(study, row), transform=across, ha="right", va="bottom")
 
 
 def _said(study: StudySummary, row: _Row) -> str:

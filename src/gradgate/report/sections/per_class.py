@@ -1,4 +1,4 @@
-"""The tables of the scores of each class, and of which classes are taken for which."""
+"""The tables of the scores of each class, and of which classes are mistaken for which."""
 
 from __future__ import annotations
 

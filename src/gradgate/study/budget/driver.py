@@ -313,7 +313,7 @@ class BudgetDriver:
             write_budget(self.study.folder, record)
 
     def _free(self, record: BudgetRecord) -> None:
-        """Free the disk of paused runs whose arms left. They begin anew if more budget brings them back."""
+        """Free the disk of paused runs whose arms left. They start over if more budget brings them back."""
         left = {departure.arm for departure in record.verdict.departures if departure.place is not None}
         for key, run in self._runs.items():
             if key.arm in left and run.folder.pauses_file.is_file() and not run.folder.finished:

@@ -49,7 +49,7 @@ class ColumnMapping:
     Attributes:
         arm, task, model, seed: columns whose texts are joined to one name; empty if the table has none.
         score: the columns of the scores; several in a wide table.
-        split: the column with the split; ``only_split`` is the name of the one that all scores are of.
+        split: the column with the split; ``only_split`` is its name if all scores have the same.
         step, metric, rows: columns; None if the table has none.
         pair: what makes two scores a pair; None for the seed.
         costs: the cost as :class:`gradgate.runs.scores.Cost` names it, or the column's own name, by column.

@@ -38,12 +38,13 @@ class FairnessWarning:
 
 @dataclass(frozen=True)
 class ScoredCondition:
-    """The scores of one task, model and training size, by arm."""
+    """The scores of one task, model and training size, by arm; ``paired``: a seed of two arms is a pair."""
 
     name: str
     arms: Mapping[str, Sequence[Score]]
     metric: str
     higher: bool
+    paired: bool = True
 
 
 def fairness(conditions: Iterable[ScoredCondition], reference: str) -> list[FairnessWarning]:
@@ -112,7 +113,7 @@ def _seeds(condition: ScoredCondition, reference: str) -> Iterable[FairnessWarni
         )
         yield FairnessWarning(ONE_SEED, single, f"{what} one seed: a difference may be noise.")
     theirs = seeds.get(reference)
-    other = tuple(arm for arm, own in seeds.items() if theirs is not None and own != theirs)
+    other = tuple(arm for arm, own in seeds.items() if condition.paired and theirs is not None and own != theirs)
     if other:
         common = min(len(seeds[arm] & theirs) for arm in other if theirs is not None)
         yield FairnessWarning(

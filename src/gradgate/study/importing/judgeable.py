@@ -49,7 +49,7 @@ def read_judgeable(place: Path, asked: ImportSettings) -> Judgeable:
 
     Raises:
         UsageError: for columns of a study, and as ``gradgate study import``.
-        DataError: for a path that is not there, and as ``gradgate study import``.
+        DataError: for a path that does not exist, and as ``gradgate study import``.
         RunError: if the study is damaged.
     """
     if (place / STUDY_FILE).is_file() or (place.is_dir() and read_conditions(place) is not None):

@@ -19,7 +19,7 @@ _NO_METRIC = "score"
 
 
 class Cell(NamedTuple):
-    """What one score is of. Two scores of one cell and step are duplicates."""
+    """The place of one score. Two scores of one cell and step are duplicates."""
 
     model: str
     task: str

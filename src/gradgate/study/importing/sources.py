@@ -52,7 +52,7 @@ def find_files(paths: Iterable[Path]) -> list[tuple[str, Path]]:
     """Return the files with results, each with its name relative to the folder that was named.
 
     Raises:
-        DataError: for a path that is not there, and for a folder without such a file.
+        DataError: for a path that does not exist, and for a folder without such a file.
     """
     found: list[tuple[str, Path]] = []
     for path in paths:

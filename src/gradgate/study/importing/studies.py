@@ -75,7 +75,7 @@ def import_tables(
         out: the study's folder, new, empty, or with an import of the same files.
 
     Raises:
-        UsageError: for a column or a reference that is not there, or if no arm or score can be found.
+        UsageError: for a column or a reference that does not exist, or if no arm or score can be found.
         DataError: for two scores of one cell, or if no row has a score.
         RunError: if the folder holds something else.
     """
@@ -147,7 +147,7 @@ def _lost_costs(asked: ImportSettings, mappings: Sequence[ColumnMapping]) -> Ite
     known = {column for mapping in mappings for column, cost in mapping.costs if cost in COSTS}
     lost = [column for column in asked.cost if column not in known]
     if lost:
-        yield f"{', '.join(lost)}: no table has a place for these costs, and they are left out."
+        yield f"{', '.join(lost)}: left out, as no table shows this cost. Costs with a place: {', '.join(COSTS)}."
 
 
 def _check_folder(out: Path, files: Sequence[SourceFile], asked: ImportSettings) -> None:
@@ -240,7 +240,7 @@ class _StudyPlan:
             for score in scores:
                 arms.setdefault(score.cell.arm, []).append(score)
             metric = self._metrics[place]
-            yield ScoredCondition(names[place], arms, metric, self._higher(metric))
+            yield ScoredCondition(names[place], arms, metric, self._higher(metric), self._pair != UNPAIRED)
 
     def _names(self) -> dict[Place, str]:
         if len(self.by_place) == 1:

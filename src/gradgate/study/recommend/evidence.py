@@ -13,7 +13,7 @@ from gradgate.settings.arm import split_arm
 
 FILE = Path(__file__).with_name("gaps.csv")
 _STAY = ("full", "probe", "head")
-"""What people try first: never left out for want of minutes."""
+"""What people try first: never left out for lack of minutes."""
 
 
 @dataclass(frozen=True, kw_only=True)

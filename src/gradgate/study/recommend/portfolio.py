@@ -28,7 +28,7 @@ class Subject:
         steps: optimizer steps of one run, 1 or more.
         kind: of the task, as ``classification`` or ``generation``.
         is_multitask: whether several tasks are trained at once, which takes no adapter.
-        installed: optional packages that are there.
+        installed: optional packages that can be imported.
 
     Raises:
         UsageError: for a number that is out of range.

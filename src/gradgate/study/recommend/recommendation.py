@@ -176,7 +176,7 @@ def recommended_arm(folder: Path) -> Arm:
     if name is None:
         raise RunError(
             f"No arm of {folder} could be trained, so nothing can be recommended. 'gradgate study failed {folder}' "
-            f"says why; mend that and run the same command again."
+            f"says why; fix that and run the same command again."
         )
     return {arm.name: arm for arm in Grid.read(folder).arms}[name]
 

@@ -54,7 +54,7 @@ class Truth:
 
     @property
     def by_chance(self) -> float:
-        """The agreement of an arm that is drawn by lot."""
+        """The agreement of an arm that is drawn at random."""
         return len(self.tied) / len(self.means)
 
     def behind(self, arm: str | None) -> float:

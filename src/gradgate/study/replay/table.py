@@ -12,7 +12,7 @@ from gradgate.study.replay.replay import Replay, Truth
 COLUMNS = {
     "Agrees": "put an arm first that is not significantly worse than the best by the full grid's own test. Of a "
     "decisive grid that is the best arm alone.",
-    "By chance": "how often an arm that is drawn by lot agrees.",
+    "By chance": "how often an arm that is drawn at random agrees.",
     "Same best": "put the arm first that has the best mean of the full grid, however small its lead.",
     "Same method": "put an arm of that arm's method first, at any rate.",
     "Within 1 sd": "put an arm first whose mean is behind the best by at most the noise of one whole run.",

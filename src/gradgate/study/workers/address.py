@@ -93,7 +93,7 @@ def read_note(folder: Path) -> StoreNote | None:
         wrong = str(error)
     raise StoreError(
         f"{file} is damaged: {wrong}. Expected the study's name in the database of its queue. Restore a good copy; or "
-        f"remove the file when no worker runs, and 'gradgate compare' builds the queue anew: finished runs stay."
+        f"remove the file when no worker runs, and 'gradgate compare' builds the queue again: finished runs stay."
     )
 
 
@@ -117,7 +117,7 @@ def find_address(folder: Path, url: str | None) -> Address | None:
     if note is None and os.path.lexists(own):
         raise StoreError(
             f"{folder} keeps its queue in {own}. Leave queue= out; or remove that file when no worker runs, and the "
-            f"queue is built anew: finished runs stay."
+            f"queue is rebuilt: finished runs stay."
         )
     address = parse_address(url)
     return None if note is None else Address(address, note.study, False)
@@ -183,7 +183,7 @@ def _check_own(file: Path) -> None:
             what = f"a link to {os.readlink(each)}" if each.is_symlink() else "not a file"  # noqa: PTH115
             raise StoreError(
                 f"{each} is {what}. Expected a file in the study's own folder. Remove it, and 'gradgate compare' "
-                f"builds the queue anew: finished runs stay."
+                f"builds the queue again: finished runs stay."
             )
 
 

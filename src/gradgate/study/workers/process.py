@@ -28,7 +28,7 @@ from gradgate.study.workers.starting import MAIN, main_left_alone, safely_starte
 
 _LOCKED = 75  # the exit code of a process that found another one training in the folder
 _UNKNOWN = 255  # what multiprocessing gives where the fork server ended before its child
-_STARTS = 3  # tries to start a process: the fork server may be killed at that moment, and is then started anew
+_STARTS = 3  # tries to start a process: the fork server may be killed at that moment, and is then started again
 # Two threads that ask for the end of one process at once would read its exit code twice; one of them gets 255.
 _one_by_one = Lock()
 
@@ -115,7 +115,7 @@ def refuse_unseen_methods() -> None:
 
 
 def _context() -> Any:
-    """Return a fork server, which imports what all runs need once; on Windows each process starts anew."""
+    """Return a fork server, which imports what all runs need once; on Windows each process starts over."""
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

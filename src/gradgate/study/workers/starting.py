@@ -55,7 +55,7 @@ def main_left_alone(modules: Sequence[str]) -> Iterator[None]:
     """Keep a process that is started from importing the user's script again.
 
     multiprocessing has it do so for what the script defines, and a script without ``if __name__ == "__main__"`` would
-    then begin its studies anew in each run. A run needs nothing of the script but methods that it registers.
+    then begin its studies again in each run. A run needs nothing of the script but methods that it registers.
     """
     if MAIN in modules:
         yield

@@ -77,7 +77,7 @@ def damaged_store(address: Address, said: str) -> StoreError:
     """Return the error for a damaged file of the study, or for another database that is not one of a queue."""
     if address.is_own:
         return DamagedStoreError(
-            f"{address.place} is damaged ({said}). 'gradgate compare' builds it anew; finished runs stay."
+            f"{address.place} is damaged ({said}). 'gradgate compare' builds it again; finished runs stay."
         )
     return StoreError(f"The store {address.place} cannot be used ({said}). Check the address that queue= gives.")
 

@@ -199,7 +199,7 @@ CHOICES = (
     ),
     Form(
         "columns of choices", "multiple-choice", (_ASKED,), (_ANSWER,),
-        "a question after its passage, a column per choice (`choice1` and on, `A` and on, and the like), and the right "
+        "a question after its passage, a column per choice (`choice1`, `choice2` or `A`, `B`), and the right "
         "one by number, letter or text; `question` may be `cause` or `effect`, as in COPA",
         {"question": "2+2?", "A": "3", "B": "4", "answer": "B"}, _read_columns, _has_columns, _column_options,
         optional=(_PASSAGE,), further=choice_columns,

@@ -1,4 +1,4 @@
-"""Compute precision, recall, F1 and rows of each class with scikit-learn, and which classes are taken for which."""
+"""Compute precision, recall, F1 and rows of each class with scikit-learn, and which classes are mistaken for which."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def score_tags(
 ) -> dict[str, float]:
     """Compute every metric of tags, one sequence per sentence; of entities only if ``entities``.
 
-    ``accuracy`` and ``macro_f1`` are of all tokens together. An entity counts if its first token, its last and its type
+    ``accuracy`` and ``macro_f1`` count all tokens together. An entity counts if its first token, its last and its type
     are right; all entities are counted together (micro average). As in the CoNLL shared tasks, an entity begins at
     every ``B-``, and at an ``I-`` that follows ``O`` or another type, so that IOB1 and IOB2 are read by one rule
     (Tjong Kim Sang and De Meulder 2003, https://aclanthology.org/W03-0419).

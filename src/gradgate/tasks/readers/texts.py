@@ -48,7 +48,7 @@ def read_source(where: str, subset: str | None = None, split: str = "train") -> 
     """
     path = typed_path(where)
     if path.is_dir():
-        raise DataError(f"{path} is a folder; give one file of it, with one text a line or a column of texts")
+        raise DataError(f"{path} is a folder; give one file of it, with one text per line or a column of texts")
     if path.suffix.lower() in ENDINGS:
         return read_table(path, FileFormat())
     if path.is_file():
@@ -59,7 +59,7 @@ def read_source(where: str, subset: str | None = None, split: str = "train") -> 
         source = HubSource(path=where, name=subset, splits={"train": split})
         check_reachable(source)
         return read_split(source, "train", "")
-    raise DataError(f"{missing(path)}. Give a text file with one text a line, a table, or a data set of the hub")
+    raise DataError(f"{missing(path)}. Give a text file with one text per line, a table, or a data set of the hub")
 
 
 def texts_of(source: Table | Sequence[str], column: str, where: str, asked: Asked = Asked()) -> list[str]:

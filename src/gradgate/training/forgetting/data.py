@@ -53,7 +53,7 @@ def check_forgetting(setting: ForgettingSetting, task: str, kind: str) -> None:
         task, kind: of the run.
 
     Raises:
-        UsageError: if the run does not generate text, or the other task is of another kind than generation.
+        UsageError: if the run does not generate text, or the other task is not a generation task.
         DataError: if the file does not exist.
     """
     if kind != KIND:
@@ -89,7 +89,7 @@ def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
         return _of(tests_of(*_as_task(setting, source)))
     if setting.metric not in (None, "loss"):
         raise UsageError(
-            f"{setting.asked}: {setting.metric} is of prompts and responses, and {setting.place} holds running "
+            f"{setting.asked}: {setting.metric} needs prompts and responses, and {setting.place} holds running "
             f"text, which has a loss. Leave metric={setting.metric} out, or give a file with prompt and response."
         )
     asked = Asked(f"{setting.parameter}=", f"{setting.parameter}=FILE:column=NAME")

@@ -229,7 +229,7 @@ def _check_mask(tokenizer: Any, model: str) -> None:
     if tokenizer.mask_token is None:
         raise RunError(
             f"The tokenizer of {model!r} has no mask token, so neither the model nor its adapter can be trained on "
-            f"masked words. This works for encoders (BERT, RoBERTa, XLM-R and their like), not for decoders such as "
+            f"masked words. This works for encoders (BERT, RoBERTa, XLM-R and similar ones), not for decoders such as "
             f"Llama."
         )
 

@@ -105,8 +105,8 @@ def _of_model(config: RunConfig, folder: RunFolder) -> _Learner:
         if model.base_model is model or model.config.is_encoder_decoder:
             raise RunError(
                 f"{config.model!r} is a {model.config.model_type} model, which has no separate encoder, so it cannot "
-                f"be pre-trained on masked words. Expected an encoder under a head: BERT, RoBERTa, XLM-R and their "
-                f"like. Give one of these as model=, or leave out tapt_steps= and tapt_epochs=."
+                f"be pre-trained on masked words. Expected an encoder under a head: BERT, RoBERTa, XLM-R or "
+                f"similar. Give one of these as model=, or leave out tapt_steps= and tapt_epochs=."
             )
 
     def save(model: Any) -> None:

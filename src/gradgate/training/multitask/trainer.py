@@ -98,7 +98,7 @@ class TaskCollator:
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         task = rows[0][TASK_IDS]
-        assert all(row[TASK_IDS] == task for row in rows), "a batch is of one task"
+        assert all(row[TASK_IDS] == task for row in rows), "a batch has rows of one task"
         features = [{name: value for name, value in row.items() if name != TASK_IDS} for row in rows]
         return {**self.collators[task](features), TASK_IDS: torch.full((len(rows),), task)}
 

@@ -1,0 +1,84 @@
+"""Write the generated part of the first pages, README.md and docs/index.md: one result in words, and its picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evidence.effects import ALL, BASE, PAIRS, Where
+from evidence.front_picture import FILE, described, drawn
+from evidence.studies import FOLDER
+from evidence.summaries import Advice, ArmSummary
+from evidence.what_to_use import SITUATIONS, advices, task_counts
+from gradgate.statistics import Word
+
+README = FOLDER.parent / "README.md"
+INDEX = FOLDER.parent / "docs" / "index.md"
+MARK = "made by python -m evidence pages"
+RESULT, PICTURE = "result", "picture"
+SHOWN = SITUATIONS[:7]
+"""The situations with runs on real data and whole schedules."""
+
+
+def written() -> dict[Path, str]:
+    """Return the pages and the picture with their texts."""
+    found = advices()
+    shown = [advice for where in SHOWN if (advice := found[where]) is not None]
+    frozen = next(arm for arm in _of(found[Where(PAIRS, ALL, BASE)]).arms if arm.arm == "freeze half of the layers")
+    result, behind = result_of(frozen), behind_it(frozen)
+    pictures = {
+        README: f"![{described(shown)}]({FILE.relative_to(README.parent).as_posix()})",
+        INDEX: f"```{{raw}} html\n:file: {FILE.relative_to(INDEX.parent).as_posix()}\n```",
+    }
+    pages = {
+        page: replaced(replaced(page.read_text(encoding="utf-8"), RESULT, result), PICTURE, f"{behind}\n\n{picture}")
+        for page, picture in pictures.items()
+    }
+    return {FILE: drawn(shown), **pages}
+
+
+def replaced(page: str, name: str, text: str) -> str:
+    """Return a page with what is between the two lines of a part replaced.
+
+    Args:
+        name: of the part, in the lines ``begin NAME, made by …`` and ``end NAME, …``.
+
+    Raises:
+        ValueError: if the page lacks one of the two lines.
+    """
+    lines = page.splitlines()
+    marks = (f"{word} {name}, {MARK}" for word in ("begin", "end"))
+    first, last = (next((i for i, line in enumerate(lines) if mark in line), None) for mark in marks)
+    if first is None or last is None:
+        raise ValueError(f"The page has no lines 'begin {name}, {MARK}' and 'end {name}, {MARK}'. Add both.")
+    return "\n".join([*lines[: first + 1], text, *lines[last:]]) + "\n"
+
+
+def result_of(frozen: ArmSummary) -> str:
+    """Return the result in a sentence: what freezing half of the layers of a base encoder does on GLUE."""
+    return f"""\
+**On GLUE, freezing half of the layers of a base encoder {change(frozen)}.
+gradgate measures what such a choice costs or gains on your model and data.**"""
+
+
+def behind_it(frozen: ArmSummary) -> str:
+    """Return what the result is computed from."""
+    models, half = len({effect.source for effect in frozen.effects}), task_counts(0.5)
+    return f"""\
+The result on GLUE is the mean over {frozen.pooled.tasks} tasks and {models} encoders, of all runs that the authors of
+*What Would Elsa Do?* published. Of their {half["all"]} pairs of task and model, base and large, {half[Word.WORSE]} are
+worse with half of the layers frozen, and {half[Word.BETTER] or "none"} better; freezing saves memory and time.
+[What should I use?](evidence/what-to-use.md) has every situation, and those of which nothing is known."""
+
+
+def change(arm: ArmSummary) -> str:
+    """Return a difference as a verb, its points and their interval."""
+    low, high = arm.pooled.interval or (float("-inf"), float("inf"))
+    if low <= 0 <= high:
+        return f"changes the score by {arm.pooled.mean:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})"
+    verb, ends = ("gains", (low, high)) if low > 0 else ("costs", (-high, -low))
+    return f"{verb} {abs(arm.pooled.mean):.1f} points (95 % interval {ends[0]:.1f} to {ends[1]:.1f})"
+
+
+def _of(advice: Advice | None) -> Advice:
+    assert advice is not None, "no run is of GLUE"
+    return advice

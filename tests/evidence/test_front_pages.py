@@ -1,0 +1,85 @@
+"""The first pages have the numbers of the evidence, and their picture shows no more than these say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from evidence.effects import ALL, BASE, PAIRS, Where
+from evidence.front_pages import INDEX, MARK, README, SHOWN, change, replaced
+from evidence.front_picture import FILE, drawn, shown, word
+from evidence.pooling import Pooled
+from evidence.summaries import Advice, ArmSummary
+from evidence.what_to_use import advices
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def arm(mean: float, low: float, high: float) -> ArmSummary:
+    return ArmSummary("lora", Pooled(mean, (low, high), None, 1), ())
+
+
+def advice(mean: float, low: float, high: float) -> Advice:
+    return Advice(Where(PAIRS, ALL, BASE), (arm(mean, low, high),), arm(mean, low, high), "")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said", "in_picture"),
+    [
+        ((2.0, 0.5, 3.5), "gains 2.0 points (95 % interval 0.5 to 3.5)", "better"),
+        ((-1.0, -1.6, -0.5), "costs 1.0 points (95 % interval 0.5 to 1.6)", "worse"),
+        ((-1.0, -2.6, 0.5), "changes the score by -1.0 points (95 % interval -2.6 to +0.5)", "undecided"),
+    ],
+)
+def test_a_verb_needs_an_interval_on_one_side_of_zero(
+    numbers: tuple[float, float, float], said: str, in_picture: str
+) -> None:
+    assert change(arm(*numbers)) == said
+    assert word(advice(*numbers)) == in_picture
+
+
+def test_only_the_marked_part_of_a_page_is_replaced() -> None:
+    page = f"before\n% begin a, {MARK}\nold\n% end a, {MARK}\nafter\n"
+    made = replaced(page, "a", "new")
+    assert made == f"before\n% begin a, {MARK}\nnew\n% end a, {MARK}\nafter\n"
+    assert replaced(made, "a", "new") == made
+    with pytest.raises(ValueError, match="has no lines 'begin b"):
+        replaced(page, "b", "new")
+
+
+def test_both_pages_begin_with_the_same_result_and_have_the_picture() -> None:
+    texts = [page.read_text(encoding="utf-8") for page in (README, INDEX)]
+    results = [text.partition(f"begin result, {MARK}")[2].partition("**")[2].partition("**")[0] for text in texts]
+    assert results[0] == results[1]
+    assert re.search(r"(gains|costs|changes the score by) .* points \(95 % interval", results[0])
+    assert all(FILE.name in text for text in texts)
+    assert len(texts[0].splitlines()) <= 150
+
+
+def test_the_picture_has_each_situation_within_its_scale() -> None:
+    found = [each for where in SHOWN if (each := advices()[where]) is not None]
+    root = ElementTree.fromstring(drawn(found))
+    width = float(root.attrib["viewBox"].split()[2])
+    circles = [float(circle.attrib["cx"]) for circle in root.iter(f"{SVG}circle")]
+    assert len(circles) == len(SHOWN) == len(found)
+    assert all(0 < x < width for x in circles)
+    texts = [text.text or "" for text in root.iter(f"{SVG}text")]
+    for each in found:
+        mean = f"{shown(each).pooled.mean:+.1f}".replace("-", "−")
+        assert any(text.startswith(mean) and f"{shown(each).pooled.tasks} task" in text for text in texts), each.where
+
+
+def test_a_wide_interval_is_cut_at_the_ends_of_the_scale() -> None:
+    wide = advice(0.0, -90.0, 90.0)
+    lines = [each.attrib for each in ElementTree.fromstring(drawn([wide])).iter(f"{SVG}line")]
+    bar = next(each for each in lines if each["class"] == "undecided")
+    narrow = next(
+        each.attrib
+        for each in ElementTree.fromstring(drawn([replace(wide, use=arm(0.0, -1.0, 1.0))])).iter(f"{SVG}line")
+        if each.attrib["class"] == "undecided"
+    )
+    assert float(narrow["x1"]) > float(bar["x1"]) >= 0
+    assert float(bar["x2"]) <= 360
