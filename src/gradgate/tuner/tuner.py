@@ -97,6 +97,7 @@ class Tuner:
     """
 
     _lost: finalize[Any, Any] | None = None
+    _open_sum = 0.0
 
     def __init__(
         self,
@@ -140,7 +141,6 @@ class Tuner:
         effects = ordered_effects(trained, stepping, audit=audited(audit), release=release_gradients)
         self._effects = Effects([attached, *effects])
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
-        self._open_sum = 0.0
         self._last_share: float | None = None
         self._rounds, self._steps = Rounds(self._optimizers), list[StepHooks]()
         self._attach(state)
