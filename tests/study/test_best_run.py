@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import gradgate as gg
 from gradgate.errors import RunError
 from gradgate.study.best_run import best_run
 from gradgate.study.recommend.final_model import find_final
@@ -56,6 +57,7 @@ def test_arm_of_a_budget_is_the_recommended_one(
     folder = study(tmp_path / "study")
     give_budget(folder, winners, cheapest)
     assert recommended_arm(folder).name == found
+    assert gg.Study(folder).best == found
     final = find_final(folder, found)
     assert final is not None
     assert best_run(folder).folder.path == final.folder

@@ -45,15 +45,16 @@ class Study(ResultView):
 
     @property
     def best(self) -> str | None:
-        """The method with the best mean score, by its name in tables, or the winner of a budget; None without one.
+        """The arm to use, by its name in tables: that of the best mean score; None without scores.
 
-        Whether it is better than chance alone explains is in ``answer``.
+        With a budget it is what :func:`gradgate.recommend` names and ``gradgate export`` takes: the winner, or the
+        cheapest of a tie, whose members are in ``answer``. So is whether it is better than chance alone explains.
         """
         from gradgate.study.budget.file import read_budget
 
         budget = read_budget(self.path)
-        if budget is not None and budget.verdict.winners:
-            return budget.verdict.winners[0]
+        if budget is not None and budget.verdict.recommended is not None:
+            return budget.verdict.recommended
         best = self._report.study.best
         return best[0].name if best else None
 

@@ -12,6 +12,7 @@ from gradgate.layers.learning import learning_ids
 from gradgate.layers.map import LayerMap
 from gradgate.layers.names import named_parameters, reshard, unwrap
 from gradgate.layers.networks import alone, idle_beside, in_one_architecture, run_apart, with_networks
+from gradgate.layers.offloaded import check_can_be_mapped
 from gradgate.layers.placement import Observed, Placement
 from gradgate.layers.probe import Trace, observe
 from gradgate.layers.stacks import Stack, block_lists, describe_lists, find_stacks, named_stacks, unmistakable_stacks
@@ -49,10 +50,11 @@ def map_layers(
         example: keyword arguments of ``model.forward`` for that forward; needed if they cannot be guessed.
 
     Raises:
-        LayerMapError: if the layers cannot be found, with the paths to choose from, or ``layers`` or ``example`` does
-            not fit the model.
+        LayerMapError: if the layers cannot be found, with the paths to choose from, ``layers`` or ``example`` does
+            not fit the model, or a ``device_map`` offloads parts of it to the CPU or to disk.
     """
     model = unwrap(model)
+    check_can_be_mapped(model)
     reshard(model)
     learning = learning_ids(model)
     stacks, observed = _stacks(model, layers, _observed(model, example, learning), learning)

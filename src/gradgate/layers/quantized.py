@@ -11,6 +11,7 @@ from torch import nn
 # Types of 8 bits and less that count as floating point.
 _SHORT = {getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2") if hasattr(torch, name)}
 _LIBRARIES = ("bitsandbytes", "torchao")
+_REPACKS = "support_avx512bf16_for_cpu"
 
 
 def quantization_of(model: nn.Module) -> str | None:
@@ -20,6 +21,17 @@ def quantization_of(model: nn.Module) -> str | None:
         return quantization_method(config if isinstance(config, dict) else vars(config))
     kinds = {type(parameter).__name__ for parameter in model.parameters()} & {"Params4bit", "Int8Params"}
     return f"bitsandbytes {min(kinds)}" if kinds else None
+
+
+def keep_one_kernel(model: nn.Module) -> None:
+    """Let bitsandbytes' 4-bit matrices compute in one way on a CPU, in training and in evaluation.
+
+    On a CPU with AVX-512 for bfloat16, version 0.50 repacks a matrix in the first forward pass in evaluation mode: from
+    then on it computes in bfloat16, in training too, and the unpacking in its ``state_dict`` returns other weights.
+    """
+    for module in model.modules():
+        if hasattr(module, _REPACKS):
+            setattr(module, _REPACKS, False)
 
 
 def quantization_method(config: Mapping[str, Any]) -> str:

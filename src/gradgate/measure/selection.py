@@ -40,10 +40,11 @@ def choose(
     if selection.within == "parameter":
         return {name: pack(largest(values, max(1, round(selection.share * values.numel())))) for name, values in found}
     values_of = dict(found)
-    flat = torch.cat([values.flatten() for values in values_of.values()])
+    device = next(iter(values_of.values())).device  # a model may lie on several
+    flat = torch.cat([values.flatten().to(device) for values in values_of.values()])
     left_out = min(flat.numel() - 1, round((1.0 - selection.share) * flat.numel()))
     edge = flat.kthvalue(left_out + 1).values
-    return {name: pack(values >= edge) for name, values in values_of.items()}
+    return {name: pack(values >= edge.to(values.device)) for name, values in values_of.items()}
 
 
 def largest(values: Tensor, count: int) -> Tensor:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from gradgate import __version__
 from gradgate.errors import RunError
 from gradgate.files import read_json, remedy, write_json
 from gradgate.places import short_name
@@ -234,10 +235,11 @@ def to_json(value: Any) -> Any:
 
 def versions(*others: str) -> dict[str, str]:
     """Return the versions that a run's numbers depend on; ``others`` are further packages."""
-    packages = ("gradgate", "torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy", "scikit-learn")
+    packages = ("torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy", "scikit-learn")
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
+        "gradgate": __version__,  # which need not be installed: a path to its source is enough
         **{name: _version(name) for name in (*packages, *others)},
     }
 

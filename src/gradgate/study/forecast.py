@@ -160,6 +160,7 @@ def forecast_run(config: RunConfig, out: Path, progress: StudyProgress) -> Forec
     config.check_adapter()
     adapters = () if config.adapter is None else (config.adapter,)
     seen = preview(config, adapters)
+    seen.check_adapted([config.arm])
     for note in seen.notes:
         progress.note(note)
     config.method.check(seen.layers.at(config.method.traits.unit))

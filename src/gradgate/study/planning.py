@@ -267,6 +267,7 @@ def _plan(condition: Condition, request: _ConditionRequest, progress: StudyProgr
         progress.note(grid.labelled(text))
     if request.sweep:
         grid = grid.with_methods(request.sweep.arms(seen.layers, grid.methods))
+    seen.check_adapted(grid.arms)
     for method in dict.fromkeys(arm.method for arm in grid.arms):
         method.check_task(seen.task.kind)
         method.check(seen.layers.at(method.traits.unit))

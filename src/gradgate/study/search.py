@@ -12,7 +12,7 @@ from itertools import product
 from math import exp, isfinite, log, prod
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from gradgate.settings.arm import OWN_SETTINGS, Arm, format_settings, read_setti
 from gradgate.study.conditions import condition_folders
 from gradgate.study.grid import MOST_RUNS, Grid, GridRun
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
-from gradgate.study.workers.queue import Queue
+
+if TYPE_CHECKING:
+    from gradgate.study.workers.queue import Queue
 
 GENERATION_RATES = "lr=2e-5,1e-4,5e-4,2e-3,1e-2"
 """Tried for each method that generates text where no rate is given: from full training's to LoRA's on small models."""

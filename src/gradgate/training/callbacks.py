@@ -11,17 +11,16 @@ from statistics import median
 from threading import Event
 from typing import Any
 
-from safetensors.torch import save_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 
 from gradgate.distributed import launch
 from gradgate.files import append_text, read_json, write_json, write_text
-from gradgate.replacing import replaced
 from gradgate.runs.checkpoints import SEAL_FILE, seal
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.history import DevRecord, TrainRecord, lines_until
 from gradgate.runs.progress import RunProgress
+from gradgate.training.checkpoint_weights import write_weights
 from gradgate.training.fsdp import is_sharded, save_whole
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.trainer import WEIGHTS_FILE, dev_scores
@@ -148,8 +147,7 @@ class BestCheckpoint(TrainerCallback):  # type: ignore[misc]
             save_whole(model, target / WEIGHTS_FILE)
         elif launch.is_first():
             target.mkdir(parents=True, exist_ok=True)
-            with replaced(target / WEIGHTS_FILE) as part:
-                save_model(model, str(part))
+            write_weights(model, target / WEIGHTS_FILE)
         if launch.is_first():
             self._keep(target, scores)
 

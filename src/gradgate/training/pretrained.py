@@ -24,6 +24,7 @@ from transformers import (
 from gradgate import hub
 from gradgate.errors import GradgateError, RunError
 from gradgate.hub import model_source
+from gradgate.layers.quantized import keep_one_kernel
 from gradgate.runs.model import whole_model
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import Kind, TaskData
@@ -209,19 +210,26 @@ def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) 
         options["local_files_only"] = True  # else transformers retries for a minute before it uses the cache
     try:
         with whole_model(source) if what == "model" else nullcontext(source) as place:
-            return factory.from_pretrained(place, trust_remote_code=run.trust_remote_code, **options)
+            loaded = factory.from_pretrained(place, trust_remote_code=run.trust_remote_code, **options)
     except GradgateError:
         raise
     except Exception as error:  # each architecture and each file format has errors of its own
-        where = (
-            ""
-            if Path(source).is_dir()
-            else (
-                f" {run.model!r} is not a folder, so it was looked for on the hub: check the name and the network "
-                f"(HF_HUB_OFFLINE), or give a folder.{hub.nearest_model(run.model)}"
-            )
+        raise RunError(_not_loaded(error, run, source, what)) from error
+    if what == "model":
+        keep_one_kernel(loaded[0] if isinstance(loaded, tuple) else loaded)
+    return loaded
+
+
+def _not_loaded(error: Exception, run: RunConfig, source: str, what: str) -> str:
+    where = (
+        ""
+        if Path(source).is_dir()
+        else (
+            f" {run.model!r} is not a folder, so it was looked for on the hub: check the name and the network "
+            f"(HF_HUB_OFFLINE), or give a folder.{hub.nearest_model(run.model)}"
         )
-        raise RunError(f"Cannot load the {what} of {run.model!r}: {reason_of(error, source)}{where}") from error
+    )
+    return f"Cannot load the {what} of {run.model!r}: {reason_of(error, source)}{where}"
 
 
 def load_bare(name: str, trust_remote_code: bool = False) -> Any:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from gradgate.layers import LayerMap, map_layers
+from gradgate.layers.quantized import quantization_of
 from gradgate.runs.progress import Silent
 from gradgate.runs.records import ModelRecord, TaskRecord, versions
 from gradgate.settings.adapter import AdapterSetting
+from gradgate.settings.arm import Arm
 from gradgate.settings.run import RunConfig
 from gradgate.training.adapted import try_adapter
 from gradgate.training.forgetting.measures import measure_of
@@ -19,6 +21,7 @@ from gradgate.training.language_stack import try_languages
 from gradgate.training.new_tokens import method_of
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
+from gradgate.training.quantized import check_adapted
 from gradgate.training.start import activation_cache_of
 
 
@@ -32,6 +35,7 @@ class Preview:
         versions: of the packages that compute.
         notes: messages for the user about the data.
         language_adapters: language -> digest of its adapter; empty without any.
+        quantization: the method that the model is quantized with; None for a model that is not.
     """
 
     task: TaskRecord
@@ -40,6 +44,12 @@ class Preview:
     versions: dict[str, str]
     notes: tuple[str, ...]
     language_adapters: dict[str, str]
+    quantization: str | None
+
+    def check_adapted(self, arms: Iterable[Arm]) -> None:
+        """Raise RunError if the model is quantized and an arm trains no adapter that fits on it."""
+        for arm in arms:
+            check_adapted(self.quantization, arm, self.model.name)
 
 
 def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Preview:
@@ -69,4 +79,5 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
         versions=versions(),
         notes=(*prepared.notes, *heads, *(forgetting.notes if forgetting is not None else ())),
         language_adapters=languages,
+        quantization=quantization_of(model),
     )

@@ -13,7 +13,6 @@ from transformers import set_seed
 from gradgate.activation_cache import ActivationCache
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
-from gradgate.errors import RunError
 from gradgate.layers import LayerMap, map_layers
 from gradgate.layers.quantized import quantization_of
 from gradgate.methods.base import Method
@@ -32,6 +31,7 @@ from gradgate.training.masked import pretraining
 from gradgate.training.new_tokens import describe_new_tokens, method_of, tables
 from gradgate.training.prepared_task import EncodedTask, PreparedTask, prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
+from gradgate.training.quantized import check_adapted, check_trainable
 from gradgate.training.single_task import EncodedSingleTask
 
 
@@ -133,7 +133,8 @@ def load_start(
     """
     set_seed(config.seed)
     model, fresh = prepared.load_model(config, tokenizer, note)
-    _refuse_quantized(model, config.model)
+    check_adapted(quantization_of(model), config.arm, config.model)
+    check_trainable(model, config.model)
     if forgetting is not None:
         forgetting.begin(model)
     if config.adapter is not None:
@@ -144,16 +145,6 @@ def load_start(
     if config.tapt is not None:
         pretraining.begin_with(model, config, folder.tapt)
     return model, fresh
-
-
-def _refuse_quantized(model: Any, name: str) -> None:
-    method = quantization_of(model)
-    if method is not None:
-        raise RunError(
-            f"{name} is quantized ({method}), and a run keeps its weights as plain numbers. Expected a model without "
-            f"quantization; --weights bfloat16 takes less memory. For an adapter on a quantized model, use "
-            f"gg.GateCallback in Trainer; the guide 'Large models' shows how."
-        )
 
 
 def _write_run_file(

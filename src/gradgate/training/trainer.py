@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_model, save_model
 from torch.nn import functional
 from transformers import Trainer, TrainingArguments
 from transformers.training_args import OptimizerNames
@@ -18,13 +17,15 @@ from gradgate import hub
 from gradgate.distributed import launch
 from gradgate.errors import NonFiniteError, RunError, UsageError, nearest
 from gradgate.files import read_json, write_json
-from gradgate.replacing import replaced
+from gradgate.layers.quantized import quantization_of
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.types import IGNORED
 from gradgate.training import fsdp
+from gradgate.training.checkpoint_weights import read_weights, write_weights
 from gradgate.training.class_weights import ClassWeights
+from gradgate.training.quantized import shown_as_adapted
 
 
 def on_cpu(config: RunConfig) -> bool:
@@ -151,7 +152,8 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        with shown_as_adapted(options.get("model")):
+            super().__init__(**options)
         self._sharded = fsdp.is_sharded(self.model)
         if self._sharded:  # Trainer and accelerate read these to tell that the model is already distributed
             self.is_distributed_loading_by_transformers = True
@@ -255,18 +257,17 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
             fsdp.save_whole(self.model, folder / WEIGHTS_FILE)
         elif self.args.should_save:  # else another process does
             folder.mkdir(parents=True, exist_ok=True)
-            with replaced(folder / WEIGHTS_FILE) as part:
-                save_model(self.model, str(part))
+            write_weights(self.model, folder / WEIGHTS_FILE)
 
     def load_weights(self, folder: Path) -> None:
         """Load the weights that :meth:`save_model` wrote into the model."""
         if self._sharded:
             fsdp.load_whole(self.model, folder / WEIGHTS_FILE)
         else:
-            load_model(self.model, folder / WEIGHTS_FILE)
+            read_weights(self.model, folder / WEIGHTS_FILE)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        if self._sharded:
+        if self._sharded or quantization_of(self.model) is not None:
             self.load_weights(Path(resume_from_checkpoint))
         else:
             super()._load_from_checkpoint(resume_from_checkpoint, model)

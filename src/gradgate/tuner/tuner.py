@@ -19,6 +19,7 @@ from gradgate.errors import AttachError
 from gradgate.layers import LayerMap, map_layers, named_parameters
 from gradgate.layers.lr_scale import checked_lr_scale
 from gradgate.layers.names import unwrap
+from gradgate.layers.offloaded import check_can_learn
 from gradgate.layers.quantized import quantized_parameters
 from gradgate.measure import Batches
 from gradgate.methods.base import Method
@@ -89,13 +90,14 @@ class Tuner:
         SelectorError: if a selector of ``lr_scale`` names nothing, or what another one names.
         AttachError: if no optimizer holds a parameter that the method will open, two of them hold one, nothing can be
             opened, the model already has a tuner, an activation cache is given with ``frozen_dropout``, or a
-            float32 master for an optimizer that has none; or gradients are to be released and that would not be
-            exact.
+            float32 master for an optimizer that has none; gradients are to be released and that would not be
+            exact; or parameters are not in memory, such as those that a ``device_map`` offloads.
         MethodError: if the method does not fit the model.
         LayerMapError: if the layers cannot be found.
     """
 
     _lost: finalize[Any, Any] | None = None
+    _open_sum = 0.0
 
     def __init__(
         self,
@@ -118,6 +120,7 @@ class Tuner:
     ) -> None:
         self.method = read_method(method)
         self._model = unwrap(model)
+        check_can_learn(self._model)
         self._replicas = Replicas(model, optimizer, self._model)
         self._optimizers = Optimizers(optimizer)
         self.layers = self._mapped(layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers))
@@ -138,7 +141,6 @@ class Tuner:
         effects = ordered_effects(trained, stepping, audit=audited(audit), release=release_gradients)
         self._effects = Effects([attached, *effects])
         self._measuring = Measuring(self._model, self.method, self.layers, self._gating, self._replicas, fisher_data)
-        self._open_sum = 0.0
         self._last_share: float | None = None
         self._rounds, self._steps = Rounds(self._optimizers), list[StepHooks]()
         self._attach(state)

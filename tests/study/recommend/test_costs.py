@@ -63,6 +63,12 @@ def test_arms_that_change_later_count_as_the_slowest_and_a_probe_as_its_features
     assert found.steps == 30
 
 
+def test_an_arm_that_is_not_timed_counts_as_the_slowest_wherever_it_stands(timed: list[str]) -> None:
+    found = measured(["head", "gradual:every=5", "full"], 1e9)
+    assert timed == ["head", "full"]
+    assert found.arms["gradual:every=5"].step == 2.0
+
+
 def test_without_time_for_all_the_others_count_as_the_slowest(timed: list[str]) -> None:
     found = measured(["full", "head", "freeze:layers=1"], 0.0)
     assert timed == ["full"]

@@ -94,10 +94,10 @@ def now(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return passes
 
 
-def race(folder: Path, minutes: float = 10.0) -> RaceClock:
+def race(folder: Path, minutes: float = 10.0, own: Costs | None = None) -> RaceClock:
     plan = plan_time(GRID, costs(), (), 3600.0)
     record = RecommendRecord(
-        minutes=minutes, lr=1e-3, arms=ARMS, left_out=(), costs=costs(), plan=plan, seconds_spent=0.0
+        minutes=minutes, lr=1e-3, arms=ARMS, left_out=(), costs=own or costs(), plan=plan, seconds_spent=0.0
     )
     return RaceClock(folder, record, GRID, 0.0, SilentStudy())
 
@@ -114,6 +114,15 @@ def test_runs_start_only_if_they_and_the_final_model_end_in_time(tmp_path: Path,
     assert record is not None
     assert record.stopped
     assert record.seconds_spent == 500.0
+
+
+def test_what_the_first_run_of_an_arm_computes_counts_once(tmp_path: Path, now: Callable[[float], None]) -> None:
+    probe = replace(costs().arms["probe"], once=400.0)
+    own = replace(costs(), arms={**costs().arms, "probe": probe})
+    first, second = RunKey("probe", "toy", 0), RunKey("probe", "toy", 1)
+    assert race(tmp_path / "short", 6.0, own).in_time({first: 80}, {}) == {}
+    assert race(tmp_path / "begun", 6.0, own).in_time({second: 80}, {first: Progress(80)}) == {second: 80}
+    assert race(tmp_path / "long", 40.0, own).in_time({first: 80, second: 80}, {}) == {first: 80, second: 80}
 
 
 def test_time_that_earlier_calls_spent_counts(tmp_path: Path, now: Callable[[float], None]) -> None:

@@ -31,6 +31,7 @@ from gradgate.adapters.peft.targets import CHOSEN_HERE, check_spared, choose_tar
 from gradgate.adapters.stack import head_parameters
 from gradgate.errors import AdapterError, AdapterFileError
 from gradgate.files import write_files
+from gradgate.layers.quantized import quantization_of
 
 __all__ = [
     "attached",
@@ -140,9 +141,16 @@ def merge(model: Any, text: str) -> Any:
     """Merge the adapter into the model's weights, and return the model without it.
 
     Raises:
-        AdapterError: for an adapter that does not change weights, such as a prompt, or whose values are not finite.
+        AdapterError: for an adapter that does not change weights, such as a prompt, whose values are not finite, or
+            that is on quantized weights.
     """
     adapter, host = attached(model), inner(model)
+    if (method := quantization_of(host)) is not None:
+        raise AdapterError(
+            f"The base of the adapter {text!r} is quantized ({method}), and merged weights would be rounded to its few "
+            f"bits. Export it as peft, or put the exported adapter on the base without quantization, with "
+            f"PeftModel.from_pretrained(base, folder), and call merge_and_unload()."
+        )
     try:
         merged = adapter.wrapper.merge_and_unload(safe_merge=True)
     except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:

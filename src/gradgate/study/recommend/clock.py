@@ -53,10 +53,12 @@ class RaceClock:
         left = 60 * self.record.minutes - self.spent - REPORT
         left -= self._slower * max(self._final(key, until) for key, until in batch.items())
         chosen, total = dict[RunKey, int](), 0.0
+        begun = {key.arm for key in observed}
         for key, until in batch.items():
-            seconds = piece_seconds(
-                self._grid, self.record.costs.arms[key.arm], key, observed.get(key, UNKNOWN).step, until, WHOLE
-            )
+            cost = self.record.costs.arms[key.arm]
+            seconds = piece_seconds(self._grid, cost, key, observed.get(key, UNKNOWN).step, until, WHOLE)
+            seconds += 0.0 if key.arm in begun else cost.once
+            begun.add(key.arm)
             if self._slower * (total + seconds) > left or total * self._slower > left / _SHARE:
                 break
             chosen[key], total = until, total + seconds

@@ -110,7 +110,8 @@ def _step_seconds(
     """Return the seconds of a step of each arm but probes, which have no steps, and the arms that cannot be trained.
 
     Only methods that never change are timed: the first steps of others show nothing of later ones, as gradual
-    unfreezing begins with the top alone. These, and arms that are left when time is up, count as the slowest so far.
+    unfreezing begins with the top alone. These, and arms that are left when time is up, count as the slowest of those
+    that were timed. If one is slower still, the race's clock notices while it trains.
 
     Args:
         first: the arm that was timed.
@@ -121,15 +122,15 @@ def _step_seconds(
     """
     from gradgate.training.first_steps import time_first_steps  # imports torch
 
-    found, left_out = {first: seconds}, []
-    for arm in others:
-        if isinstance(arm.method, Probe):
-            continue
+    timed, left_out, untimed = {first: seconds}, [], []
+    trained = [arm for arm in others if not isinstance(arm.method, Probe)]
+    for arm in trained:
         if not isinstance(arm.method, Fixed) or time.monotonic() >= ends:
-            found[arm] = max(found.values())
+            untimed.append(arm)
             continue
         try:
-            found[arm] = time_first_steps(config.model_copy(update=arm.settings), _OTHERS).seconds
+            timed[arm] = time_first_steps(config.model_copy(update=arm.settings), _OTHERS).seconds
         except GradgateError as error:
             left_out.append(LeftOut(arm.name, str(error)))
-    return found, left_out
+    found = timed | dict.fromkeys(untimed, max(timed.values()))
+    return {arm: found[arm] for arm in (first, *trained) if arm in found}, left_out

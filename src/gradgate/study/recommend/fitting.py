@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from gradgate.errors import AdapterError, GradgateError, LayerMapError, UsageError
+from gradgate.errors import AdapterError, GradgateError, LayerMapError, RunError, UsageError
 from gradgate.runs.records import TRAIN
 from gradgate.settings.arm import Arm
 from gradgate.settings.run import RunConfig
@@ -71,7 +71,8 @@ def _refused(arm: Arm, config: RunConfig, seen: Preview) -> str | None:
         if arm.adapter is not None:
             config.model_copy(update={"adapter": arm.adapter}).check_adapter()
         arm.method.check(seen.layers.at(arm.method.traits.unit))
-    except (UsageError, LayerMapError) as error:
+        seen.check_adapted([arm])
+    except (UsageError, LayerMapError, RunError) as error:
         return str(error)
     return None
 
