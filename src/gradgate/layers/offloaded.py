@@ -40,7 +40,7 @@ def check_can_be_mapped(model: nn.Module) -> None:
     if is_offloaded(model):
         raise LayerMapError(
             f"{_named(_absent(model))} not in memory (device 'meta'): a device_map keeps them on the CPU or on disk, "
-            f"and other tensors run in their place, so that the layers cannot be told. Load the model without "
+            f"and other tensors run in their place, so the forward pass does not show which layer uses them. Load the model without "
             f"offloading, or map a model without weights: with torch.device('meta'), AutoModel.from_config(...)."
         )
 
