@@ -40,8 +40,9 @@ def check_can_be_mapped(model: nn.Module) -> None:
     if is_offloaded(model):
         raise LayerMapError(
             f"{_named(_absent(model))} not in memory (device 'meta'): a device_map keeps them on the CPU or on disk, "
-            f"and other tensors run in their place, so the forward pass does not show which layer uses them. Load the model without "
-            f"offloading, or map a model without weights: with torch.device('meta'), AutoModel.from_config(...)."
+            f"and other tensors run in their place, so the forward pass does not show which layer uses them. "
+            f"Load the model without offloading, or map a model without weights: with torch.device('meta'), "
+            f"AutoModel.from_config(...)."
         )
 
 
