@@ -46,7 +46,9 @@ def cut_vocabulary(source: Path, texts: Iterable[Path], target: Path) -> Path:
         {"format": "pt"},
     )
     config = json.loads((source / "config.json").read_text(encoding="utf-8"))
-    config |= {name: kept.index(config[name]) for name in config if name.endswith("_token_id")}
+    config |= {
+        name: kept.index(config[name]) for name in config if name.endswith("_token_id") and config[name] is not None
+    }
     (target / "config.json").write_text(json.dumps(config | {"vocab_size": len(kept)}, indent=2), encoding="utf-8")
     shutil.copyfile(source / "tokenizer_config.json", target / "tokenizer_config.json")
     return target

@@ -49,7 +49,8 @@ class E5File:
     """The content of a file.
 
     Attributes:
-        sizes: ``hidden``, ``layers``, ``heads``, ``intermediate``, ``rows`` of the embeddings, ``positions``, ``types``.
+        sizes: ``hidden``, ``layers``, ``heads``, ``intermediate``, ``rows`` of the embeddings, ``positions`` and
+            ``types``.
         eps: of the layer norms.
         special: ids of ``<s>``, ``</s>``, ``<pad>`` and ``<unk>``; ``<mask>`` is the last piece.
         pieces: with their scores, by id.
