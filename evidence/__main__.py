@@ -13,6 +13,8 @@ from evidence.authors import record, source
 from evidence.foreign import record as record_foreign
 from evidence.foreign import source as foreign_source
 from evidence.grids import add_seeds, read_grids, record_grid
+from evidence.grids_page import PAGE as GRIDS_PAGE
+from evidence.grids_page import grids_page
 from evidence.pages import written
 from evidence.replay.baselines import replay_all
 from evidence.replay.early_scores import early_lines
@@ -86,6 +88,14 @@ def grid(
             sys.exit(f"There is no grid {name!r}. There are {', '.join(there)}.")
         print(f"{name}: {there[name].title}", flush=True)
         print(f"Wrote {(add_seeds if add else record_grid)(there[name], out)}")
+
+
+@app.command(name="grids-page")
+def write_grids_page() -> None:
+    """Write grids/README.md from the committed curves: every budget is replayed, which takes minutes."""
+    grids = [grid for grid in read_grids().values() if grid.curves.exists()]
+    GRIDS_PAGE.write_text(grids_page(grids), encoding="utf-8")
+    print(f"Wrote {GRIDS_PAGE}")
 
 
 Grids = Annotated[list[str] | None, typer.Argument(help="Grids of evidence/grids, or CSV files; all by default.")]
