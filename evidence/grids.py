@@ -88,7 +88,8 @@ def add_seeds(grid: Grid, out: Path) -> Path:
     lacking = [seed for seed in range(grid.compare["seeds"]) if seed not in there]
     if lacking:
         settings = _settings_here(grid, folder) | {"seeds": ",".join(map(str, lacking)) + ","}
-        rows += [row for study in _whole_studies(grid, folder, settings) for row in study_rows(study)]
+        more = [row for study in _whole_studies(grid, folder, settings) for row in study_rows(study)]
+        rows += [row for row in more if row.seed in lacking]
     arms = list(dict.fromkeys(row.arm for row in rows))
     curves = folder / f"{grid.name}.csv"
     write_curves(sorted(rows, key=lambda row: (row.schedule != WHOLE, arms.index(row.arm))), curves)
