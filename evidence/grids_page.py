@@ -126,8 +126,9 @@ def _summary(found: Mapping[tuple[str, float], Replay]) -> Iterator[str]:
     if tested:
         places = _listed([f"`{name}` at {share:g}" for name, share in tested])
         worst = max(tested.values())
+        named = f"a false winner in up to {worst:.0%} of the orders" if worst else "no false winner in any order"
         yield f"The budget pays for a test in {places};"
-        yield f"there it names a false winner in {worst:.0%} of the orders at most."
+        yield f"there it names {named}."
 
 
 def _early(name: str, rows: Sequence[CurveRow]) -> Iterator[str]:
