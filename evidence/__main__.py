@@ -13,7 +13,9 @@ from evidence.authors import record, source
 from evidence.foreign import record as record_foreign
 from evidence.foreign import source as foreign_source
 from evidence.gallery.sources import record_sources
-from evidence.grids import read_grids, record_grid
+from evidence.grids import add_seeds, read_grids, record_grid
+from evidence.grids_page import PAGE as GRIDS_PAGE
+from evidence.grids_page import grids_page
 from evidence.pages import written
 from evidence.replay.baselines import replay_all
 from evidence.replay.early_scores import early_lines
@@ -78,6 +80,7 @@ def run(
 def grid(
     names: Annotated[list[str] | None, typer.Argument(help="Grids to run, of evidence/grids; all by default.")] = None,
     out: Annotated[Path, typer.Option(help="Where the studies' folders are; a second run resumes them.")] = OUT,
+    add: Annotated[bool, typer.Option("--add", help="Run only the seeds that the committed curves lack.")] = False,
 ) -> None:
     """Run full grids and write their learning curves, for 'gradgate study replay'."""
     there = read_grids()
@@ -85,7 +88,15 @@ def grid(
         if name not in there:
             sys.exit(f"There is no grid {name!r}. There are {', '.join(there)}.")
         print(f"{name}: {there[name].title}", flush=True)
-        print(f"Wrote {record_grid(there[name], out)}")
+        print(f"Wrote {(add_seeds if add else record_grid)(there[name], out)}")
+
+
+@app.command(name="grids-page")
+def write_grids_page() -> None:
+    """Write grids/README.md from the committed curves: every budget is replayed, which takes minutes."""
+    grids = [grid for grid in read_grids().values() if grid.curves.exists()]
+    GRIDS_PAGE.write_text(grids_page(grids), encoding="utf-8")
+    print(f"Wrote {GRIDS_PAGE}")
 
 
 Grids = Annotated[list[str] | None, typer.Argument(help="Grids of evidence/grids, or CSV files; all by default.")]

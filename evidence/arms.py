@@ -44,6 +44,13 @@ def study_arms(study: Study) -> dict[str, list[Arm]]:
     return {size: [_arm(name, rows) for name, rows in by_arm.items()] for size, by_arm in runs.items()}
 
 
+def thread_hours(study: Study) -> float:
+    """Return how long the committed runs of a study took, in hours of one CPU thread by the clock."""
+    with study.runs.open(newline="", encoding="utf-8") as stream:
+        seconds = sum(float(row["cost.seconds_total"]) for row in csv.DictReader(stream))
+    return seconds * study.compare["threads"] / 3600
+
+
 def _arm(name: str, rows: Sequence[dict[str, str]]) -> Arm:
     return Arm(
         name,

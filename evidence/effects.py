@@ -28,13 +28,16 @@ ENGLISH, MANY = "English", "many, trained in one"
 CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts of speech", "generation"
 PAIRS = "classification and similarity (GLUE)"
 SMALL, BASE, LARGE = "encoder of 22.7 M", "encoder of 110 to 125 M", "encoder of 335 to 355 M"
+MULTILINGUAL = "multilingual encoder of 55 M"
 BILLIONS = "decoder of 3 B"
 PROBED = "sentence encoder of 110 M"
 EMBEDDED = "embedded encoder of 2.2 M"
+FEW = "under 1,000 rows"
 HUNDREDS, THOUSANDS, ALL = "375 to 1,500 rows", "1,000 to 7,000 rows", "2,500 to 393,000 rows"
 SHORT = "1,000 to 7,000 rows, 40 to 64 steps"
 MATH = "20,000 rows"
-_LAYERS = {"all-MiniLM-L6-v2": 6, "sample": 4}
+_LAYERS = {"all-MiniLM-L6-v2": 6, "multilingual-e5-small": 12, "sample": 4}
+_SIZES = {"all-MiniLM-L6-v2": SMALL, "multilingual-e5-small": MULTILINGUAL}
 
 
 @dataclass(frozen=True)
@@ -109,12 +112,12 @@ def _of_studies() -> Iterator[Effect]:
 
 
 def _where(study: Study) -> Where:
-    task = study.compare["task"]
+    kind, languages = _kind(study.compare["task"]), study.compare.get("languages")
     if study.data == "synthetic":
-        many = study.compare.get("languages") != "en"
-        rows = HUNDREDS
-        return Where(_kind(task), rows, EMBEDDED, MANY if many else ENGLISH)
-    return Where(_kind(task), THOUSANDS, SMALL)
+        return Where(kind, HUNDREDS, EMBEDDED, ENGLISH if languages == "en" else MANY)
+    rows = FEW if study.compare.get("train_size", 1000) < 1000 else THOUSANDS
+    model = _SIZES[study.compare["model"].rpartition("/")[2]]
+    return Where(kind, rows, model, ENGLISH if languages is None else MANY)
 
 
 def _kind(task: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evidence.commands import first_rows, gradgate, here
 from evidence.replay.squeezed import as_squeezed
-from gradgate.study.replay.curve_rows import study_rows, write_curves
+from gradgate.study.replay.curve_rows import WHOLE, read_rows, study_rows, write_curves
 
 GRIDS = Path(__file__).parent / "grids"
 
@@ -63,10 +63,8 @@ def record_grid(grid: Grid, out: Path) -> Path:
         subprocess.CalledProcessError: if a command fails; it has printed why.
     """
     folder = out / "grids" / grid.name
-    settings = dict(grid.compare)
-    if grid.data is not None:
-        settings["data"] = str(first_rows(Path(here(grid.data)), grid.first_rows, folder / "data"))
-    whole = [_study(folder, settings, grid.every, rate, settings["steps"]) for rate in grid.rates]
+    settings = _settings_here(grid, folder)
+    whole = _whole_studies(grid, folder, settings)
     short = [
         _study(folder, settings | {"skip_test": True}, every, rate, steps)
         for steps, every in grid.squeezed.items()
@@ -76,6 +74,37 @@ def record_grid(grid: Grid, out: Path) -> Path:
     rows = [row for study in whole for row in study_rows(study)]
     write_curves([*rows, *as_squeezed([row for study in short for row in study_rows(study)], rows)], curves)
     return curves
+
+
+def add_seeds(grid: Grid, out: Path) -> Path:
+    """Run the seeds that the committed curves of whole runs lack, and write both next to the new studies.
+
+    Raises:
+        subprocess.CalledProcessError: if a command fails; it has printed why.
+    """
+    folder = out / "grids" / f"{grid.name}-more"
+    rows = list(read_rows(grid.curves))
+    there = {row.seed for row in rows if row.schedule == WHOLE}
+    lacking = [seed for seed in range(grid.compare["seeds"]) if seed not in there]
+    if lacking:
+        settings = _settings_here(grid, folder) | {"seeds": ",".join(map(str, lacking)) + ","}
+        more = [row for study in _whole_studies(grid, folder, settings) for row in study_rows(study)]
+        rows += [row for row in more if row.seed in lacking]
+    arms = list(dict.fromkeys(row.arm for row in rows))
+    curves = folder / f"{grid.name}.csv"
+    write_curves(sorted(rows, key=lambda row: (row.schedule != WHOLE, arms.index(row.arm))), curves)
+    return curves
+
+
+def _settings_here(grid: Grid, folder: Path) -> dict[str, Any]:
+    settings = dict(grid.compare)
+    if grid.data is not None:
+        settings["data"] = str(first_rows(Path(here(grid.data)), grid.first_rows, folder / "data"))
+    return settings
+
+
+def _whole_studies(grid: Grid, folder: Path, settings: dict[str, Any]) -> list[Path]:
+    return [_study(folder, settings, grid.every, rate, settings["steps"]) for rate in grid.rates]
 
 
 def _study(folder: Path, settings: dict[str, Any], every: int, rate: float, steps: int) -> Path:

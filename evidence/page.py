@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from evidence.arms import thread_hours
 from evidence.paper_figures import figure_table
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import AUTHORS, KINDS, Checked, lacking
@@ -27,12 +28,13 @@ claimed of the mean over a paper's tasks, of each of them or of most takes three
 domains or one task is decided by these data alone: a task of another name decides it only if its kind is claimed (named
 entities, parts of speech), and generated texts never do. A8 has one F test per learning rate.
 
-*Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder of 22.7 M parameters
-(all-MiniLM-L6-v2) on public data sets in English. *Authors* is [the runs that the authors published](authors.md), which
-only those of Elsa did; every run counts there, and nothing pairs them. *Synthetic* is the encoder that gradgate embeds,
-on its generated tasks in ten languages: it shows whether a claim follows from the method on any model that transfers
-between languages, not whether it holds for a large pretrained one. If studies of one kind are in part on tasks of the
-paper and in part on others of their kind, each part has a verdict.
+*Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder on public data
+sets: all-MiniLM-L6-v2 (22.7 M parameters) in English, and multilingual-e5-small (55 M) where a study trains in English
+and scores other languages. *Authors* is [the runs that the authors published](authors.md), which only those of Elsa
+did; every run counts there, and nothing pairs them. *Synthetic* is the encoder that gradgate embeds, on its generated
+tasks in ten languages: it shows whether a claim follows from the method on any model that transfers between languages,
+not whether it holds for a large pretrained one. If studies of one kind are in part on tasks of the paper and in part on
+others of their kind, each part has a verdict.
 
 Each study searches the learning rate of each method on dev with the same number of runs, then trains with 3 seeds or
 more. Nothing is selected on test data. No study has a `--budget`, which ends poor arms early: a claim needs every arm
@@ -68,7 +70,11 @@ def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     there = [study for study in studies if study.results.exists()]
     blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _UNDECIDED, _undecided(found)]
     blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
-    blocks += ["## Studies", *(_study(study) for study in there)]
+    hours = sum(map(thread_hours, there))
+    spent = (
+        f"Their runs took {hours:.1f} hours of one CPU thread by the clock, without the searches for learning rates."
+    )
+    blocks += ["## Studies", spent, *(_study(study) for study in there)]
     missing = [study for study in studies if study not in there]
     if missing:
         blocks += ["## Studies that have not been run", "\n".join(map(_planned, missing))]
@@ -153,7 +159,8 @@ def _study(study: Study) -> str:
     blocks = [
         f"### {study.name}",
         f"{study.title}. {_DATA[study.data]} data. Numbers: [of the claims](results/{study.file.as_posix()}), "
-        f"[of all runs](runs/{study.name}.csv). Settings: [studies/{study.name}.yaml](studies/{study.name}.yaml).",
+        f"[of all runs](runs/{study.name}.csv). Settings: [studies/{study.name}.yaml](studies/{study.name}.yaml). "
+        f"Thread hours of the runs: {thread_hours(study):.2f}.",
         f"Different from the paper: {study.differs.strip()}",
         pictures,
     ]

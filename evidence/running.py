@@ -12,6 +12,8 @@ import yaml
 
 from evidence.commands import anywhere, first_rows, gradgate
 from evidence.studies import FIGURES, Scale, Study
+from evidence.vocabulary import cut_vocabulary
+from gradgate.papers.measured import SOURCE
 
 
 def run_study(study: Study, scale: Scale, out: Path) -> Path:
@@ -48,7 +50,16 @@ def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
         given["precision"] = "fp32"
     if rows := study.rows(scale):
         given["data"] = str(first_rows(Path(given["data"]), rows, out / f"{study.name}-data"))
+    if study.cut_vocabulary:
+        languages = [given.get("source", SOURCE), *given["languages"].split(",")]
+        texts = [file for name in languages for file in sorted(Path(given["data"], name).iterdir()) if file.is_file()]
+        given["model"] = str(cut_vocabulary(Path(given["model"]), texts, _cut_model(study, out)))
     return given
+
+
+def _cut_model(study: Study, out: Path) -> Path:
+    """Return where the copy is; its folder has the name of the model, which is the model's label."""
+    return out.resolve() / f"{study.name}-model" / Path(study.compare["model"]).name
 
 
 def _workers(scale: Scale) -> int:
@@ -72,7 +83,8 @@ def keep(study: Study, out: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(out / "results" / study.file, study.results)
     runs = gradgate("study", "export", str(out / study.name), "--csv", quiet=True)
-    study.runs.write_text(anywhere(runs), encoding="utf-8")
+    runs = anywhere(runs).replace(str(_cut_model(study, out)), study.compare["model"])
+    study.runs.write_text(runs, encoding="utf-8")
     kept = FIGURES / study.name
     shutil.rmtree(kept, ignore_errors=True)  # also figures that are no longer stored
     kept.mkdir(parents=True)

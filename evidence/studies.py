@@ -57,6 +57,8 @@ class Study(BaseModel):
         edge_of_rates: which arms took the highest or lowest rate searched, so that others may do better; empty if none.
         compare: settings of ``gradgate compare``. ``model`` and ``data`` may begin with ``$GRADGATE_SHARED``.
         first_rows: a file of the folder of data to how many of its rows are used; others are used whole.
+        cut_vocabulary: train a copy of the model without the pieces that the study's languages do not take; scores are
+            the same.
         quick: what replaces them at scale ``quick``; None removes a setting.
         quick_first_rows: what replaces ``first_rows`` there, as scoring takes longer than a few steps.
         analyses: commands of ``gradgate analyze`` that follow, with their options.
@@ -74,6 +76,7 @@ class Study(BaseModel):
     edge_of_rates: str = ""
     compare: dict[str, Any]
     first_rows: dict[str, int] = Field(default_factory=dict)
+    cut_vocabulary: bool = False
     quick: dict[str, Any] = Field(default_factory=dict)
     quick_first_rows: dict[str, int] = Field(default_factory=dict)
     analyses: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -1,0 +1,158 @@
+"""Write ``grids/README.md``: what a budget, and short runs, find in the recorded grids. Its replays take minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from evidence.grids import GRIDS, Grid
+from evidence.replay.baselines import BASELINES, replay_all
+from evidence.replay.early_scores import early_scores
+from evidence.replay.squeezed import SQUEEZED, squeezed_curves
+from gradgate.study.budget.full_grid import EIGHTHS
+from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
+from gradgate.study.replay.curves import Curves, as_curves
+from gradgate.study.replay.replay import Replay, Score
+
+PAGE = GRIDS / "README.md"
+SHARES, REPEATS = (0.1, 0.2), 100
+BUDGET = "budget"
+_TEXT = """\
+# Grids
+
+Every arm with every seed, to its end: what `gradgate study replay` draws its answers from, and what a budget is tested
+on. A row of a CSV file is one evaluation on dev of one run. `python -m evidence grid NAME` trains a grid again from the
+settings next to it (hours; call it again to resume), and with `--add` only the seeds that its file lacks. The real
+model and data are those of `GRADGATE_SHARED`; first rows of dev and test are used, as the settings say.
+`python -m evidence grids-page` writes this page from the files.
+
+| grid | what | arms × seeds | steps | short runs |
+|---|---|---|---|---|
+{grids}
+
+An arm is a method (`full`, `freeze:layers=3`, `gradual`, `graddrop:p=0.2`, LoRA, Houlsby's adapters) at a learning
+rate.
+
+## What a budget finds in them
+
+{repeats} orders of the seeds each (`python -m evidence replay NAME --budget 0.1 --budget 0.2 --repeats {repeats}`).
+{decisive}
+What can be checked is how often a winner is named that the whole grid does not confirm; how often the arm put first is
+*within* one standard deviation of a whole run's noise of the best; how often it is not significantly worse than the
+grid's best (*agrees*); and how far it is *behind* the best, in points. Whether 95 of 100 are found where a grid is
+decisive is measured on simulated grids (`python -m benchmarks curves`).
+
+| grid | share | spent by | within 1 sd | agrees | same best | behind | false winner |
+|---|---|---|---|---|---|---|---|
+{replays}
+
+{summary}
+
+## Cut or squeezed
+
+A short run can be the beginning of a whole one, whose schedule is cut, or have a schedule of its own, squeezed into it.
+Cut runs can be resumed. Squeezed ones have seen small learning rates, and take all their steps anew. Spearman's
+correlation of the arms' dev scores with those of whole runs (`python -m evidence early NAME`):
+
+| grid | schedule | of the steps | mean of the seeds | one seed | best arm in the better half of one seed |
+|---|---|---|---|---|---|
+{early}
+
+A budget takes cut ones, since it need not train them again.
+"""
+
+
+def grids_page(grids: Sequence[Grid]) -> str:
+    """Return the page as Markdown, from the grids that have committed curves."""
+    rows = {grid.name: read_rows(grid.curves) for grid in grids}
+    curves = {name: as_curves(own) for name, own in rows.items()}
+    found = {
+        (name, share): replay_all(own, share, REPEATS, list(BASELINES))
+        for name, own in curves.items()
+        for share in SHARES
+    }
+    replays = [_replayed(name, share, score) for (name, share), each in found.items() for score in each.scores]
+    return _TEXT.format(
+        repeats=REPEATS,
+        grids="\n".join(_grid(grid, curves[grid.name], rows[grid.name]) for grid in grids),
+        decisive=_decisive(found),
+        replays="\n".join(replays),
+        summary="\n".join(_summary(found)),
+        early="\n".join(line for name, own in rows.items() for line in _early(name, own)),
+    )
+
+
+def _grid(grid: Grid, curves: Curves, rows: Sequence[CurveRow]) -> str:
+    short = [row for row in rows if row.schedule == SQUEEZED]
+    lengths, seeds = sorted({row.of_steps for row in short}), len({row.seed for row in short})
+    squeezed = f"squeezed into {' and '.join(map(str, lengths))} steps, {seeds} seeds" if short else ""
+    size = f"{len(curves.grid.arms)} × {len(curves.grid.seeds)}"
+    return f"| `{grid.name}` | {grid.title} | {size} | {grid.compare['steps']} | {squeezed} |"
+
+
+def _decisive(found: Mapping[tuple[str, float], Replay]) -> str:
+    """Say which grids have an arm that is significantly better than every other."""
+    decisive = dict.fromkeys(name for (name, _), each in found.items() if each.truth.decisive)
+    if decisive:
+        return f"The paired test of the whole runs (Holm-corrected) has one best arm in {_listed(decisive)} alone."
+    return (
+        "None of these grids is decisive: the paired test of its whole runs (Holm-corrected) finds several arms that\n"
+        "are not significantly worse than the best. So there is no right answer to find."
+    )
+
+
+def _replayed(name: str, share: float, score: Score) -> str:
+    within, false = (_percent(each) for each in (score.within_one_sd, score.false_winners))
+    return (
+        f"| `{name}` | {share:g} | {score.name} | {within} | {_percent(score.agreement)} | "
+        f"{_percent(score.same_best)} | {100 * score.regret:.1f} | {false} |"
+    )
+
+
+def _summary(found: Mapping[tuple[str, float], Replay]) -> Iterator[str]:
+    for share in SHARES:
+        by_way: dict[str, list[float]] = {}
+        for (_, of), each in found.items():
+            for score in each.scores if of == share else ():
+                by_way.setdefault(score.name, []).append(100 * (score.within_one_sd or 0))
+        ranges = [f"{way} in {min(own):.0f} to {max(own):.0f} of 100 orders" for way, own in by_way.items()]
+        yield f"At a share of {share:g}, the arm put first is within one standard deviation of the best by"
+        yield f"{_listed(ranges)}."
+    tested = {
+        place: score.false_winners
+        for place, each in found.items()
+        for score in each.scores
+        if score.name == BUDGET and score.false_winners is not None
+    }
+    if tested:
+        places = _listed([f"`{name}` at {share:g}" for name, share in tested])
+        worst = max(tested.values())
+        named = f"a false winner in up to {worst:.0%} of the orders" if worst else "no false winner in any order"
+        yield f"The budget pays for a test in {places};"
+        yield f"there it names {named}."
+
+
+def _early(name: str, rows: Sequence[CurveRow]) -> Iterator[str]:
+    """Yield the lines of a grid with short runs: both schedules at their lengths, on the seeds that both have."""
+    short = [row for row in rows if row.schedule == SQUEEZED]
+    seeds, lengths = {row.seed for row in short}, {row.of_steps for row in short}
+    own = [row for row in rows if row.seed in seeds]
+    for schedule in (WHOLE, SQUEEZED) if short else ():
+        curves = as_curves(own) if schedule == WHOLE else squeezed_curves(own)
+        for each in early_scores(curves):
+            if {curves.grid.until(task, each.eighths) for task in curves.grid.steps} & lengths:
+                mean, single = _correlation(each.correlation), _correlation(each.of_one_seed)
+                share = f"{each.eighths}/{EIGHTHS[-1]}"
+                yield f"| `{name}` | {schedule} | {share} | {mean} | {single} | {each.best_kept:.0%} |"
+
+
+def _correlation(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.0%}"
+
+
+def _listed(names: Sequence[str] | Mapping[str, None]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
