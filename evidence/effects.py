@@ -137,7 +137,8 @@ def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[E
         yield _effect(
             where, study.compare["task"], family(name, layers), name, compare_paired(arm.scores, full.scores),
             study.name, study.limits,
-            memory=_ratio(arm.memory, full.memory), seconds=_ratio(arm.seconds, full.seconds),
+            memory=_ratio(arm.memory, full.memory),
+            seconds=None if study.busy_machine else _ratio(arm.seconds, full.seconds),
         )  # fmt: skip
 
 

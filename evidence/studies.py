@@ -54,6 +54,7 @@ class Study(BaseModel):
         data: ``real`` data and a real pretrained model, or the embedded ``synthetic`` ones.
         differs: what is different from the papers, and what that may explain.
         short_training: how long runs are, if more steps may change the scores; empty if not.
+        busy_machine: other programs ran at the same time, so that times of its arms are not compared.
         edge_of_rates: which arms took the highest or lowest rate searched, so that others may do better; empty if none.
         compare: settings of ``gradgate compare``. ``model`` and ``data`` may begin with ``$GRADGATE_SHARED``.
         first_rows: a file of the folder of data to how many of its rows are used; others are used whole.
@@ -73,6 +74,7 @@ class Study(BaseModel):
     data: Literal["real", "synthetic"]
     differs: str
     short_training: str = ""
+    busy_machine: bool = False
     edge_of_rates: str = ""
     compare: dict[str, Any]
     first_rows: dict[str, int] = Field(default_factory=dict)
