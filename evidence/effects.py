@@ -189,7 +189,11 @@ def _of_others() -> Iterator[Effect]:
             ours, theirs = ({each.pair: each.score for each in own} for own in (scores, full))
             few = source == SETFIT
             where = Where(CLASSIFY, rows, PROBED) if few else Where(GENERATE, MATH, BILLIONS)
-            limits = "full is another model, RoBERTa-large" if few else "reruns of one seed; one rate each"
+            limits = (
+                "full is another model, RoBERTa-large"
+                if few
+                else "reruns of one seed; one rate each; chosen from 24 arms"
+            )
             yield _effect(
                 where, task, family(name), name, compare_paired(ours, theirs),
                 source, limits, memory=_ratio(_mean_of(scores, "memory"), _mean_of(full, "memory")),

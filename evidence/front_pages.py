@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evidence.effects import ALL, BASE, PAIRS, Where
+from evidence.effects import ALL, BASE, GENERATE, PAIRS, Where
 from evidence.front_picture import FILE, described, drawn
 from evidence.studies import FOLDER
 from evidence.summaries import Advice, ArmSummary
@@ -15,8 +15,8 @@ README = FOLDER.parent / "README.md"
 INDEX = FOLDER.parent / "docs" / "index.md"
 MARK = "made by python -m evidence pages"
 RESULT, PICTURE = "result", "picture"
-SHOWN = SITUATIONS[:7]
-"""The situations with runs on real data and whole schedules."""
+SHOWN = tuple(where for where in SITUATIONS[:7] if where.kind != GENERATE)
+"""The situations with runs on real data, whole schedules and several seeds; PEFT's runs are reruns of one seed."""
 
 
 def written() -> dict[Path, str]:
