@@ -11,6 +11,8 @@ import pytest
 
 import gradgate as gg
 from gradgate.places import short_name
+from gradgate.settings.command_line import train_command, without_places
+from gradgate.settings.run import RunConfig
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,12 @@ def test_a_run_names_no_machine(tmp_path: Path, settings: dict[str, Any], draw_o
         assert str(Path(settings["model"]).parent) not in text
     assert "gradgate delta apply run -o FOLDER" in card
     assert re.search(r"<h1>moods\d* <span>with tiny-bert\d*</span></h1>", page)
+
+
+def test_a_command_on_a_page_names_no_machine() -> None:
+    files = {"data": "/home/me/data", "dev_file": "/home/me/held/dev.tsv", "test_file": "here/test.tsv"}
+    config = RunConfig(model="/home/me/bert", task="wikiann", **files)
+    command = train_command(without_places(config), "out")
+    assert "/home/me" not in command
+    assert "--model bert --task wikiann" in command
+    assert "--data data --dev-file dev.tsv --test-file here/test.tsv" in command

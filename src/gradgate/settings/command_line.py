@@ -69,7 +69,8 @@ def without_places(config: RunConfig) -> RunConfig:
     """Return settings without what belongs to one machine: its threads, and the folders of absolute paths."""
     values = {name: getattr(config, name) for name in RunConfig.model_fields}
     near = {name: short_name(value) for name, value in values.items() if isinstance(value, str)}
-    return config.model_copy(update={"threads": None, **near})
+    files = {name: Path(short_name(str(value))) for name, value in values.items() if isinstance(value, Path)}
+    return config.model_copy(update={"threads": None, **near, **files})
 
 
 def given_settings(config: RunConfig) -> dict[str, Any]:
