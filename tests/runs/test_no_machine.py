@@ -33,7 +33,9 @@ def test_absolute_paths_become_names(place: str, name: str) -> None:
 
 def test_a_run_names_no_machine(tmp_path: Path, settings: dict[str, Any], draw_only: Callable[..., None]) -> None:
     draw_only()
-    own = {**settings, "steps": 2, "train_size": 16, "method": "head"}
+    held = tmp_path / "held.tsv"
+    held.write_bytes((Path(settings["task"]) / "test.tsv").read_bytes())
+    own = {**settings, "steps": 2, "train_size": 16, "method": "head", "test_file": held}
     run = gg.train(**own, store="delta", out=tmp_path / "run", quiet=True)
     card = (run.path / "model" / "README.md").read_text()
     page = run.report().read_text()
@@ -46,8 +48,9 @@ def test_a_run_names_no_machine(tmp_path: Path, settings: dict[str, Any], draw_o
 
 def test_a_command_on_a_page_names_no_machine() -> None:
     files = {"data": "/home/me/data", "dev_file": "/home/me/held/dev.tsv", "test_file": "here/test.tsv"}
-    config = RunConfig(model="/home/me/bert", task="wikiann", **files)
+    config = RunConfig(model="/home/me/bert", task="wikiann", forgetting="/home/me/news.txt:tokens=50", **files)
     command = train_command(without_places(config), "out")
     assert "/home/me" not in command
     assert "--model bert --task wikiann" in command
     assert "--data data --dev-file dev.tsv --test-file here/test.tsv" in command
+    assert "--forgetting news.txt:tokens=50" in command

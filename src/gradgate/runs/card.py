@@ -11,7 +11,7 @@ from gradgate.places import short_name, typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, TaskRecord, read_record
 from gradgate.runs.scores import Cost, Metrics, Scores, SplitScores, read_scores
-from gradgate.settings.command_line import train_command
+from gradgate.settings.command_line import train_command, without_places
 from gradgate.settings.run import RunConfig, make_config
 
 CARD_FILE = "README.md"
@@ -268,9 +268,8 @@ def _metadata(source: CardSource, library: str) -> str:
 
 
 def _portable(config: RunConfig) -> RunConfig:
-    """Return the settings with the last parts of paths alone: a card leaves the machine that it was written on."""
-    places = {name: value for name in ("model", "task", "data") if isinstance(value := getattr(config, name), str)}
-    return config.model_copy(update={"report_to": None, **{name: short_name(value) for name, value in places.items()}})
+    """Return settings without what belongs to one machine, or to the person who trained."""
+    return without_places(config).model_copy(update={"report_to": None})
 
 
 def _plain(text: str) -> str:

@@ -70,7 +70,8 @@ def without_places(config: RunConfig) -> RunConfig:
     values = {name: getattr(config, name) for name in RunConfig.model_fields}
     near = {name: short_name(value) for name, value in values.items() if isinstance(value, str)}
     files = {name: Path(short_name(str(value))) for name, value in values.items() if isinstance(value, Path)}
-    return config.model_copy(update={"threads": None, **near, **files})
+    forgetting = None if config.forgetting is None else config.forgetting.portable
+    return config.model_copy(update={"threads": None, "forgetting": forgetting, **near, **files})
 
 
 def given_settings(config: RunConfig) -> dict[str, Any]:

@@ -7,12 +7,12 @@ Plain data, without torch. What reads the texts is in :mod:`gradgate.training.fo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gradgate import sample
 from gradgate.errors import UsageError
-from gradgate.places import typed_place
+from gradgate.places import short_name, typed_place
 from gradgate.specs import Syntax, shown
 
 TOKENS, ROWS = 100_000, 1_000
@@ -52,6 +52,12 @@ class ForgettingSetting:
 
     def __str__(self) -> str:
         return self.text or self.place
+
+    @property
+    def portable(self) -> ForgettingSetting:
+        """The same without the folders of an absolute path."""
+        near = short_name(self.place)
+        return replace(self, place=near, text=self.text.replace(self.place, near, 1))
 
     @property
     def options(self) -> tuple[object, ...]:
