@@ -50,7 +50,7 @@ decisive is measured on simulated grids (`python -m benchmarks curves`).
 ## Cut or squeezed
 
 A short run can be the beginning of a whole one, whose schedule is cut, or have a schedule of its own, squeezed into it.
-Cut runs can be resumed. Squeezed ones have seen small learning rates, and take all their steps anew. Spearman's
+Cut runs can be resumed. Squeezed ones have seen small learning rates, and take all their steps again. Spearman's
 correlation of the arms' dev scores with those of whole runs (`python -m evidence early NAME`):
 
 | grid | schedule | of the steps | mean of the seeds | one seed | best arm in the better half of one seed |

@@ -140,7 +140,7 @@ def test_a_sparse_tensor_that_the_base_lacks_is_refused(tmp_path: Path, base: Pa
         for end in (".idx", ".val"):
             tensors[f"c{end}"] = tensors.pop(f"a.weight{end}")
 
-    refused(tmp_path, base, rewritten(delta, other), "of a tensor that the base does not have")
+    refused(tmp_path, base, rewritten(delta, other), "belongs to a tensor that the base does not have")
 
 
 @pytest.mark.parametrize("place", [0, 3, 9, 200, -30, -1])

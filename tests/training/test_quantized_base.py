@@ -142,7 +142,7 @@ def test_a_checkpoint_holds_all_but_what_is_quantized(tmp_path: Path) -> None:
     read_weights(other, tmp_path / "weights.safetensors")
     unequal = [n for n, p in other.named_parameters() if not torch.equal(p, model.get_parameter(n))]
     assert unequal == ["bert.encoder.layer.0.attention.self.query.weight"]
-    with pytest.raises(RunError, match="is of another model"):
+    with pytest.raises(RunError, match="belongs to another model"):
         read_weights(build_with_more(), tmp_path / "weights.safetensors")
 
 

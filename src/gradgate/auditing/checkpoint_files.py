@@ -102,8 +102,8 @@ class SingleFile:
             return code_of(tensor.dtype)
         except KeyError:
             raise DeltaError(
-                f"{self.path}: {name} is of {tensor.dtype}, which cannot be compared. Save the model in a dtype of "
-                f"8 bits or more."
+                f"{self.path}: {name} has the dtype {tensor.dtype}, which cannot be compared. Save the model in a "
+                f"dtype of 8 bits or more."
             ) from None
 
     def read(self, name: str) -> Tensor:

@@ -62,7 +62,7 @@ def _with_python(words: Sequence[str]) -> list[str]:
 
 
 def _environment(folder: Path, expect: str | None, looks_at: int | None) -> dict[str, str]:
-    """Return the user's environment, in which a script finds the modules beside it, with what starts the audit."""
+    """Return the user's environment, in which a script finds the modules next to it, with what starts the audit."""
     users = {name: value for name, value in GIVEN.items() if value is not None}
     path = os.pathsep.join(filter(None, (str(_STARTUP), users.get(VARIABLE, ""))))
     own = {FOLDER: str(folder), VARIABLE: path}

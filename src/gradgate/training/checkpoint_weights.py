@@ -38,7 +38,7 @@ def read_weights(model: nn.Module, file: Path) -> None:
     tensors, own = load_file(file), _plain(model)
     if tensors.keys() != own.keys():
         odd = sorted(tensors.keys() ^ own.keys())
-        raise RunError(f"{file} is of another model: it and the run differ in {odd[0]}. Train with another out=.")
+        raise RunError(f"{file} belongs to another model: it and the run differ in {odd[0]}. Train with another out=.")
     with torch.no_grad():
         for name, tensor in tensors.items():
             own[name].copy_(tensor)

@@ -273,5 +273,5 @@ def test_damaged_files_are_named(settings: dict[str, Any], done: Path, tmp_path:
         evaluate(tmp_path / "other")
     file = broken("kind") / "model/adapter_config.json"
     file.write_text(json.dumps(record(done, "model/adapter_config.json") | {"peft_type": "LOHA"}))
-    with pytest.raises(AdapterFileError, match=r"is of a 'LOHA', and the run was of a 'LORA'"):
+    with pytest.raises(AdapterFileError, match=r"has 'LOHA', and the run trained a 'LORA'"):
         evaluate(tmp_path / "kind")
