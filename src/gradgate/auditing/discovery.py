@@ -23,7 +23,12 @@ def models_trained(wanted: Container[int]) -> list[nn.Module]:
     Args:
         wanted: ``id`` of parameters.
     """
-    gc.collect()  # dead models in cycles may still have gradients
+    if len(_outermost(wanted)) > 1:
+        gc.collect()  # dead models in cycles may still have gradients; it takes longer than the search
+    return _outermost(wanted)
+
+
+def _outermost(wanted: Container[int]) -> list[nn.Module]:
     modules = [one for one in gc.get_objects() if issubclass(type(one), nn.Module) and "_modules" in one.__dict__]
     inside = {id(child) for one in modules for child in one._modules.values() if child is not None}
     roots = [one for one in modules if id(one) not in inside and _is_trained(one, wanted)]
