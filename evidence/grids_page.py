@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evidence.grids import GRIDS, Grid
 from evidence.replay.baselines import BASELINES, replay_all
-from evidence.replay.early_scores import early_scores
-from evidence.replay.squeezed import SQUEEZED, squeezed_curves
+from evidence.replay.early_scores import by_schedule, shown
+from evidence.replay.squeezed import SQUEEZED
+from gradgate.report.formats import listed
 from gradgate.study.budget.full_grid import EIGHTHS
-from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
+from gradgate.study.replay.curve_rows import CurveRow, read_rows
 from gradgate.study.replay.curves import Curves, as_curves
 from gradgate.study.replay.replay import Replay, Score
 
@@ -93,7 +94,7 @@ def _decisive(found: Mapping[tuple[str, float], Replay]) -> str:
     """Say which grids have an arm that is significantly better than every other."""
     decisive = dict.fromkeys(name for (name, _), each in found.items() if each.truth.decisive)
     if decisive:
-        return f"The paired test of the whole runs (Holm-corrected) has one best arm in {_listed(decisive)} alone."
+        return f"The paired test of the whole runs (Holm-corrected) has one best arm in {listed(decisive)} alone."
     return (
         "None of these grids is decisive: the paired test of its whole runs (Holm-corrected) finds several arms that\n"
         "are not significantly worse than the best. So there is no right answer to find."
@@ -116,7 +117,7 @@ def _summary(found: Mapping[tuple[str, float], Replay]) -> Iterator[str]:
                 by_way.setdefault(score.name, []).append(100 * (score.within_one_sd or 0))
         ranges = [f"{way} in {min(own):.0f} to {max(own):.0f} of 100 orders" for way, own in by_way.items()]
         yield f"At a share of {share:g}, the arm put first is within one standard deviation of the best by"
-        yield f"{_listed(ranges)}."
+        yield f"{listed(ranges)}."
     tested = {
         place: score.false_winners
         for place, each in found.items()
@@ -124,7 +125,7 @@ def _summary(found: Mapping[tuple[str, float], Replay]) -> Iterator[str]:
         if score.name == BUDGET and score.false_winners is not None
     }
     if tested:
-        places = _listed([f"`{name}` at {share:g}" for name, share in tested])
+        places = listed([f"`{name}` at {share:g}" for name, share in tested])
         worst = max(tested.values())
         named = f"a false winner in up to {worst:.0%} of the orders" if worst else "no false winner in any order"
         yield f"The budget pays for a test in {places};"
@@ -133,26 +134,12 @@ def _summary(found: Mapping[tuple[str, float], Replay]) -> Iterator[str]:
 
 def _early(name: str, rows: Sequence[CurveRow]) -> Iterator[str]:
     """Yield the lines of a grid with short runs: both schedules at their lengths, on the seeds that both have."""
-    short = [row for row in rows if row.schedule == SQUEEZED]
-    seeds, lengths = {row.seed for row in short}, {row.of_steps for row in short}
-    own = [row for row in rows if row.seed in seeds]
-    for schedule in (WHOLE, SQUEEZED) if short else ():
-        curves = as_curves(own) if schedule == WHOLE else squeezed_curves(own)
-        for each in early_scores(curves):
-            if {curves.grid.until(task, each.eighths) for task in curves.grid.steps} & lengths:
-                mean, single = _correlation(each.correlation), _correlation(each.of_one_seed)
-                share = f"{each.eighths}/{EIGHTHS[-1]}"
-                yield f"| `{name}` | {schedule} | {share} | {mean} | {single} | {each.best_kept:.0%} |"
-
-
-def _correlation(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    for schedule, each, has_both in by_schedule(rows):
+        if has_both:
+            share = f"{each.eighths}/{EIGHTHS[-1]}"
+            mean, single = shown(each.correlation), shown(each.of_one_seed)
+            yield f"| `{name}` | {schedule} | {share} | {mean} | {single} | {each.best_kept:.0%} |"
 
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
-
-
-def _listed(names: Sequence[str] | Mapping[str, None]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
@@ -15,7 +15,7 @@ from evidence.replay.squeezed import SQUEEZED, squeezed_curves
 from gradgate.errors import DataError
 from gradgate.study.budget import RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
-from gradgate.study.replay.curve_rows import CurveRow
+from gradgate.study.replay.curve_rows import WHOLE, CurveRow
 from gradgate.study.replay.curves import Curves, as_curves
 
 
@@ -80,22 +80,31 @@ def rank_correlation(first: npt.NDArray[np.float64], second: npt.NDArray[np.floa
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
 
 
-def early_lines(rows: Sequence[CurveRow]) -> list[str]:
-    """Return a table of the early scores of a grid: of its cut schedules, and of squeezed ones if it has them."""
-    lengths = {row.of_steps for row in rows if row.schedule == SQUEEZED}
-    if lengths:  # both schedules on the same seeds
-        seeds = {row.seed for row in rows if row.schedule == SQUEEZED}
-        rows = [row for row in rows if row.seed in seeds]
-    grids = {"cut": as_curves(rows)} | ({SQUEEZED: squeezed_curves(rows)} if lengths else {})
-    lines = ["schedule   of the steps   all seeds   one seed   best in the better half of one seed"]
-    for schedule, curves in grids.items():
+def by_schedule(rows: Sequence[CurveRow]) -> Iterator[tuple[str, EarlyScores, bool]]:
+    """Yield the early scores of a grid's cut schedules, and of squeezed ones if it has them, on the seeds of both.
+
+    Yields:
+        The schedule, its scores at one length, and whether there are squeezed runs of that length.
+    """
+    short = [row for row in rows if row.schedule == SQUEEZED]
+    lengths, seeds = {row.of_steps for row in short}, {row.seed for row in short}
+    rows = [row for row in rows if row.seed in seeds] if short else rows
+    for schedule, curves in {WHOLE: as_curves(rows), **({SQUEEZED: squeezed_curves(rows)} if short else {})}.items():
         for each in early_scores(curves):
-            until = {curves.grid.until(task, each.eighths) for task in curves.grid.steps}
-            if schedule == "cut" or until & lengths:
-                mean, single = _shown(each.correlation), _shown(each.of_one_seed)
-                lines.append(f"{schedule:<11}{each.eighths / 8:<15g}{mean:>9}{single:>11}{each.best_kept:>39.0%}")
+            has_both = not lengths.isdisjoint(curves.grid.until(task, each.eighths) for task in curves.grid.steps)
+            if schedule == WHOLE or has_both:
+                yield schedule, each, has_both
+
+
+def early_lines(rows: Sequence[CurveRow]) -> list[str]:
+    """Return a table of the early scores of a grid."""
+    lines = ["schedule   of the steps   all seeds   one seed   best in the better half of one seed"]
+    for schedule, each, _ in by_schedule(rows):
+        mean, single = shown(each.correlation), shown(each.of_one_seed)
+        lines.append(f"{schedule:<11}{each.eighths / 8:<15g}{mean:>9}{single:>11}{each.best_kept:>39.0%}")
     return lines
 
 
-def _shown(correlation: float | None) -> str:
-    return "-" if correlation is None else f"{correlation:.3f}"
+def shown(correlation: float | None) -> str:
+    """Return a correlation as a table has it."""
+    return "–" if correlation is None else f"{correlation:.3f}"
