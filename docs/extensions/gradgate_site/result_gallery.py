@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LINKED = (".html", ".csv", ".md", ".tex", ".svg", ".pdf")
 MOST = 6
-"""Rows of a table; the report has all."""
+"""Rows of a table of arms; the report has all."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -88,10 +88,9 @@ def _judged(row: dict[str, Any], word: str) -> tuple[str, str, str]:
 
 
 def _counts(study: Study) -> str:
-    """Return how often an arm is better, equivalent or worse; of many arms, each third or so."""
+    """Return how often each arm is better, equivalent or worse."""
     frame = study.table("verdict_counts")
-    kept = frame.iloc[:: max(1, len(frame) // MOST)]
-    return table(tuple(frame.columns), (tuple(map(str, row)) for row in kept.itertuples(index=False)))
+    return table(tuple(frame.columns), (tuple(map(str, row)) for row in frame.itertuples(index=False)))
 
 
 def _unread(folder: str, names: list[str]) -> set[str]:
