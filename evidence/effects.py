@@ -10,6 +10,7 @@ from statistics import fmean
 from evidence.arms import Arm, grid_arms, is_on_dev, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
 from evidence.foreign import SETFIT, ForeignScore, read_foreign
+from evidence.gallery.sources import compared_arms
 from evidence.grids import read_grids
 from evidence.studies import Study, read_studies
 from gradgate.errors import GradgateError
@@ -28,7 +29,7 @@ ENGLISH, MANY = "English", "many, trained in one"
 CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts of speech", "generation"
 PAIRS = "classification and similarity (GLUE)"
 SMALL, BASE, LARGE = "encoder of 22.7 M", "encoder of 110 to 125 M", "encoder of 335 to 355 M"
-MULTILINGUAL = "multilingual encoder of 55 M"
+MULTILINGUAL = "multilingual encoder of 25.5 M"
 BILLIONS = "decoder of 3 B"
 PROBED = "sentence encoder of 110 M"
 EMBEDDED = "embedded encoder of 2.2 M"
@@ -61,6 +62,7 @@ class Effect:
         runs: the fewest of the two arms.
         source: the study, or whose runs they are.
         limits: of the study.
+        compared: number of arms that its source compared with full fine-tuning; its own is one of them.
         memory, seconds: relative to full fine-tuning: the peak, and the time per step or run; None if not recorded.
     """
 
@@ -73,6 +75,7 @@ class Effect:
     runs: int
     source: str
     limits: str = ""
+    compared: int = 1
     memory: float | None = None
     seconds: float | None = None
 
@@ -175,7 +178,7 @@ def _of_authors() -> Iterator[Effect]:
                     "head" if share == 1 else f"freeze:layers={closed}",
                     _points(compare_unpaired(list(scores.values()), list(full.values()))),
                     f"the Elsa authors, {place.model}", "rate searched for full alone; scores on dev",
-                    runs=min(len(scores), len(full)),
+                    runs=min(len(scores), len(full)), compared=len(set(numbers.methods(place)) - {BASELINE}),
                 )  # fmt: skip
 
 
@@ -189,14 +192,11 @@ def _of_others() -> Iterator[Effect]:
             ours, theirs = ({each.pair: each.score for each in own} for own in (scores, full))
             few = source == SETFIT
             where = Where(CLASSIFY, rows, PROBED) if few else Where(GENERATE, MATH, BILLIONS)
-            limits = (
-                "full is another model, RoBERTa-large"
-                if few
-                else "reruns of one seed; one rate each; chosen from 24 arms"
-            )
+            limits = "full is another model, RoBERTa-large" if few else "reruns of one seed; one rate each"
             yield _effect(
                 where, task, family(name), name, compare_paired(ours, theirs),
-                source, limits, memory=_ratio(_mean_of(scores, "memory"), _mean_of(full, "memory")),
+                source, limits, compared=compared_arms(source),
+                memory=_ratio(_mean_of(scores, "memory"), _mean_of(full, "memory")),
                 seconds=_ratio(_mean_of(scores, "seconds"), _mean_of(full, "seconds")),
             )  # fmt: skip
 
@@ -227,6 +227,7 @@ def _effect(
     limits: str,
     *,
     runs: int | None = None,
+    compared: int = 1,
     memory: float | None = None,
     seconds: float | None = None,
 ) -> Effect:
@@ -235,5 +236,5 @@ def _effect(
     variance = None if not versus.error else (100 * versus.error) ** 2
     return Effect(
         where, task, arm, example, 100 * versus.difference, variance, versus.n if runs is None else runs, source,
-        limits, memory, seconds,
+        limits, compared, memory, seconds,
     )  # fmt: skip

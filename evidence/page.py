@@ -28,13 +28,13 @@ claimed of the mean over a paper's tasks, of each of them or of most takes three
 domains or one task is decided by these data alone: a task of another name decides it only if its kind is claimed (named
 entities, parts of speech), and generated texts never do. A8 has one F test per learning rate.
 
-*Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder on public data
-sets: all-MiniLM-L6-v2 (22.7 M parameters) in English, and multilingual-e5-small (55 M) where a study trains in English
-and scores other languages. *Authors* is [the runs that the authors published](authors.md), which only those of Elsa
-did; every run counts there, and nothing pairs them. *Synthetic* is the encoder that gradgate embeds, on its generated
-tasks in ten languages: it shows whether a claim follows from the method on any model that transfers between languages,
-not whether it holds for a large pretrained one. If studies of one kind are in part on tasks of the paper and in part on
-others of their kind, each part has a verdict.
+*Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder on public data sets: all-MiniLM-L6-v2
+(22.7 M parameters) in English, and multilingual-e5-small (12 layers) where a study trains in English and scores other
+languages. *Authors* is [the runs that the authors published](authors.md), which only those of Elsa did; every run
+counts there, and nothing pairs them. *Synthetic* is the encoder that gradgate embeds, on its generated tasks in ten
+languages: it shows whether a claim follows from the method on any model that transfers between languages, not whether
+it holds for a large pretrained one. If studies of one kind are in part on tasks of the paper and in part on others of
+their kind, each part has a verdict.
 
 Each study searches the learning rate of each method on dev with the same number of runs, then trains with 3 seeds or
 more. Nothing is selected on test data. No study has a `--budget`, which ends poor arms early: a claim needs every arm

@@ -29,13 +29,13 @@ _SEEDS = re.compile(r"about ([\d,]+) (seed|run)s would decide")
 _INTRODUCTION = """\
 # Scoreboard
 
-Every claim of the four papers, and what each source of numbers says of it. *Printed*: the paper's own numbers, as they
-stand. *Authors*: [the runs that the authors of Elsa published](authors.md), all of them. *Real*: all-MiniLM-L6-v2
-(22.7 M parameters) on public data in English, and multilingual-e5-small (55 M), trained in English and scored in other
-languages. *Synthetic*: the embedded encoder on generated tasks, from which nothing follows for real texts. ✓ holds,
-✗ fails, ? cannot tell, – nothing to compare. A verdict is of the models and tasks named next to it, and of nothing
-else. [How verdicts are made](README.md) has the rules, and the numbers of every part; [scoreboard.csv](scoreboard.csv)
-is this page for scripts, and `gradgate papers` shows the same states.
+Every claim of the four papers, and what each source of numbers says of it. *Printed*: the paper's own numbers, as
+they stand. *Authors*: [the runs that the authors of Elsa published](authors.md), all of them. *Real*:
+all-MiniLM-L6-v2 (22.7 M parameters) on public data in English, and multilingual-e5-small (12 layers), trained in
+English and scored in other languages. *Synthetic*: the embedded encoder on generated tasks, from which nothing
+follows for real texts. ✓ holds, ✗ fails, ? cannot tell, – nothing to compare. A verdict is of the models and tasks
+named next to it, and of nothing else. [How verdicts are made](README.md) has the rules, and the numbers of every
+part; [scoreboard.csv](scoreboard.csv) is this page for scripts, and `gradgate papers` shows the same states.
 """
 _BEHIND = """\
 ## The numbers behind

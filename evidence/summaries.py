@@ -92,7 +92,7 @@ def summarize(where: Where, effects: Sequence[Effect]) -> Advice | None:
             by_arm.setdefault(effect.arm, []).append(effect)
     if not by_arm:
         return None
-    level = LEVEL / len(by_arm)
+    level = LEVEL / max(len(by_arm), *(effect.compared for own in by_arm.values() for effect in own))
     found = [ArmSummary(arm, pool(own, level), tuple(own)) for arm, own in by_arm.items()]
     arms = tuple(sorted(found, key=lambda summary: -summary.pooled.mean))
     return Advice(where, arms, *_choose(arms))
@@ -130,4 +130,6 @@ def _choose(arms: Sequence[ArmSummary]) -> tuple[ArmSummary | None, str]:
     if kept:
         cheapest = min(kept, key=lambda arm: arm.relative("memory") or 1.0)
         return cheapest, f"no worse than `{FULL}` by more than {MARGIN:g} point, and cheaper"
+    if not any(arm.is_cheaper for arm in arms):
+        return None, "no arm is shown to be better, and no cheaper one was compared"
     return None, "no arm is shown to be better, or as good and cheaper"

@@ -82,7 +82,8 @@ _METHOD = """\
 - **A situation** pools its tasks by a random-effects mean: the variance between tasks by Paule and Mandel's estimator,
   the interval by Hartung, Knapp, Sidik and Jonkman. So the interval is that of the mean over tasks like these; single
   tasks differ by the *deviation between tasks*. One task alone has the t interval over its runs.
-- **All arms of a situation** are one family: their intervals hold together at 95 % (Bonferroni).
+- **All arms of a situation** are one family: their intervals hold together at 95 % (Bonferroni). Of others' runs, all
+  arms that they compared count, also those that gradgate does not have.
 - **The arm** is the one that is better than full fine-tuning, if one is; else the cheapest of those that are no worse
   by more than 1 point; else full fine-tuning. If a cheaper arm is neither shown to be worse nor to be as good, the row
   says *undecided*: the cheaper one is then a matter of memory and time.

@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from evidence.foreign import ROUNDS, source
+from evidence.foreign import PEFT, ROUNDS, SETFIT, source
 
 FOLDER = Path(__file__).parent
-PEFT, SETFIT = "peft.csv", "setfit.csv"
+FILES = {PEFT: "peft.csv", SETFIT: "setfit.csv"}
 _ROWS = ("8", "64")
 _FEW = {
     ("full", "roberta-large", ""): "full",
@@ -27,8 +27,14 @@ _FEW = {
 
 def record_sources(folder: Path = FOLDER) -> None:
     """Write the two files."""
-    _write(folder / PEFT, ("arm", "round", "accuracy", "peak_memory_bytes", "train_seconds"), _peft())
-    _write(folder / SETFIT, ("arm", "dataset", "rows_per_class", "split", "metric", "score"), _setfit())
+    _write(folder / FILES[PEFT], ("arm", "round", "accuracy", "peak_memory_bytes", "train_seconds"), _peft())
+    _write(folder / FILES[SETFIT], ("arm", "dataset", "rows_per_class", "split", "metric", "score"), _setfit())
+
+
+def compared_arms(project: str) -> int:
+    """Return how many arms a project compared with full fine-tuning, of those in its committed file."""
+    with (FOLDER / FILES[project]).open(newline="", encoding="utf-8") as stream:
+        return len({row["arm"] for row in csv.DictReader(stream)} - {"full"})
 
 
 def _peft() -> Iterator[tuple[object, ...]]:

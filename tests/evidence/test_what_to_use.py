@@ -66,6 +66,21 @@ def test_the_arm_to_use_follows_from_its_interval(differences: list[float], use:
     assert (found.use.arm if found.use else None, found.is_undecided) == (use, undecided)
 
 
+def test_all_arms_that_a_source_compared_are_one_family() -> None:
+    kept = [effect(task, 2.0, 0.04, arm="graddrop") for task in "abc"]
+    alone, chosen = (summarize(WHERE, [replace(each, compared=arms) for each in kept]) for arms in (1, 23))
+    assert alone is not None
+    assert chosen is not None
+    assert chosen.arms[0].pooled == pool(kept, 0.05 / 23)
+    assert (alone.use is not None, chosen.use) == (True, None)
+
+
+def test_a_situation_without_a_cheaper_arm_says_so() -> None:
+    found = summarize(WHERE, [effect(task, value, 0.01, arm="graddrop") for task, value in (("a", 0.5), ("b", -0.5))])
+    assert found is not None
+    assert found.why == "no arm is shown to be better, and no cheaper one was compared"
+
+
 def test_a_situation_without_runs_has_no_advice_and_the_page_says_so() -> None:
     assert summarize(Where("question answering", "any", "any"), effects()) is None
     unknown = [where for where, advice in advices().items() if advice is None]
