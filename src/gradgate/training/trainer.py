@@ -17,7 +17,6 @@ from gradgate import hub
 from gradgate.distributed import launch
 from gradgate.errors import NonFiniteError, RunError, UsageError, nearest
 from gradgate.files import read_json, write_json
-from gradgate.layers.quantized import quantization_of
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.settings.run import RunConfig
@@ -267,10 +266,7 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
             read_weights(self.model, folder / WEIGHTS_FILE)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        if self._sharded or quantization_of(self.model) is not None:
-            self.load_weights(Path(resume_from_checkpoint))
-        else:
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
+        self.load_weights(Path(resume_from_checkpoint))
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
