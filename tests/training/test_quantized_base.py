@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -150,3 +151,16 @@ def build_with_more() -> Any:
     model = stored_as_integers()
     model.more = nn.Linear(1, 1)
     return model
+
+
+def test_a_base_without_gradients_is_refused_before_a_study_trains(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen = SimpleNamespace(is_trainable=False)
+    monkeypatch.setattr(transformers.BertForSequenceClassification, "hf_quantizer", frozen, raising=False)
+    for dry_run in (True, False):
+        with pytest.raises(RunError, match="transformers computes no gradients"):
+            gg.train(**settings, adapter="lora:r=2", out=tmp_path / "run", quiet=True, dry_run=dry_run)
+    with pytest.raises(RunError, match="transformers computes no gradients"):
+        gg.compare(**settings, method=["lora:r=2"], out=tmp_path / "study", quiet=True)
+    assert not list((tmp_path / "study").rglob("run.json"))

@@ -21,7 +21,7 @@ from gradgate.training.language_stack import try_languages
 from gradgate.training.new_tokens import method_of
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
-from gradgate.training.quantized import check_adapted
+from gradgate.training.quantized import check_adapted, check_trainable
 from gradgate.training.start import activation_cache_of
 
 
@@ -68,6 +68,7 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
     heads: list[str] = []
     with torch.random.fork_rng(devices=[]):
         model, _ = prepared.load_model(config, tokenizer, heads.append)
+    check_trainable(model, config.model)
     for adapter in adapters:
         try_adapter(model, adapter)
     languages = try_languages(config, prepared, model)
