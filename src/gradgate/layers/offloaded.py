@@ -18,7 +18,7 @@ def check_can_learn(model: nn.Module) -> None:
     absent = _absent(model)
     if not absent:
         return
-    if is_offloaded(model):
+    if _is_offloaded(model, absent):
         raise AttachError(
             f"{_named(absent)} not in memory (device 'meta'): a device_map keeps them on the CPU or on disk, and what "
             f"is offloaded cannot be trained, nor can an adapter on it. Load the model whole: on one device, over "
@@ -37,20 +37,18 @@ def check_can_be_mapped(model: nn.Module) -> None:
     Raises:
         LayerMapError: if some are offloaded: the forward then runs other tensors in their place.
     """
-    if is_offloaded(model):
+    absent = _absent(model)
+    if absent and _is_offloaded(model, absent):
         raise LayerMapError(
-            f"{_named(_absent(model))} not in memory (device 'meta'): a device_map keeps them on the CPU or on disk, "
+            f"{_named(absent)} not in memory (device 'meta'): a device_map keeps them on the CPU or on disk, "
             f"and other tensors run in their place, so the forward pass does not show which layer uses them. "
             f"Load the model without offloading, or map a model without weights: with torch.device('meta'), "
             f"AutoModel.from_config(...)."
         )
 
 
-def is_offloaded(model: nn.Module) -> bool:
-    """Return True if some parameters have no values here while the model can run: others do, or hooks load them."""
-    absent = _absent(model)
-    if not absent:
-        return False
+def _is_offloaded(model: nn.Module, absent: list[str]) -> bool:
+    """Return True if the model can run although parameters have no values: others have some, or hooks load them."""
     hooked = any(getattr(module, "_hf_hook", None) is not None for module in model.modules())
     return hooked or len(absent) < len(named_parameters(model))
 
