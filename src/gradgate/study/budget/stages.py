@@ -23,8 +23,10 @@ WHOLE = EIGHTHS[-1]
 # an arm first that is within one of the best most often, over five sizes, two shares and six kinds of simulated curves.
 _LEAD = 1.5
 """The lead for which the plan is best: that of the best arm over each other."""
-_NOISE = {1: 1.92, 2: 1.7, 4: 1.56, 8: 1.56}
-"""Eighths of the schedule to the noise of a run, of which 1.2 (in squares) is for runs that collapse.
+_NOISE = {1: 1.5, 2: 1.2, 4: 1.0, 8: 1.0}
+"""Eighths of the schedule to the noise of a run that does not collapse."""
+_COLLAPSE = 1.2
+"""The noise of runs that collapse, at each length.
 
 Without it the last stage has fewer seeds, and an arm of which three runs in ten collapse often shows none of them.
 """
@@ -165,6 +167,6 @@ def _leaves(arms: int, remaining: int, eighths: int, pairs: int) -> float:
     if remaining >= arms:
         return 0.0
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    spread = (_NOISE[eighths] ** 2 / pairs + _SHIFT[eighths] ** 2) ** 0.5
+    spread = ((_NOISE[eighths] ** 2 + _COLLAPSE**2) / pairs + _SHIFT[eighths] ** 2) ** 0.5
     above = ndtr(-(nodes + _LEAD / spread))
     return float(weights @ bdtrc(remaining - 1, arms - 1, above) / weights.sum())
