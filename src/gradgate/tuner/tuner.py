@@ -97,7 +97,6 @@ class Tuner:
     """
 
     _lost: finalize[Any, Any] | None = None
-    _open_sum = 0.0
 
     def __init__(
         self,
@@ -126,7 +125,7 @@ class Tuner:
         self.layers = self._mapped(layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers))
         self.method.check(self.layers)
         self.clock = Clock(0, steps_per_epoch, total_steps)
-        self.memory, self.timeline = MethodState(seed=seed), Timeline()
+        self.memory, self.timeline, self._open_sum = MethodState(seed=seed), Timeline(), 0.0
         attached = Attached(self._model, self.method.spec, self.detach)
         scale = checked_lr_scale(lr_scale or {})
         self._gating = Gating(self._model, self.layers, self.method.selection(self.layers), seed, scale)
