@@ -27,10 +27,12 @@ def test_a_frozen_encoder_represents_as_before(study: gg.Study, tmp_path: Path) 
 
 
 def test_what_was_measured_is_read(study: gg.Study, tmp_path: Path) -> None:
-    first, second = (
-        gg.analyze("representations", study, tokens=40, out=tmp_path / "out", quiet=True)[0] for _ in range(2)
-    )
-    assert first.table().equals(second.table())
+    (first,) = gg.analyze("representations", study, tokens=40, out=tmp_path / "out", quiet=True)
+    file = tmp_path / "out" / "representations.csv"
+    rsa = str(first.found[0].rsa)
+    file.write_text(file.read_text().replace(rsa, "0.125", 1))
+    (second,) = gg.analyze("representations", study, tokens=40, out=tmp_path / "out", quiet=True)
+    assert second.found[0].rsa == 0.125
     with pytest.raises(RunError, match=r"other settings \(seed: 0 there, 1 here\)\. Give another out="):
         gg.analyze("representations", study.path, tokens=40, seed=1, out=tmp_path / "out", quiet=True)
 
