@@ -8,7 +8,6 @@ special ones. The format is that of the package's ``e5.c``, little-endian.
 from __future__ import annotations
 
 import argparse
-import json
 import struct
 from collections import Counter
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import BertConfig, PreTrainedTokenizerFast
 
 MAGIC = b"E5S1"
 BLOCK = 32
@@ -155,12 +155,18 @@ def write_model(file: E5File, target: Path, kept: list[int] | None = None) -> No
     ids = list(range(len(file.pieces))) if kept is None else kept
     target.mkdir(parents=True, exist_ok=True)
     save_file(_weights(file, ids), target / "model.safetensors", {"format": "pt"})
-    (target / "config.json").write_text(json.dumps(_config(file, ids), indent=2), encoding="utf-8")
-    tokenizer_of([file.pieces[i] for i in ids], ids.index(file.special[3])).save(str(target / "tokenizer.json"))
-    names = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "pad_token": "<pad>"}
-    names |= {"unk_token": "<unk>", "mask_token": "<mask>", "tokenizer_class": "PreTrainedTokenizerFast"}
-    settings = names | {"model_max_length": file.sizes["positions"]}
-    (target / "tokenizer_config.json").write_text(json.dumps(settings, indent=2), encoding="utf-8")
+    _config(file, ids).save_pretrained(target)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer_of([file.pieces[i] for i in ids], ids.index(file.special[3])),
+        model_max_length=file.sizes["positions"],
+        bos_token="<s>",
+        cls_token="<s>",
+        eos_token="</s>",
+        sep_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        mask_token="<mask>",
+    ).save_pretrained(target)
 
 
 def _weights(file: E5File, ids: list[int]) -> dict[str, torch.Tensor]:
@@ -183,24 +189,23 @@ def _name(name: str) -> str:
     return f"encoder.layer.{layer[1:]}.{_MODULES[module]}.{'weight' if kind == 'w' else 'bias'}"
 
 
-def _config(file: E5File, ids: list[int]) -> dict[str, Any]:
+def _config(file: E5File, ids: list[int]) -> BertConfig:
     bos, eos, pad, _ = (ids.index(old) for old in file.special)
-    return {
-        "architectures": ["BertModel"],
-        "model_type": "bert",
-        "hidden_size": file.sizes["hidden"],
-        "num_hidden_layers": file.sizes["layers"],
-        "num_attention_heads": file.sizes["heads"],
-        "intermediate_size": file.sizes["intermediate"],
-        "max_position_embeddings": file.sizes["positions"],
-        "type_vocab_size": file.sizes["types"],
-        "vocab_size": len(ids),
-        "layer_norm_eps": round(file.eps, 15),
-        "bos_token_id": bos,
-        "eos_token_id": eos,
-        "pad_token_id": pad,
-        "dtype": "float16",
-    }
+    return BertConfig(
+        architectures=["BertModel"],
+        hidden_size=file.sizes["hidden"],
+        num_hidden_layers=file.sizes["layers"],
+        num_attention_heads=file.sizes["heads"],
+        intermediate_size=file.sizes["intermediate"],
+        max_position_embeddings=file.sizes["positions"],
+        type_vocab_size=file.sizes["types"],
+        vocab_size=len(ids),
+        layer_norm_eps=round(file.eps, 15),
+        bos_token_id=bos,
+        eos_token_id=eos,
+        pad_token_id=pad,
+        dtype="float16",
+    )
 
 
 def main() -> None:
