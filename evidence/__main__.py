@@ -12,7 +12,6 @@ import typer
 from evidence.authors import record, source
 from evidence.foreign import record as record_foreign
 from evidence.foreign import source as foreign_source
-from evidence.gallery.sources import record_sources
 from evidence.grids import add_seeds, read_grids, record_grid
 from evidence.grids_page import PAGE as GRIDS_PAGE
 from evidence.grids_page import grids_page
@@ -143,11 +142,10 @@ def authors() -> None:
 
 @app.command()
 def foreign() -> None:
-    """Import what SetFit and PEFT published of arms that gradgate has, and write the pages."""
+    """Import what SetFit and PEFT published, and write the pages."""
     if not (foreign_source() / "setfit" / "runs.csv").is_file():
         sys.exit(f"{foreign_source()} has no setfit/runs.csv. Set GRADGATE_SHARED to the folder with results.")
     record_foreign()
-    record_sources()
     pages()
 
 

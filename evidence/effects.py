@@ -9,8 +9,7 @@ from statistics import fmean
 
 from evidence.arms import Arm, grid_arms, is_on_dev, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
-from evidence.foreign import SETFIT, ForeignScore, read_foreign
-from evidence.gallery.sources import compared_arms
+from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
 from evidence.studies import Study, read_studies
 from gradgate.errors import GradgateError

@@ -68,9 +68,9 @@ _INTRODUCTION = """\
 # What should I use?
 
 This page answers from runs, not from opinion. It is computed from every score that is committed in `evidence/`: our
-studies and grids, [the Elsa authors' runs](authors.md), SetFit's few-shot results and PEFT's method comparison
-([their scores here](foreign/scores.csv)). Find the row that is nearest to yours. Differences are to full fine-tuning,
-in points of the task's metric. If no run fits a situation, the row says so:
+studies and grids, [the Elsa authors' runs](authors.md), [SetFit's few-shot results](foreign/setfit.csv) and
+[PEFT's method comparison](foreign/peft.csv). Find the row that is nearest to yours. Differences are to full
+fine-tuning, in points of the task's metric. If no run fits a situation, the row says so:
 `gradgate recommend --model MODEL --task TASK --minutes 30` then finds what does best on your own data.
 """
 _METHOD = """\

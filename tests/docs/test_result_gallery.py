@@ -9,8 +9,7 @@ import pytest
 from gradgate_site.result_gallery import section
 
 import gradgate as gg
-from evidence.foreign import source
-from evidence.gallery.sources import FOLDER, record_sources
+from evidence.foreign import SCORES, record, source
 from evidence.gallery.studies import GalleryStudy, read_gallery
 from gradgate.cli import main
 from support.pages import lines_of
@@ -52,6 +51,7 @@ def test_the_arms_of_the_decoder_have_their_verdicts(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not (source() / "setfit" / "runs.csv").is_file(), reason="results are not in GRADGATE_SHARED")
 def test_the_committed_scores_are_those_of_the_sources(tmp_path: Path) -> None:
-    record_sources(tmp_path)
+    record(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["peft.csv", "setfit.csv"]
     for file in tmp_path.iterdir():
-        assert file.read_bytes() == (FOLDER / file.name).read_bytes()
+        assert file.read_bytes() == (SCORES / file.name).read_bytes()

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from evidence.arms import study_arms
-from evidence.authors import source as elsa_source
 from evidence.effects import ALL, BASE, CLASSIFY, PAIRS, SMALL, THOUSANDS, Effect, Where, effects, family
-from evidence.foreign import FILE, record
-from evidence.foreign import source as foreign_source
 from evidence.pooling import random_effects
 from evidence.studies import read_studies
 from evidence.summaries import pool, summarize
@@ -137,12 +133,3 @@ def test_the_methods_that_the_page_names_exist() -> None:
     adapters = {"houlsby", "lora", "rslora", "dora", "pfeiffer"}
     for name in set(commands) - adapters:
         method(name if name != "freeze" else "freeze:layers=1")
-
-
-@pytest.mark.skipif(
-    not (foreign_source() / "setfit" / "runs.csv").is_file() or not (elsa_source() / "runs.csv").is_file(),
-    reason="the results of others are not in GRADGATE_SHARED",
-)
-def test_the_committed_scores_of_others_are_what_the_import_makes(tmp_path: Path) -> None:
-    record(tmp_path / "scores.csv")
-    assert (tmp_path / "scores.csv").read_bytes() == FILE.read_bytes()
