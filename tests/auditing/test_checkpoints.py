@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PeftConfig, PromptTuningConfig, get_peft_model
 from torch import nn
 
 from support.audited_models import bert
 from support.command_line import Command, Said
+from support.tiny_models import TINY
 
 
 def test_steps_of_two_checkpoints_are_refused(command: Command) -> None:
@@ -121,3 +122,39 @@ def test_a_head_that_an_adapter_brings_is_selected_as_head(command: Command, tmp
     report = json.loads(command(*words, "layers.2/head").out)
     assert (report["expected"], report["findings"]) == (True, [])
     assert json.loads(command(*words, "layers.2").out)["expected"] is False
+
+
+def adapter_on(folder: Path, model: nn.Module, wanted: PeftConfig) -> list[str]:
+    """Save a base and an adapter whose tensors are not zero; return the words that audit them."""
+    model.save_pretrained(folder / "base")
+    adapted = get_peft_model(model, wanted)
+    for parameter in adapted.parameters():
+        if parameter.requires_grad and not parameter.any():
+            nn.init.ones_(parameter)
+    adapted.save_pretrained(folder / "adapter")
+    return ["audit", str(folder / "base"), str(folder / "adapter"), "--json", "--expect"]
+
+
+def test_a_prompt_is_no_head(command: Command, tmp_path: Path) -> None:
+    words = adapter_on(tmp_path, TINY["llama"](), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4))
+    report = json.loads(command(*words, "head").out)
+    assert report["learned"]["names"] == ["prompt_embeddings"]
+    assert report["expected"] is False
+    assert [each["names"] for each in report["findings"]] == [["prompt_embeddings"]]
+    assert "(model)" in command(*words[:3]).out
+
+
+def test_tokens_that_an_adapter_trains_are_rows_of_their_table(command: Command, tmp_path: Path) -> None:
+    wanted = LoraConfig(target_modules=["q_proj"], trainable_token_indices=[90, 91])
+    words = adapter_on(tmp_path, TINY["llama"](), wanted)
+    assert json.loads(command(*words, "layers.*/embeddings").out)["expected"] is True
+    assert json.loads(command(*words, "layers.*/head").out)["expected"] is False
+
+
+def test_a_head_that_peft_saves_without_noting_it_is_a_head(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    words = adapter_on(tmp_path, model, LoraConfig(target_modules=["query"], modules_to_save=["classifier"]))
+    model.bert.save_pretrained(tmp_path / "base")  # without the classifier
+    config = tmp_path / "adapter" / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "modules_to_save": None}), encoding="utf-8")
+    assert json.loads(command(*words, "layers.*/head").out)["expected"] is True
