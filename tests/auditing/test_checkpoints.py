@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from peft import LoraConfig, PeftConfig, PromptTuningConfig, get_peft_model
-from torch import nn
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
 from support.audited_models import bert
 from support.command_line import Command, Said
@@ -70,6 +72,7 @@ TRAINED = {"layer.weight": torch.ones(8, 8)}
     [
         ({**TRAINED, "graph": torch.eye(4).to_sparse()}, ["layer.weight", "graph"]),
         ({**TRAINED, "rotation": torch.ones(4, dtype=torch.complex64)}, ["layer.weight", "rotation"]),
+        ({**TRAINED, "rotation": torch.ones(4, dtype=torch.complex128)}, ["layer.weight", "rotation"]),
         ({"layer": {"weight": torch.ones(8, 8)}, "head": {"bias": torch.ones(3)}}, ["layer.weight", "head.bias"]),
         ({"model": TRAINED, "optimizer": {"state": {0: {"exp_avg": torch.ones(2)}}}, "epoch": 3}, ["layer.weight"]),
         ({"net.layer.weight": torch.ones(8, 8), "lr": 1e-3, "empty": torch.empty(0, 4)}, ["net.layer.weight", "empty"]),
@@ -81,6 +84,33 @@ def test_what_torch_saves_beside_plain_tensors(
     done = differing(tmp_path, content, command)
     learned = json.loads(done.out)["learned"]["names"]
     assert learned == [name for name in names if name != "empty"]
+
+
+def quantized(parts: Tensor) -> Tensor:
+    return torch.quantize_per_tensor(torch.view_as_real(parts), 0.5, 0, torch.qint8)
+
+
+OLD_DTYPES = pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor", "ignore:TypedStorage is deprecated")
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("kind", ["safetensors", "pt"])
+@pytest.mark.parametrize("stored", [Tensor.clone, Tensor.to_sparse, pytest.param(quantized, marks=OLD_DTYPES)])
+def test_tensors_are_compared_by_their_numbers_in_any_file(
+    command: Command, tmp_path: Path, stored: Callable[[Tensor], Tensor], kind: str, moved: bool
+) -> None:
+    start = torch.tensor([[1.0 + 2.0j, 0.0], [0.0, 3.0j]])
+    end = start + torch.tensor([[0.0, 0.0], [0.0, 1.0j]]) * moved
+    torch.save({"rotation": stored(start), "other": torch.ones(2)}, tmp_path / "base.pt")
+    if kind == "safetensors":
+        plain = torch.view_as_real(end) if stored is quantized else end
+        save_file({"rotation": plain, "other": torch.zeros(2)}, tmp_path / "trained.safetensors")
+    else:
+        torch.save({"rotation": stored(end), "other": torch.zeros(2)}, tmp_path / "trained.pt")
+    said = command("audit", str(tmp_path / "base.pt"), str(tmp_path / f"trained.{kind}"), "--full")
+    row = next(line for line in said.out.splitlines() if "rotation" in line).split()
+    assert row[1:] == (["8", "1", "of", "1", "12.5%", "0.27"] if moved else ["8", "-", "0.0%", "-"])
+    assert "absent" not in said.out
 
 
 @pytest.mark.parametrize(
