@@ -295,7 +295,7 @@ def test_an_audit_changes_no_bit() -> None:
 
 def test_a_selector_that_no_model_has_is_refused_before_the_training() -> None:
     for refused in (lambda text: gg.audit(expect=text), lambda text: gg.AuditCallback(expect=text)):
-        with pytest.raises(SelectorError, match=r"'layrs.3' is not a valid term. Did you mean 'layers"):
+        with pytest.raises(SelectorError, match=r"'layrs.3' is not a valid selector term. Did you mean 'layers"):
             refused("layrs.3")
 
 
