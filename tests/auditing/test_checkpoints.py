@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
-from torch import nn
+from peft import LoraConfig, PeftConfig, PromptTuningConfig, get_peft_model
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
 from support.audited_models import bert
 from support.command_line import Command, Said
+from support.tiny_models import TINY
 
 
 def test_steps_of_two_checkpoints_are_refused(command: Command) -> None:
@@ -69,17 +72,44 @@ TRAINED = {"layer.weight": torch.ones(8, 8)}
     [
         ({**TRAINED, "graph": torch.eye(4).to_sparse()}, ["layer.weight", "graph"]),
         ({**TRAINED, "rotation": torch.ones(4, dtype=torch.complex64)}, ["layer.weight", "rotation"]),
+        ({**TRAINED, "rotation": torch.ones(4, dtype=torch.complex128)}, ["layer.weight", "rotation"]),
         ({"layer": {"weight": torch.ones(8, 8)}, "head": {"bias": torch.ones(3)}}, ["layer.weight", "head.bias"]),
         ({"model": TRAINED, "optimizer": {"state": {0: {"exp_avg": torch.ones(2)}}}, "epoch": 3}, ["layer.weight"]),
-        ({"net.layer.weight": torch.ones(8, 8), "lr": 1e-3, "empty": torch.empty(0, 4)}, ["net.layer.weight", "empty"]),
+        ({"net.layer.weight": torch.ones(8, 8), "lr": 1e-3, "empty": torch.empty(0, 4)}, ["net.layer.weight"]),
     ],
 )
 def test_what_torch_saves_beside_plain_tensors(
     command: Command, tmp_path: Path, content: object, names: list[str]
 ) -> None:
     done = differing(tmp_path, content, command)
-    learned = json.loads(done.out)["learned"]["names"]
-    assert learned == [name for name in names if name != "empty"]
+    assert json.loads(done.out)["learned"]["names"] == names
+
+
+def quantized(parts: Tensor) -> Tensor:
+    return torch.quantize_per_tensor(torch.view_as_real(parts), 0.5, 0, torch.qint8)
+
+
+OLD_DTYPES = pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor", "ignore:TypedStorage is deprecated")
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("kind", ["safetensors", "pt"])
+@pytest.mark.parametrize("stored", [Tensor.clone, Tensor.to_sparse, pytest.param(quantized, marks=OLD_DTYPES)])
+def test_tensors_are_compared_by_their_numbers_in_any_file(
+    command: Command, tmp_path: Path, stored: Callable[[Tensor], Tensor], kind: str, moved: bool
+) -> None:
+    start = torch.tensor([[1.0 + 2.0j, 0.0], [0.0, 3.0j]])
+    end = start + torch.tensor([[0.0, 0.0], [0.0, 1.0j]]) * moved
+    torch.save({"rotation": stored(start), "other": torch.ones(2)}, tmp_path / "base.pt")
+    if kind == "safetensors":
+        plain = torch.view_as_real(end) if stored is quantized else end
+        save_file({"rotation": plain, "other": torch.zeros(2)}, tmp_path / "trained.safetensors")
+    else:
+        torch.save({"rotation": stored(end), "other": torch.zeros(2)}, tmp_path / "trained.pt")
+    said = command("audit", str(tmp_path / "base.pt"), str(tmp_path / f"trained.{kind}"), "--full")
+    row = next(line for line in said.out.splitlines() if "rotation" in line).split()
+    assert row[1:] == (["8", "1", "of", "1", "12.5%", "0.27"] if moved else ["8", "-", "0.0%", "-"])
+    assert "absent" not in said.out
 
 
 @pytest.mark.parametrize(
@@ -121,3 +151,39 @@ def test_a_head_that_an_adapter_brings_is_selected_as_head(command: Command, tmp
     report = json.loads(command(*words, "layers.2/head").out)
     assert (report["expected"], report["findings"]) == (True, [])
     assert json.loads(command(*words, "layers.2").out)["expected"] is False
+
+
+def adapter_on(folder: Path, model: nn.Module, wanted: PeftConfig) -> list[str]:
+    """Save a base and an adapter whose tensors are not zero; return the words that audit them."""
+    model.save_pretrained(folder / "base")
+    adapted = get_peft_model(model, wanted)
+    for parameter in adapted.parameters():
+        if parameter.requires_grad and not parameter.any():
+            nn.init.ones_(parameter)
+    adapted.save_pretrained(folder / "adapter")
+    return ["audit", str(folder / "base"), str(folder / "adapter"), "--json", "--expect"]
+
+
+def test_a_prompt_is_no_head(command: Command, tmp_path: Path) -> None:
+    words = adapter_on(tmp_path, TINY["llama"](), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4))
+    report = json.loads(command(*words, "head").out)
+    assert report["learned"]["names"] == ["prompt_embeddings"]
+    assert report["expected"] is False
+    assert [each["names"] for each in report["findings"]] == [["prompt_embeddings"]]
+    assert "(model)" in command(*words[:3]).out
+
+
+def test_tokens_that_an_adapter_trains_are_rows_of_their_table(command: Command, tmp_path: Path) -> None:
+    wanted = LoraConfig(target_modules=["q_proj"], trainable_token_indices=[90, 91])
+    words = adapter_on(tmp_path, TINY["llama"](), wanted)
+    assert json.loads(command(*words, "layers.*/embeddings").out)["expected"] is True
+    assert json.loads(command(*words, "layers.*/head").out)["expected"] is False
+
+
+def test_a_head_that_peft_saves_without_noting_it_is_a_head(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    words = adapter_on(tmp_path, model, LoraConfig(target_modules=["query"], modules_to_save=["classifier"]))
+    model.bert.save_pretrained(tmp_path / "base")  # without the classifier
+    config = tmp_path / "adapter" / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "modules_to_save": None}), encoding="utf-8")
+    assert json.loads(command(*words, "layers.*/head").out)["expected"] is True

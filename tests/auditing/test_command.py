@@ -88,5 +88,5 @@ def test_a_selector_that_no_model_has_starts_no_script(command: Command, tmp_pat
     script = ["--", sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
     said = command("audit", "--expect", "layers.top4/@nrom/hed", *script)
     assert said.code == 2
-    assert "'hed' is not a valid term. Did you mean 'head'" in said.err
+    assert "'hed' is not a valid selector term. Did you mean 'head'" in said.err
     assert list(tmp_path.iterdir()) == []

@@ -13,8 +13,9 @@ from transformers import BertForSequenceClassification, GPT2Config, GPT2LMHeadMo
 
 import gradgate as gg
 from gradgate.auditing.session import Audit
-from gradgate.errors import SelectorError
+from gradgate.errors import SelectorError, UsageError
 from support.audited_models import bert
+from support.command_line import Command
 
 
 def loss_of(model: nn.Module, step: int) -> Tensor:
@@ -295,8 +296,17 @@ def test_an_audit_changes_no_bit() -> None:
 
 def test_a_selector_that_no_model_has_is_refused_before_the_training() -> None:
     for refused in (lambda text: gg.audit(expect=text), lambda text: gg.AuditCallback(expect=text)):
-        with pytest.raises(SelectorError, match=r"'layrs.3' is not a valid term. Did you mean 'layers"):
+        with pytest.raises(SelectorError, match=r"'layrs.3' is not a valid selector term. Did you mean 'layers"):
             refused("layrs.3")
+
+
+def test_a_step_below_1_is_refused_before_the_training(command: Command) -> None:
+    for refused in (gg.audit, gg.AuditCallback):
+        with pytest.raises(UsageError, match="steps=0: expected the number of a step, from 1"):
+            refused(steps=0)
+    said = command("audit", "--steps", "0", "--", "python", "-c", "print('trained')")
+    assert (said.code, said.out) == (2, "")
+    assert "--steps 0: expected the number of a step, from 1" in said.err
 
 
 def test_a_selector_that_this_model_lacks_is_told_at_the_end() -> None:

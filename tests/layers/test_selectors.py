@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor, nn
 
 import gradgate as gg
 from gradgate.errors import SelectorError
+from gradgate.layers.selectors import check_selector
+from support.networks import bert
 from support.tiny_models import TINY
 
 LLAMA = gg.map_layers(TINY["llama"]())  # three layers, 96 tokens
@@ -134,3 +137,32 @@ def test_a_map_made_by_hand_knows_its_groups() -> None:
 def test_a_model_without_tokens_has_no_rows() -> None:
     with pytest.raises(SelectorError, match="the embeddings of this model have no table with one row per token"):
         gg.select(TINY["vit"](), "embeddings[3:]")
+
+
+class Named(nn.Module):
+    """Two encoders whose names are no words of Python."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("text-net", "image-net"):
+            self.add_module(name, bert())
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        texts, images = (each(input_ids).pooler_output for each in self.children())
+        return (texts * images).sum()
+
+
+def test_a_selector_is_checked_by_what_selects() -> None:
+    layers = gg.map_layers(Named())
+    assert set(layers.towers) == {"text-net", "image-net"}
+    for text in ("@text-net", "layers.*/!@image-net", "layers.top1.attention/@bias/re:.*pooler.*"):
+        assert gg.select(layers, text).count
+        check_selector(text)
+        gg.audit(expect=text)
+
+
+@pytest.mark.parametrize("text", ["", "@", "!head", "head/!", "layrs.3", "layers.*.atention", "re:(", "head[1]", "a-b"])
+def test_what_no_model_has_is_refused_with_and_without_a_model(text: str) -> None:
+    for refusing in (check_selector, lambda each: gg.select(LLAMA, each)):
+        with pytest.raises(SelectorError):
+            refusing(text)

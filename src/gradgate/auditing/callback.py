@@ -8,10 +8,10 @@ from typing import Any
 from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from gradgate.auditing.expectation import check_request
 from gradgate.auditing.report import AuditReport
 from gradgate.auditing.session import Audit
 from gradgate.console import console
-from gradgate.layers.selectors import check_selector
 
 
 class AuditCallback(TrainerCallback):  # type: ignore[misc]
@@ -26,14 +26,14 @@ class AuditCallback(TrainerCallback):  # type: ignore[misc]
 
     Raises:
         SelectorError: for a selector that no model has.
+        UsageError: for a step below 1.
 
     Attributes:
         report: of the latest training that ended; None before.
     """
 
     def __init__(self, expect: str | None = None, steps: int | None = None, *, quiet: bool = False) -> None:
-        if expect is not None:
-            check_selector(expect)
+        check_request(expect, steps)
         self.expect, self.steps, self.quiet = expect, steps, quiet
         self.report: AuditReport | None = None
         self._audit: Audit | None = None

@@ -25,10 +25,14 @@ from gradgate.places import typed_path
 _ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")  # in torch's refusal
 _NESTED = ("state_dict", "model", "model_state_dict", "module")
+_PARTS = {"C32": "F16", "C64": "F32", "C128": "F64"}  # dtypes of the two parts of a complex number
+_FURTHER = {torch.complex32: "C32", torch.complex128: "C128"}  # codes of dtypes that safetensors lacks
 
 
 class StoredWeights:
-    """Tensors of a checkpoint by canonical name.
+    """Tensors of a checkpoint by canonical name, each as a dense tensor of real numbers.
+
+    A complex tensor has its real and imaginary parts in a last axis, a quantized one its values.
 
     Args:
         weights: the files.
@@ -43,12 +47,15 @@ class StoredWeights:
     @cached_property
     def entries(self) -> Mapping[str, Entry]:
         """Dtype and shape of each tensor."""
-        return {name: self._weights.entries[stored] for name, stored in self._names.items()}
+        return {name: _described(self._weights.entries[stored]) for name, stored in self._names.items()}
 
     def read(self, name: str) -> Tensor:
         """Read one tensor; a sparse one comes with its zeros."""
         tensor = self._weights.read(self._names[name])
-        return tensor if tensor.layout is torch.strided else tensor.to_dense()
+        if tensor.is_quantized:
+            return tensor.dequantize()
+        dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
+        return torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense
 
     def grouped(self) -> Iterator[list[str]]:
         """Yield the names by file, so that few files are open at a time."""
@@ -59,6 +66,11 @@ class StoredWeights:
     def close(self) -> None:
         """Close the files; they are opened again when needed."""
         self._weights.close()
+
+
+def _described(entry: Entry) -> Entry:
+    """Return the entry of what is read of a tensor."""
+    return Entry(_PARTS[entry.dtype], (*entry.shape, 2)) if entry.dtype in _PARTS else entry
 
 
 def open_checkpoint(name: str) -> StoredWeights:
@@ -98,8 +110,9 @@ class SingleFile:
         return {name: Entry(self._code_of(name, each), tuple(each.shape)) for name, each in self._open().items()}
 
     def _code_of(self, name: str, tensor: Tensor) -> str:
+        dtype = torch.float32 if tensor.is_quantized else tensor.dtype
         try:
-            return code_of(tensor.dtype)
+            return _FURTHER.get(dtype) or code_of(dtype)
         except KeyError:
             raise DeltaError(
                 f"{self.path}: {name} has the dtype {tensor.dtype}, which cannot be compared. Save the model in a "
@@ -140,7 +153,7 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
     if not isinstance(content, dict):
         raise DeltaError(f"{path} holds a {type(content).__name__}. Expected tensors by name, as of state_dict().")
     inner = next((content[name] for name in _NESTED if isinstance(content.get(name), dict)), content)
-    tensors = {name: _real(each) for name, each in _named(inner)}
+    tensors = dict(_named(inner))
     if not tensors:
         raise DeltaError(f"{path} has no tensors. Expected tensors by name, as of state_dict().")
     if nowhere := [name for name, each in tensors.items() if each.is_meta]:
@@ -158,10 +171,3 @@ def _named(states: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, T
             yield f"{prefix}{name}", each
         elif isinstance(name, str) and isinstance(each, dict):
             yield from _named(each, f"{prefix}{name}.")
-
-
-def _real(tensor: Tensor) -> Tensor:
-    """Return real numbers: a complex tensor's parts in a last axis, a quantized one's values."""
-    if tensor.is_quantized:
-        return tensor.dequantize()
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() and not tensor.is_sparse else tensor

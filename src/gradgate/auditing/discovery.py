@@ -44,7 +44,10 @@ def _outermost(wanted: Container[int]) -> list[nn.Module]:
 
 
 def variables_of_callers() -> dict[int, str]:
-    """Return the variables that are modules in the functions that run now, by ``id``; the script's come first."""
+    """Return the variables that are modules in the functions that run now, by ``id``.
+
+    Of several names of a module, it is the outermost function's.
+    """
     found: dict[int, str] = {}
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

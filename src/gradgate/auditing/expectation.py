@@ -1,4 +1,4 @@
-"""Find what the user expects to learn, in a model whose layers are known or not."""
+"""Check what the user expects to learn, and find it in a model whose layers are known or not."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from gradgate.errors import GradgateError
+from gradgate.errors import GradgateError, UsageError
 from gradgate.layers.map import LayerMap
 from gradgate.layers.names import named_parameters
-from gradgate.layers.selectors import select
+from gradgate.layers.selectors import check_selector, select
 from gradgate.layers.units import Group, Weight
 
 
@@ -29,6 +29,23 @@ class Expectation:
         except GradgateError as error:
             missing = "" if layers is not None else " The layers of this model cannot be found; use re:REGEX."
             return [], f"{error}{missing}"
+
+
+def check_request(expect: str | None, steps: int | None) -> None:
+    """Check what of an audit's request can be checked before there is a model.
+
+    Args:
+        expect: selector of the weights that are to learn; None for no expectation.
+        steps: a step to look at as well; None for none.
+
+    Raises:
+        SelectorError: for a selector that no model has.
+        UsageError: for a step below 1.
+    """
+    if steps is not None and steps < 1:
+        raise UsageError(f"steps={steps}: expected the number of a step, from 1.")
+    if expect is not None:
+        check_selector(expect)
 
 
 def _unmapped(model: nn.Module) -> LayerMap:

@@ -58,11 +58,6 @@ class Tracked:
         """Its gradient; None for a view that FSDP has put in its place during a forward."""
         return self.parameter.grad if self.parameter.is_leaf else None
 
-    @property
-    def has_elements(self) -> bool:
-        """True unless all of its elements are in other processes."""
-        return local(self.parameter)[0].numel() > 0
-
 
 class ModelWatch:
     """Follows one model. It holds its parameters, but not the model: they are looked at a last time when that dies.
@@ -131,7 +126,7 @@ class ModelWatch:
                 self.record.parameters.append(record)
             sample = Sample(each) if each.dtype in (torch.float16, torch.bfloat16) else None
             tracked = Tracked(each, record, before, sample=sample)
-            record.empty = not tracked.has_elements
+            record.empty = local(each)[0].numel() == 0  # all of its elements are in other processes
             record.start = "" if before is None or record.sharded else before.digest
             self._names[name] = self.tracked[id(each)] = tracked
 

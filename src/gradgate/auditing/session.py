@@ -6,13 +6,12 @@ from types import TracebackType
 
 from torch import nn
 
-from gradgate.auditing.expectation import Expectation
+from gradgate.auditing.expectation import Expectation, check_request
 from gradgate.auditing.findings import Finding
 from gradgate.auditing.report import AuditReport, Learned
 from gradgate.auditing.watch import Watch
-from gradgate.errors import RunError, UsageError
+from gradgate.errors import RunError
 from gradgate.layers.names import unwrap
-from gradgate.layers.selectors import check_selector
 
 
 class Audit:
@@ -22,13 +21,9 @@ class Audit:
     """
 
     def __init__(self, models: tuple[nn.Module, ...], expect: str | None, steps: int | None) -> None:
-        self._selector = expect
-        if expect is not None:
-            check_selector(expect)
+        check_request(expect, steps)
+        self._selector, self._steps = expect, steps
         self._models = [unwrap(model) for model in models] or None
-        if steps is not None and steps < 1:
-            raise UsageError(f"steps={steps}: expected the number of a step, from 1.")
-        self._steps = steps
         self._watch: Watch | None = None
         self._report: AuditReport | None = None
 

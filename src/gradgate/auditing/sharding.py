@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from torch import nn
 from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
@@ -24,7 +26,7 @@ def shapes_of_shards(model: nn.Module) -> dict[int, Shape]:
     """
     shapes = {id(each): tuple(each.shape) for each in model.parameters() if is_sharded(each)}
     for module in model.modules():
-        flat = module._flat_param if isinstance(module, FullyShardedDataParallel) else None
+        flat = module._flat_param if is_shell(module) else None
         if flat is not None:
             shapes[id(flat)] = tuple(flat._unpadded_unsharded_size)
             shapes.update(
@@ -33,6 +35,6 @@ def shapes_of_shards(model: nn.Module) -> dict[int, Shape]:
     return shapes
 
 
-def is_shell(module: nn.Module) -> bool:
+def is_shell(module: nn.Module) -> TypeGuard[FullyShardedDataParallel]:
     """Return True for the wrapper of version 1, whose class says nothing about the model."""
     return isinstance(module, FullyShardedDataParallel)

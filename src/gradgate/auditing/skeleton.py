@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import FullyShardedDataParallel
 
-from gradgate.auditing.sharding import Shape, original_class, shapes_of_shards
+from gradgate.auditing.sharding import Shape, is_shell, original_class, shapes_of_shards
 from gradgate.layers.find import map_layers
 from gradgate.layers.map import LayerMap
 
@@ -51,7 +50,7 @@ class _Copier:
 
     def copied(self, module: nn.Module) -> nn.Module:
         """Return a module of the same class with the same attributes, its tensors and modules replaced by copies."""
-        if isinstance(module, FullyShardedDataParallel):
+        if is_shell(module):
             return self.copied(module.module)
         if id(module) in self._known:
             copied: nn.Module = self._known[id(module)]

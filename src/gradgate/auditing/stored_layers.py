@@ -14,7 +14,8 @@ from torch import nn
 from gradgate.auditing.adapters import ADAPTER_PART
 from gradgate.auditing.places import module_group
 from gradgate.deltas.changes import name_prefixes
-from gradgate.errors import GradgateError
+from gradgate.errors import GradgateError, RunError
+from gradgate.files import read_json
 from gradgate.layers.find import map_layers
 from gradgate.layers.map import LayerMap
 from gradgate.layers.selectors import select
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from gradgate.auditing.checkpoint_files import StoredWeights
 
 _PEFT = "base_model.model."  # before each name in PEFT's files
+_HEADS = ("classifier", "score", "qa_outputs")  # that PEFT saves for a task; old versions do not note them
+_TOKENS = ".token_adapter"  # between a table and its tokens that PEFT trains
 
 
 @dataclass(frozen=True)
@@ -70,16 +73,19 @@ def adapted_modules(adapter: StoredWeights, layers: LayerMap | None) -> dict[str
 
 
 def with_saved_modules(layers: LayerMap, adapter: StoredWeights) -> LayerMap:
-    """Return the base's map with a head that has the modules which only the adapter's file brings.
+    """Return the base's map with a head that has the saved modules which only the adapter's file brings.
 
-    PEFT stores ``modules_to_save`` whole, such as the classifier of a base that was stored without one.
+    PEFT stores ``modules_to_save`` whole, such as the classifier of a base that was stored without one. What else
+    the base lacks, such as the embeddings of a prompt, is in no group.
     """
     paths = adapted_modules(adapter, layers)
-    known = _modules_of(layers)
+    known, wanted = _modules_of(layers), _saved_modules(adapter.folder)
+    others = [name for name in adapter.entries if paths[name] not in known and not ADAPTER_PART.search(name)]
+    inside = {name: name.removeprefix(_PEFT) for name in others}
     saved = {
-        name.removeprefix(_PEFT): Weight(entry.shape)
-        for name, entry in adapter.entries.items()
-        if not ADAPTER_PART.search(name) and paths[name] not in known
+        path: Weight(adapter.entries[name].shape)
+        for name, path in inside.items()
+        if any(f"{end}." in path for end in wanted)
     }
     if not saved:
         return layers
@@ -94,10 +100,20 @@ def with_saved_modules(layers: LayerMap, adapter: StoredWeights) -> LayerMap:
     return replace(layers, groups=groups, weights={**layers.weights, **saved})
 
 
+def _saved_modules(folder: Path) -> tuple[str, ...]:
+    """Return the ends of the paths of modules that PEFT saves whole."""
+    try:
+        named = read_json(folder / "adapter_config.json").get("modules_to_save")
+    except RunError:
+        named = None
+    return (*_HEADS, *(end for end in named if isinstance(end, str) and end)) if isinstance(named, list) else _HEADS
+
+
 def _adapted_module(name: str) -> str:
     path = name.removeprefix(_PEFT)
-    found = ADAPTER_PART.search(path)
-    return path[: found.start()] if found else path.rpartition(".")[0]
+    if found := ADAPTER_PART.search(path):
+        return path[: found.start()]
+    return path.rpartition(".")[0].removesuffix(_TOKENS) or path  # the tensors of a prompt are in no module
 
 
 def _modules_of(layers: LayerMap) -> dict[str, Group]:

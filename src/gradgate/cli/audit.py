@@ -86,7 +86,8 @@ def _check(words: list[str], script: list[str] | None, steps: int | None, out: P
     """Check all that can be checked before the training.
 
     Raises:
-        UsageError: for what is wrong.
+        UsageError: for words, a step or a file that are wrong.
+        SelectorError: for a selector that no model has.
     """
     if script is not None and (words or not script):
         raise UsageError(
@@ -100,14 +101,11 @@ def _check(words: list[str], script: list[str] | None, steps: int | None, out: P
         )
     if script is None and steps is not None:
         raise UsageError(f"steps={steps}: two checkpoints have no steps. Leave it out, or audit the command.")
-    if steps is not None and steps < 1:
-        raise UsageError(f"steps={steps}: expected the number of a step, from 1.")
     if out is not None:
         check_writable(out)
-    if expect is not None:
-        from gradgate.layers.selectors import check_selector
+    from gradgate.auditing.expectation import check_request  # imports torch, as the audit does
 
-        check_selector(expect)
+    check_request(expect, steps)
 
 
 def _show(report: AuditReport | CheckpointAudit, out: Path | None, *, full: bool, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gradgate.errors import SelectorError, nearest
 from gradgate.layers.map import LayerMap
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Rows = tuple[tuple[int, int], ...]
 _TABLE = re.compile(r"(embeddings|head)(?:\[(-?[0-9]{,15}):(-?[0-9]{,15})\])?")
 _LAYERS = re.compile(r"layers(?:\.(\*|N|N-N|topN|bottomN))?(?:\.([a-z]+)(?:\.(.+))?)?".replace("N", "[0-9]{1,9}"))
-_MARK = re.compile(r"@\w+")
 _TOWERS = ("vision", "audio", "text", "encoder", "decoder", "projector")
 _MARKS = (*(f"@{name}" for name in (*PARTS[:-1], "lora", "bias", EMBEDDINGS, HEAD, *_TOWERS)),)
 _EXPECTED = (
@@ -33,6 +32,22 @@ _EXPECTED = (
     "part (layers.*.attention) and a module (layers.3.attention.q_proj); embeddings, head, also with rows "
     f"(embeddings[32000:]); {', '.join(_MARKS)}; re:REGEX; ! before a term excludes it"
 )
+
+
+class _Table(NamedTuple):
+    """A group outside of the layers, with the bounds of its rows as they are written, if there are any."""
+
+    group: str
+    start: str | None
+    stop: str | None
+
+
+class _Layers(NamedTuple):
+    """Layers, with a part and a module of them if the term has one."""
+
+    which: str | None
+    part: str | None
+    module: str | None
 
 
 @dataclass(frozen=True)
@@ -105,11 +120,10 @@ def select(model: nn.Module | LayerMap, text: str) -> Selection:
     layers = (model if isinstance(model, LayerMap) else _map(model)).at("layer")
     found: dict[str, Rows] = {}
     reader = _Reader(layers, text)
-    for term in terms:
-        of_term = reader.rows_of(term.removeprefix("!").strip())
-        for name, rows in of_term.items():
+    for excludes, term in terms:
+        for name, rows in reader.rows_of(term).items():
             old = found.get(name, ())
-            found[name] = _without(old, rows) if term.startswith("!") else union(old, rows)
+            found[name] = _without(old, rows) if excludes else union(old, rows)
     weights = _weights(layers)
     chosen = {name: found[name] for name in weights if found.get(name)}
     if not chosen:
@@ -126,36 +140,55 @@ def check_selector(text: str) -> None:
     Raises:
         SelectorError: for a term that is not valid for any model, with the nearest names.
     """
-    context = f"The selector {shown(text)}: "
-    for term in (term.removeprefix("!").strip() for term in _terms(text)):
-        if term.startswith("re:"):
-            try:
-                NamePattern(term.removeprefix("re:"))
-            except ValueError as error:
-                raise SelectorError(f"{context}{shown(term)} {error}. Expected one for parameter names.") from None
-        elif layers := _LAYERS.fullmatch(term):
-            if (part := layers.group(2)) is not None and part not in PARTS:
-                raise SelectorError(f"{context}{_no_part(term, part)}.")
-        elif not (_MARK.fullmatch(term) or _TABLE.fullmatch(term)):
-            known = (EMBEDDINGS, HEAD, "layers.*", *_MARKS)
-            raise SelectorError(f"{context}{shown(term)} is not a valid term.{nearest(term, known)} {_EXPECTED}.")
+    for _, term in _terms(text):
+        try:
+            _parsed(term, (EMBEDDINGS, HEAD, "layers.*", *_MARKS))
+        except ValueError as error:
+            raise SelectorError(f"The selector {shown(text)}: {error}.") from None
 
 
-def _terms(text: str) -> list[str]:
-    """Return the terms of a selector, without checking each."""
+def _terms(text: str) -> list[tuple[bool, str]]:
+    """Return the terms of a selector, each with whether it excludes, without parsing them."""
     terms = [term.strip() for term in text.split("/")]
-    if not all(term.removeprefix("!").strip() for term in terms):
+    pairs = [(term.startswith("!"), term.removeprefix("!").strip()) for term in terms]
+    if not all(term for _, term in pairs):
         raise SelectorError(f"The selector {shown(text)} has an empty term. {_EXPECTED}.")
-    if terms[0].startswith("!"):
+    if pairs[0][0]:
         raise SelectorError(
             f"The selector {shown(text)} begins with {terms[0]!r}, which excludes from nothing. Begin with what "
             f"to exclude it from, as in layers.*/{terms[0]}."
         )
-    return terms
+    return pairs
 
 
-def _no_part(term: str, part: str) -> str:
-    return f"{shown(term)}: there is no part {part!r}.{nearest(part, PARTS)} Parts: {', '.join(PARTS)}"
+def _parsed(term: str, known: Iterable[str]) -> NamePattern | _Table | _Layers | str:
+    """Parse a term; of a mark, which may be a tower that only some models have, return the name.
+
+    Args:
+        term: without ``!``.
+        known: terms to suggest in place of one that is not valid.
+
+    Raises:
+        ValueError: for a term that is not valid for any model, without the final dot.
+    """
+    if term.startswith("re:"):
+        try:
+            return NamePattern(term.removeprefix("re:"))
+        except ValueError as error:
+            raise ValueError(f"{shown(term)} {error}. Expected one for parameter names") from None
+    if term.startswith("@") and term != "@":
+        return term[1:]
+    if table := _TABLE.fullmatch(term):
+        return _Table(*table.groups())
+    layers = _LAYERS.fullmatch(term)
+    if layers is None:
+        raise ValueError(f"{shown(term)} is not a valid selector term.{nearest(term, known)} {_EXPECTED}")
+    found = _Layers(*layers.groups())
+    if found.part is not None and found.part not in PARTS:
+        raise ValueError(
+            f"{shown(term)}: there is no part {found.part!r}.{nearest(found.part, PARTS)} Parts: {', '.join(PARTS)}"
+        )
+    return found
 
 
 def _map(model: nn.Module) -> LayerMap:
@@ -175,21 +208,26 @@ class _Reader:
 
     def rows_of(self, term: str) -> dict[str, Rows]:
         """Return the rows that a term selects, by parameter."""
-        if term.startswith("re:"):
-            return self._whole(term, self._matching(term))
-        if term.startswith("@"):
-            return self._whole(term, self._marked(term))
-        if table := _TABLE.fullmatch(term):
-            group, start, stop = table.groups()
-            if start is None and stop is None:
+        try:
+            parsed = _parsed(term, self._known())
+        except ValueError as error:
+            raise self._error(str(error)) from None
+        match parsed:
+            case _Table(group, start, stop) if start is not None and stop is not None:
+                return self._of_table(term, group, start, stop)
+            case _Table(group):
                 return self._whole(term, self._of_group(group))
-            return self._of_table(term, group, start, stop)
-        if layers := _LAYERS.fullmatch(term):
-            return self._whole(term, self._in_layers(term, *layers.groups()))
-        parts = self.layers.at("part").names if self.layers.weights else ()
-        ends = [f"layers.{end}{n}" for end in ("top", "bottom") for n in range(1, self.layers.layer_count + 1)]
-        known = [*self.layers.names, *_MARKS, *ends, *parts]
-        raise self._error(f"{shown(term)} is not a valid selector term.{nearest(term, known)} {_EXPECTED}")
+            case _Layers():
+                return self._whole(term, self._in_layers(term, parsed))
+            case NamePattern():
+                return self._whole(term, self._matching(term, parsed))
+            case str():
+                return self._whole(term, self._marked(parsed))
+
+    def _known(self) -> Iterator[str]:
+        yield from (*self.layers.names, *_MARKS)
+        yield from (f"layers.{end}{n}" for end in ("top", "bottom") for n in range(1, self.layers.layer_count + 1))
+        yield from self.layers.at("part").names if self.layers.weights else ()
 
     def _whole(self, term: str, names: Iterable[str]) -> dict[str, Rows]:
         found = {name: _all(self.weights[name].shape) for name in names}
@@ -202,11 +240,10 @@ class _Reader:
         return found
 
     def _has(self, mark: str) -> bool:
-        return next(iter(self._marked(mark)), None) is not None
+        return next(iter(self._marked(mark[1:])), None) is not None
 
-    def _marked(self, mark: str) -> Iterator[str]:
-        word = mark[1:]
-        if mark not in self.marks:
+    def _marked(self, word: str) -> Iterator[str]:
+        if (mark := f"@{word}") not in self.marks:
             raise self._error(
                 f"there is no mark {shown(mark)}.{nearest(mark, self.marks)} Known: {' '.join(self.marks)}"
             )
@@ -221,9 +258,9 @@ class _Reader:
             fits = lambda name: ".lora_" in name  # noqa: E731
         return filter(fits, self.weights)
 
-    def _matching(self, term: str) -> list[str]:
+    def _matching(self, term: str, pattern: NamePattern) -> list[str]:
         try:
-            return NamePattern(term.removeprefix("re:")).matches(self.weights)
+            return pattern.matches(self.weights)
         except ValueError as error:
             raise self._error(f"{shown(term)} {error}. Expected one for parameter names") from None
 
@@ -248,12 +285,11 @@ class _Reader:
             raise self._error(f"{shown(term)} selects no row: the table {tables[0]} has {size} rows, 0 to {size - 1}")
         return dict.fromkeys(tables, ((first, last),))
 
-    def _in_layers(self, term: str, which: str | None, part: str | None, module: str | None) -> Iterator[str]:
-        chosen = self._layers(term, which or "*")
+    def _in_layers(self, term: str, wanted: _Layers) -> Iterator[str]:
+        part, module = wanted.part, wanted.module
+        chosen = self._layers(term, wanted.which or "*")
         if part is None:
             return (name for group in chosen for name in group.parameter_names)
-        if part not in PARTS:
-            raise self._error(_no_part(term, part))
         unit = self.layers.at("part" if module is None else "module")
         numbers = {group.name for group in chosen}
         end = part if module is None else f"{part}.{module}"
