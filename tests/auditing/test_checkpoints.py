@@ -64,6 +64,16 @@ def differing(tmp_path: Path, content: object, command: Command) -> Said:
     return command("audit", str(tmp_path / "base.pt"), str(tmp_path / "trained.pt"), "--json")
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_tensor_that_became_nan_or_infinite(command: Command, tmp_path: Path, value: float) -> None:
+    broken = torch.ones(8, 8)
+    broken[3, 5] = value
+    report = json.loads(differing(tmp_path, {"layer.weight": broken}, command).out)
+    assert [(each["kind"], each["names"]) for each in report["findings"]] == [("not_finite", ["layer.weight"])]
+    said = command("audit", str(tmp_path / "base.pt"), str(tmp_path / "trained.pt"))
+    assert "not finite" in said.out
+
+
 TRAINED = {"layer.weight": torch.ones(8, 8)}
 
 

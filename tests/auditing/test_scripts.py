@@ -30,6 +30,7 @@ FAULTS: dict[str, tuple[Kind, str]] = {
     "average_written_back": ("moved_while_frozen", "bert.embeddings.word_embeddings.weight"),
     "new_tokens_closed": ("partial_coverage", "base_model.model.model.embed_tokens.weight"),
     "zeroed_before_step": ("no_gradient", "classifier.weight"),
+    "loaded_in_half": ("not_finite", "bert.embeddings.word_embeddings.weight"),
     "copied_after_optimizer": ("replaced", "classifier.weight"),
 }
 NEEDS = {

@@ -21,6 +21,7 @@ from gradgate.auditing.findings import Finding, listed
 from gradgate.auditing.records import ModelRecord, ParameterRecord
 from gradgate.auditing.report import EXPLAINED, Learned, as_text, verdict
 from gradgate.auditing.rules.coverage import partial_coverage
+from gradgate.auditing.rules.movement import NOT_FINITE
 from gradgate.auditing.stored_layers import (
     StoredPlace,
     adapted_modules,
@@ -54,6 +55,7 @@ class TensorChange:
         relative: norm of the change over the norm of the base's tensor; None if the base has no such tensor.
         rank: of the change, if it is at most 64 and lower than a full one; None if it is full or unknown.
         new: the base has no tensor of this name and shape.
+        finite: no element of the trained tensor is NaN or infinite.
     """
 
     name: str
@@ -63,6 +65,7 @@ class TensorChange:
     relative: float | None
     rank: int | None = None
     new: bool = False
+    finite: bool = True
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,8 @@ class CheckpointAudit:
 
 def _relative(members: list[TensorChange]) -> str:
     known = [each.relative for each in members if each.relative is not None]
+    if not all(each.finite for each in members):
+        return "not finite"
     if not known:
         return "new"
     if max(known) == math.inf:
@@ -236,8 +241,9 @@ def _changes(old: StoredWeights, new: StoredWeights, places: dict[str, StoredPla
             if name in names:
                 yield _compared(name, place, old.read(names[name]), new.read(name))
             else:
-                changed = int(new.read(name).count_nonzero()) if new.adapter else elements
-                yield TensorChange(name, place, elements, changed, None, new=True)
+                tensor = new.read(name)
+                changed = int(tensor.count_nonzero()) if new.adapter else elements
+                yield TensorChange(name, place, elements, changed, None, new=True, finite=_is_finite(tensor))
         new.close()
         old.close()
 
@@ -254,7 +260,12 @@ def _compared(name: str, place: StoredPlace, before: Tensor, after: Tensor) -> T
     size = float(change.norm())
     noise = torch.finfo(after.dtype).eps * norm / 2 if after.is_floating_point() else 0.0
     relative = size / norm if norm else math.inf
-    return TensorChange(name, place, after.numel(), changed, relative, rank_of(change, noise))
+    rank = rank_of(change, noise)
+    return TensorChange(name, place, after.numel(), changed, relative, rank, finite=_is_finite(after))
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(tensor.float().isfinite().all())
 
 
 def rank_of(change: Tensor, noise: float = 0.0) -> int | None:
@@ -303,6 +314,8 @@ def _findings(audit: CheckpointAudit, old: StoredWeights, new: StoredWeights) ->
             f"{listed(zero)}: is still zero, as before training, so the adapter changes nothing there. Usual cause: no "
             f"gradient reached it, or it was saved before training. Audit the training itself.",
         )
+    if broken := [each.name for each in audit.changes if each.changed and not each.finite]:
+        yield Finding("not_finite", tuple(broken), NOT_FINITE.replace("{names}", listed(broken)))
     if audit.selector is not None and not audit.selector_error:
         if more := [name for name in names if name not in audit.selected]:
             yield Finding(

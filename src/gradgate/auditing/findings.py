@@ -17,6 +17,7 @@ Kind = Literal[
     "zero_gradient",
     "moved_while_frozen",
     "lost_update",
+    "not_finite",
     "zero_learning_rate",
     "partial_coverage",
     "untied",

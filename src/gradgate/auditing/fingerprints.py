@@ -89,6 +89,21 @@ def nonzero(tensors: Sequence[Tensor]) -> list[bool]:
     return found
 
 
+@torch.no_grad()
+def finite(tensors: Sequence[Tensor]) -> list[bool]:
+    """Return for each tensor whether no element is NaN or infinite. The device is waited for once."""
+    found = [True] * len(tensors)
+    pending: list[tuple[int, Tensor]] = []
+    for place, tensor in enumerate(tensors):
+        data = _data(tensor)
+        if data is not None and data.numel() and data.is_floating_point() and data.element_size() > 1:
+            ends = torch.stack(data.aminmax())  # NaN wins over all others
+            pending.append((place, ends.isfinite().all().to(torch.int64)))
+    for (place, _), value in zip(pending, _values([each for _, each in pending]), strict=True):
+        found[place] = bool(value)
+    return found
+
+
 def _data(tensor: Tensor) -> Tensor | None:
     """Return the elements of this process; None if there are none to read."""
     data = local(tensor)[0]

@@ -15,7 +15,7 @@ from torch.nn import Parameter
 from gradgate.auditing.adapters import adapted_modules_of, adapters_of, merged_modules_of, new_rows_of
 from gradgate.auditing.discovery import chain, is_replicated
 from gradgate.auditing.expectation import Expectation
-from gradgate.auditing.fingerprints import Fingerprint, Sample, differs, fingerprints, nonzero
+from gradgate.auditing.fingerprints import Fingerprint, Sample, differs, fingerprints, finite, nonzero
 from gradgate.auditing.labels import LabelCounter
 from gradgate.auditing.places import module_group, place_parameters
 from gradgate.auditing.records import ModelRecord, ParameterRecord
@@ -255,7 +255,9 @@ class ModelWatch:
         self.tracked, self._names, self._adapted = {}, {}, []
 
     def _see_moves(self, seen: list[Tracked]) -> None:
-        for each, now in zip(seen, fingerprints([each.parameter for each in seen]), strict=True):
+        tensors: list[Tensor] = [each.parameter for each in seen]
+        for each, now, is_finite in zip(seen, fingerprints(tensors), finite(tensors), strict=True):
+            each.record.not_finite = not is_finite
             found = differs(each.before, now)
             if now is None or found is None or each.record.empty:  # moved to another device or dtype
                 continue

@@ -30,6 +30,7 @@ class ParameterRecord:
         moved: its bits differ from those before the first step; None if unknown.
         moved_closed: an optimizer's step changed it while it required no gradient.
         moved_share: share of sampled elements with a gradient that changed, for 16-bit tensors; None if unknown.
+        not_finite: an element is NaN or infinite at the last look.
         replaced: another tensor had its name when training began.
         new_rows: size of the table in the pretrained model, if it has grown since; else 0.
         resumed_without: the restored optimizer had states of other parameters, but none of this one.
@@ -52,6 +53,7 @@ class ParameterRecord:
     moved: bool | None = None
     moved_closed: bool = False
     moved_share: float | None = None
+    not_finite: bool = False
     replaced: bool = False
     new_rows: int = 0
     resumed_without: bool = False
@@ -83,7 +85,7 @@ class ParameterRecord:
         known = [moved for moved in (self.moved, other.moved) if moved is not None]
         shares = [share for share in (self.moved_share, other.moved_share) if share is not None]
         flags = (
-            "opened", "had_gradient", "nonzero_gradient", "moved_closed", "replaced", "resumed_without",
+            "opened", "had_gradient", "nonzero_gradient", "moved_closed", "not_finite", "replaced", "resumed_without",
         )  # fmt: skip
         return replace(
             self,

@@ -9,7 +9,7 @@ from gradgate.auditing.records import ModelRecord
 from gradgate.auditing.rules.coverage import partial_coverage
 from gradgate.auditing.rules.expectation import unexpected
 from gradgate.auditing.rules.gradients import no_gradient, unused, zero_gradient, zero_tokens
-from gradgate.auditing.rules.movement import lost_update, moved_while_frozen, untied
+from gradgate.auditing.rules.movement import lost_update, moved_while_frozen, not_finite, untied
 from gradgate.auditing.rules.optimizers import (
     empty_group,
     in_two_groups,
@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     zero_gradient,
     moved_while_frozen,
     lost_update,
+    not_finite,
     zero_learning_rate,
     partial_coverage,
     untied,

@@ -8,6 +8,11 @@ from gradgate.auditing.findings import Finding, finding, listed
 from gradgate.auditing.records import ModelRecord, ParameterRecord
 
 _SHORT = ("float16", "bfloat16")
+NOT_FINITE = (
+    "{names}: became NaN or infinite, so the model predicts nothing. Usual cause: weights in float16, in which the eps "
+    "of Adam is 0 (from_pretrained keeps the dtype of the file); a learning rate that is too high; a loss over no "
+    "labels. Load the model with dtype=torch.float32 and train with bf16=True; clip gradients."
+)
 _LEAST_SHARE = 0.2  # of the elements with a gradient that must have moved in 16 bits
 
 
@@ -45,6 +50,13 @@ def _averages(model: ModelRecord, frozen: list[ParameterRecord]) -> set[str]:
         and not any(each.opened for each in model.parameters if each.name.startswith(f"{top}."))
     }
     return {name for name in twins if name.partition(".")[0] in copies}
+
+
+def not_finite(model: ModelRecord) -> Iterator[Finding]:
+    """Find parameters that the training made NaN or infinite."""
+    broken = [each for each in model.parameters if each.moved and each.not_finite]
+    if broken:
+        yield finding("not_finite", broken, NOT_FINITE)
 
 
 def lost_update(model: ModelRecord) -> Iterator[Finding]:
