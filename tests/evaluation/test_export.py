@@ -179,6 +179,8 @@ def test_adapterhub_loads_bottleneck_adapters(
     every = [*plain.values(), runs["houlsby:size=4"], stacked]
     for each in compare([(path, ExportSettings()) for path in every], tmp_path, ADAPTERHUB):
         assert each.difference < MERGED_DIFFERENCE
+        tests = json.loads((each.made.run / "scores.json").read_text())["tests"]
+        assert each.said["accuracy"] == next(iter(tests.values()))["accuracy"]
 
 
 def test_adapterhub_form_has_a_base_with_the_tuned_layer_norms(runs: dict[str, Path], tmp_path: Path) -> None:
