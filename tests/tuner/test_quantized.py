@@ -13,7 +13,7 @@ from gradgate.errors import AttachError
 from support.loop import adamw, build
 
 peft = pytest.importorskip("peft")
-METHODS = ["full", "gradual:every=2", "lisa:layers=1", "layerwise-lr", "fun"]
+METHODS = ["full", "gradual:every=2", "lisa:layers=1", "layerwise-lr", "fun:every=2,batches=1"]
 LIBRARIES = ["nf4", "int8", "torchao"]
 STEPS = 6
 
