@@ -54,7 +54,8 @@ def try_adapter(model: nn.Module, adapter: AdapterSetting) -> None:
 
 def described(model: Any, adapter: AdapterSetting | None) -> dict[str, str | int]:
     """Return the entry of ``run.json`` for a model, with its adapter if it has one."""
-    record = {"class": type(model).__name__, "parameters": sum(map(weight_count, model.parameters()))}
+    count = sum(map(weight_count, model.parameters()))
+    record: dict[str, str | int] = {"class": type(model).__name__, "parameters": count}
     place = adapter.kind.described(model) if adapter is not None else ""
     return record | ({"adapter": place} if place else {})
 
