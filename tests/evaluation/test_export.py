@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +18,7 @@ from safetensors.torch import load_file
 import gradgate as gg
 from gradgate.errors import DeltaError, RunError, UsageError
 from gradgate.evaluation.export.export import export
+from gradgate.settings.command_line import train_command, without_places
 from gradgate.settings.finished import ExportSettings
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
@@ -179,6 +181,8 @@ def test_adapterhub_loads_bottleneck_adapters(
     every = [*plain.values(), runs["houlsby:size=4"], stacked]
     for each in compare([(path, ExportSettings()) for path in every], tmp_path, ADAPTERHUB):
         assert each.difference < MERGED_DIFFERENCE
+        tests = json.loads((each.made.run / "scores.json").read_text())["tests"]
+        assert each.said["accuracy"] == next(iter(tests.values()))["accuracy"]
 
 
 def test_adapterhub_form_has_a_base_with_the_tuned_layer_norms(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -259,7 +263,10 @@ def test_card_says_what_was_trained_and_names_no_path(runs: dict[str, Path], tmp
     assert "Method: `lora:r=2 + full`" in card
     assert f"{run.scores['cost']['parameters_trained']:,} of" in card
     assert f"| dev | 30 | {run.best.dev:.4f} |" in card
-    assert "$ gradgate train --model" in card
+    command = card.partition("```console\n$ ")[2].partition("\n```")[0]
+    assert max(map(len, command.splitlines())) < 90
+    words = shlex.split(command.replace("\\\n", ""))
+    assert words == shlex.split(train_command(without_places(run.config), "RUN")), command
     assert str(Path(run.config.model).parent) not in card
     assert str(tmp_path) not in card
 

@@ -80,7 +80,7 @@ def test_intervals_are_of_stored_rows_that_give_the_score(tmp_path: Path) -> Non
     assert found["test"] == pytest.approx((0.72, 0.87), abs=0.015)
     card = card_of(run)
     low, high = found["test"]
-    assert f"| {low:.4f} to {high:.4f} |" in card
+    assert f"| {low:.4f}\u00a0to\u00a0{high:.4f} |" in card
     (run / "predictions/test.jsonl").unlink()
     assert "There is no interval: it needs" in card_of(run)
     assert "accuracy is not" not in card_of(run)

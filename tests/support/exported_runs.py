@@ -86,16 +86,25 @@ def inputs_of(run: FinishedRun) -> tuple[dict[str, torch.Tensor], dict[str, Any]
     if run.task.kind == "generation":
         longest = min(len(ids) for ids in features["input_ids"][:])
         return {"input_ids": torch.tensor([ids[:longest] for ids in features["input_ids"][:]])}, {}
-    given = [
+    fed = [
         {k: v for k, v in row.items() if k in ("input_ids", "attention_mask", "token_type_ids", "labels", "label")}
         for row in features
     ]
-    batch = prepared.kind.collator(run.tokenizer)(given)
+    batch = prepared.kind.collator(run.tokenizer)(fed)
     inputs = {name: value.contiguous() for name, value in batch.items() if name in run.tokenizer.model_input_names}
     if run.task.kind not in ("classification", "multi-label", "regression"):
         return inputs, {}
-    texts = [rows[name][:] for name in ("text", "text_pair") if name in rows.column_names]
-    return inputs, {"texts": texts, "given": {"truncation": True, "max_length": run.config.max_length}}
+    given = {"truncation": True, "max_length": run.config.max_length}
+    texts = {"texts": texts_of(rows), "given": given}
+    if run.task.kind == "classification":
+        every = data.tests[split]
+        labels = [run.model.config.id2label[place] for place in every["label"][:]]
+        texts["scored"] = {"texts": texts_of(every), "labels": labels}
+    return inputs, texts
+
+
+def texts_of(rows: Any) -> list[list[str]]:
+    return [rows[name][:] for name in ("text", "text_pair") if name in rows.column_names]
 
 
 def outputs_of(run: FinishedRun, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

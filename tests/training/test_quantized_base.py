@@ -18,7 +18,10 @@ from gradgate.layers.quantized import keep_one_kernel
 from gradgate.sample import DECODER
 from gradgate.settings.arm import read_arm
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.study.recommend.fitting import fitting, subject_of
+from gradgate.study.recommend.portfolio import portfolio
 from gradgate.training.checkpoint_weights import read_weights, write_weights
+from gradgate.training.preview import preview
 from gradgate.training.quantized import check_adapted
 from gradgate.training.run import train
 from support.loop import build
@@ -124,6 +127,24 @@ def test_the_refusal_names_what_fits(arm: str, fitting: str) -> None:
         check_adapted("bitsandbytes", read_arm(arm), "M")
     check_adapted("bitsandbytes", read_arm(fitting), "M")
     check_adapted(None, read_arm(arm), "M")
+
+
+@pytest.mark.slow
+def test_arms_are_compared_on_a_quantized_base(base: Path, settings: dict[str, Any], tmp_path: Path) -> None:
+    arms = ["lora:r=4", "lora:r=4 + gradual:every=2", "lora:r=4 + fun:every=2,batches=2"]
+    own = {"model": str(base), "steps": 4, "train_size": 30, "seeds": 1, "out": tmp_path / "study", "quiet": True}
+    runs = gg.compare(**settings | own, method=arms).runs()
+    assert runs["cost.steps"].drop_duplicates().tolist() == [4]
+    assert runs["test.accuracy"].notna().sum() == len(arms)
+
+
+def test_arms_that_are_recommended_fit_a_quantized_base(base: Path, settings: dict[str, Any]) -> None:
+    config = make_config(**settings | {"model": str(base), "steps": 12, "train_size": 30})
+    seen = preview(config)
+    found = fitting(portfolio(subject_of(config, seen)), config, seen)
+    adapters = [arm.adapter for arm in found.arms]
+    assert [arm.method.name for arm in found.arms] == ["full", "full", "gradual", "graddrop", "layerwise-lr"]
+    assert all(str(adapter).startswith("lora:") for adapter in adapters)
 
 
 def stored_as_integers() -> Any:

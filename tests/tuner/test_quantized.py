@@ -13,7 +13,7 @@ from gradgate.errors import AttachError
 from support.loop import adamw, build
 
 peft = pytest.importorskip("peft")
-METHODS = ["full", "gradual:every=2", "lisa:layers=1", "layerwise-lr", "fun"]
+METHODS = ["full", "gradual:every=2", "lisa:layers=1", "layerwise-lr", "fun:every=2,batches=1"]
 LIBRARIES = ["nf4", "int8", "torchao"]
 STEPS = 6
 
@@ -55,19 +55,19 @@ def test_under_an_adapter_its_layers_open(method: str) -> None:
     assert any("lora_" in name for name in opened)
 
 
-def quantized(library: str) -> nn.Module:
-    """Return the embedded decoder with its matrices quantized by a library, under LoRA."""
+def quantized(library: str | None) -> nn.Module:
+    """Return the embedded decoder with its matrices quantized by a library, if any, under LoRA."""
     import transformers
 
     from gradgate.sample import DECODER
 
-    settings: Any
+    settings: Any = None
     if library == "torchao":
         pytest.importorskip("torchao", reason="torchao is not installed")
         from torchao.quantization import Int8WeightOnlyConfig
 
         settings = transformers.TorchAoConfig(Int8WeightOnlyConfig())
-    else:
+    elif library is not None:
         pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
         own: dict[str, Any] = {
             "nf4": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": torch.float32},
@@ -76,7 +76,8 @@ def quantized(library: str) -> nn.Module:
         settings = transformers.BitsAndBytesConfig(**own[library])
     torch.manual_seed(0)
     model = transformers.AutoModelForCausalLM.from_pretrained(DECODER, quantization_config=settings, device_map="cpu")
-    model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    if library is not None:
+        model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     config = peft.LoraConfig(r=4, task_type="CAUSAL_LM", target_modules="all-linear", init_lora_weights=False)
     adapted: nn.Module = peft.get_peft_model(model, config)
     return adapted
@@ -118,3 +119,16 @@ def test_without_lora_a_quantized_model_is_refused(library: str) -> None:
     plain.lm_head.requires_grad_(True)
     with pytest.raises(AttachError, match="is quantized"):
         gg.Tuner(plain, adamw(plain), "full", total_steps=STEPS)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_share_that_learns_counts_weights_and_not_bytes(library: str) -> None:
+    """bitsandbytes packs two weights of 4 bits into a byte."""
+    shares, maps = [], []
+    for model in (quantized(library), quantized(None)):
+        learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        with gg.Tuner(model, torch.optim.AdamW(learning), "gradual:every=2", total_steps=STEPS) as tuner:
+            shares.append(tuner.open_fraction)
+            maps.append([(group.name, group.parameter_count) for group in tuner.layers])
+    assert maps[0] == maps[1]
+    assert shares[0] == shares[1]

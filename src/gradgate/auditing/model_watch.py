@@ -24,6 +24,7 @@ from gradgate.auditing.skeleton import map_without_running
 from gradgate.auditing.ties import Ties
 from gradgate.distributed.shards import local
 from gradgate.layers.names import canonical_name
+from gradgate.layers.quantized import weight_shape
 
 _HISTORIES = ("exp_avg_sq", "exp_avg", "momentum_buffer", "square_avg", "sum")
 
@@ -115,7 +116,7 @@ class ModelWatch:
         for (name, each), before in zip(fresh.items(), fingerprints(list(fresh.values())), strict=True):
             older = self._names.get(name)
             dtype = str(each.dtype).removeprefix("torch.")
-            shape = self._shapes.get(id(each), tuple(each.shape))
+            shape = self._shapes.get(id(each), weight_shape(each))
             record = ParameterRecord(name, list(shape), dtype, module_group(name), sharded=id(each) in self._shapes)
             if older is not None:
                 record.group, record.tower, record.part = older.record.group, older.record.tower, older.record.part

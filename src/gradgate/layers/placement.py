@@ -16,6 +16,7 @@ from gradgate.layers.names import canonical_name, named_parameters, tied_names
 from gradgate.layers.networks import networks_of
 from gradgate.layers.parts import parts_of, prompts_of
 from gradgate.layers.probe import Span, Trace
+from gradgate.layers.quantized import weight_count, weight_shape
 from gradgate.layers.stacks import Stack, in_running_order
 from gradgate.layers.towers import Section
 from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Weight
@@ -101,7 +102,7 @@ class Placement:
                 name=f"layers.{depth - 1}" if layer else HEAD if depth else EMBEDDINGS,
                 depth=depth,
                 parameter_names=names,
-                parameter_count=sum(self.parameters[name].numel() for name in names),
+                parameter_count=sum(weight_count(self.parameters[name]) for name in names),
                 stack=layer.stack.path if layer else "",
                 uses=max(len(layer.spans), 1) if layer else 1,
                 tower=self.sections[layer.stack].tower if layer else "" if depth else self._tower_of(names),
@@ -143,7 +144,7 @@ class Placement:
         tables = _tables(self.model)
         return {
             name: Weight(
-                tuple(parameter.shape),
+                weight_shape(parameter),
                 parts.get(id(parameter), "other" if name in in_layers else ""),
                 id(parameter) in tables,
             )
@@ -275,7 +276,7 @@ class Placement:
         if self.networks:
             yield f"{len(self.networks)} networks side by side, each with its own depth: {', '.join(self.networks)}."
         for path, module in self.frozen.items():
-            count = sum(parameter.numel() for parameter in module.parameters())
+            count = sum(map(weight_count, module.parameters()))
             yield f"{path} cannot learn, so it is in no group: all of its {human(count)} parameters are frozen."
         if self.prompts:
             yield f"A prompt that learns with the head: {some_of(sorted(self.prompts), NAMED)}."

@@ -1,8 +1,9 @@
-"""Find what of a model is stored in 4 or 8 bits, by which method."""
+"""Find what of a model is stored in 4 or 8 bits, by which method, and how many weights that are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import torch
@@ -38,6 +39,16 @@ def quantization_method(config: Mapping[str, Any]) -> str:
     """Return the name of the method in a ``quantization_config`` of transformers."""
     method = config.get("quant_method", "an unknown method")
     return str(getattr(method, "value", method))
+
+
+def weight_shape(parameter: nn.Parameter) -> tuple[int, ...]:
+    """Return the shape of a parameter as it was before bitsandbytes packed two weights into a byte, if it did."""
+    return tuple(getattr(getattr(parameter, "quant_state", None), "shape", None) or parameter.shape)
+
+
+def weight_count(parameter: nn.Parameter) -> int:
+    """Count the weights of a parameter, which are two in each element of bitsandbytes' 4 bits."""
+    return prod(weight_shape(parameter))
 
 
 def quantized_parameters(parameters: Mapping[str, nn.Parameter]) -> frozenset[str]:

@@ -17,6 +17,7 @@ from torch.func import functional_call
 
 from gradgate.errors import AttachError, NonFiniteError
 from gradgate.layers.names import canonical_name
+from gradgate.layers.quantized import quantized_parameters
 from gradgate.measure.likelihood import log_likelihoods
 from gradgate.measure.per_example import ExampleGradients, squares
 from gradgate.measure.request import Batch, FisherRequest
@@ -71,10 +72,14 @@ def _squares(
 
 
 def separate_tensors(model: nn.Module, wanted: Collection[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return a model's tensors for functional calls: those with canonical names in ``wanted``, and the others."""
-    wanted = set(wanted)
-    own = {name for name, _ in model.named_parameters() if canonical_name(name) in wanted}
-    return functional_tensors(model, own)
+    """Return a model's tensors for functional calls: those with canonical names in ``wanted``, and the others.
+
+    Quantized parameters stay in the model: they cannot learn, and their modules read more of them than their numbers.
+    """
+    wanted, parameters = set(wanted), dict(model.named_parameters())
+    chosen, rest = functional_tensors(model, {name for name in parameters if canonical_name(name) in wanted})
+    quantized = quantized_parameters(parameters)
+    return chosen, {name: tensor for name, tensor in rest.items() if name not in quantized}
 
 
 def likelihoods_of(

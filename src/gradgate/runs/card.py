@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ PIPELINES: Mapping[str, str] = {
 }
 """Kind of task to the hub's name of the pipeline that runs it."""
 _MOST_LABELS = 100
+_WIDEST = 80
 _ESCAPED = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]<>|#$"} | {"\n": " ", "\r": " "})
 
 
@@ -144,7 +146,7 @@ def model_card(
         *_facts(source),
         "",
         "```console",
-        f"$ {train_command(_portable(source.config), 'RUN')}",
+        f"$ {_wrapped(train_command(_portable(source.config), 'RUN'))}",
         "```",
         "",
     ]
@@ -153,15 +155,16 @@ def model_card(
 
 def _score_table(source: CardSource, intervals: Mapping[str, tuple[float, float]]) -> Iterator[str]:
     splits = source.splits
-    names = [source.metric, *sorted({name for values in splits.values() for name in values} - {source.metric, "loss"})]
-    last = [f"95 % interval of {source.metric}"] if intervals else []
-    yield f"| split | rows | {' | '.join(map(_plain, [*names, *last]))} |"
-    yield f"| --- | ---: |{' ---: |' * len([*names, *last])}"
+    others = {name for values in splits.values() for name in values} - {source.metric, "loss"}
+    names = [source.metric, *(name for name in sorted(others) if not _is_same(name, source))]
+    titles = [names[0], *(["95 % interval"] if intervals else []), *names[1:]]
+    yield f"| split | rows | {' | '.join(map(_plain, titles))} |"
+    yield f"| --- | ---: |{' ---: |' * len(titles)}"
     for split, values in splits.items():
         rows = source.task.rows.get(split)
         cells = ["" if (value := values.get(name)) is None else f"{value:.4f}" for name in names]
         if intervals:
-            cells.append(f"{intervals[split][0]:.4f} to {intervals[split][1]:.4f}" if split in intervals else "")
+            cells.insert(1, "\u00a0to\u00a0".join(f"{end:.4f}" for end in intervals.get(split, ())))
         yield f"| {_plain(split)} | {'' if rows is None else f'{rows:,}'} | {' | '.join(cells)} |"
     yield ""
     direction = "highest" if source.task.metric_higher_is_better else "lowest"
@@ -169,14 +172,19 @@ def _score_table(source: CardSource, intervals: Mapping[str, tuple[float, float]
     yield ""
     if intervals:
         yield (
-            "The intervals are percentiles of scores over resampled rows of the split. They say nothing of other "
-            "seeds; those of dev come from the rows that selected the weights."
+            f"The intervals are percentiles of {_plain(source.metric)} over resampled rows of the split. They say "
+            f"nothing of other seeds; those of dev come from the rows that selected the weights."
         )
     else:
         yield (
             "There is no interval: it needs a metric that is computed from sums over rows, and stored predictions that "
             "give the score."
         )
+
+
+def _is_same(name: str, source: CardSource) -> bool:
+    """Return True for a metric that always equals the one that selects, as micro F1 does accuracy."""
+    return all(values.get(name) == values.get(source.metric) for values in source.splits.values())
 
 
 def _study(findings: CardFindings) -> Iterator[str]:
@@ -221,6 +229,22 @@ def _facts(source: CardSource) -> Iterator[str]:
     yield f"- Versions: {', '.join(f'{name} {number}' for name, number in record.versions.items())}"
     yield ""
     yield "The command that trains it:"
+
+
+def _wrapped(command: str) -> str:
+    """Return a command in lines that a page shows whole, which a shell reads as one."""
+    parts: list[list[str]] = [[]]
+    for word in shlex.split(command):
+        if word.startswith("-"):
+            parts.append([])
+        parts[-1].append(word)
+    lines = [shlex.join(parts[0])]
+    for part in map(shlex.join, parts[1:]):
+        if len(lines[-1]) + len(part) < _WIDEST:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"    {part}")
+    return " \\\n".join(lines)
 
 
 def _spent(cost: Cost) -> Iterator[str]:

@@ -11,6 +11,7 @@ from torch import nn
 from gradgate.adapters.kinds import AdapterKind
 from gradgate.adapters.stack import head_parameters
 from gradgate.layers import named_parameters
+from gradgate.layers.quantized import weight_count
 from gradgate.settings.adapter import AdapterSetting
 
 
@@ -53,7 +54,8 @@ def try_adapter(model: nn.Module, adapter: AdapterSetting) -> None:
 
 def described(model: Any, adapter: AdapterSetting | None) -> dict[str, str | int]:
     """Return the entry of ``run.json`` for a model, with its adapter if it has one."""
-    record = {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())}
+    count = sum(map(weight_count, model.parameters()))
+    record: dict[str, str | int] = {"class": type(model).__name__, "parameters": count}
     place = adapter.kind.described(model) if adapter is not None else ""
     return record | ({"adapter": place} if place else {})
 

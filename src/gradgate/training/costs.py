@@ -9,6 +9,7 @@ import torch
 from transformers import Trainer
 
 from gradgate.adapters.kinds import AdapterKind
+from gradgate.layers.quantized import weight_count
 from gradgate.runs.scores import Cost
 from gradgate.training import adapted
 from gradgate.training.callbacks import StepTimer
@@ -35,7 +36,7 @@ def cost_of(
         seconds_total=sum(timer.durations),
         peak_memory_bytes=peak_memory(trainer.args.device),
         trainable_share=tuner.mean_open_fraction,
-        parameters=sum(p.numel() for p in trainer.model.parameters()),
+        parameters=sum(map(weight_count, trainer.model.parameters())),
         parameters_trained=tuner.parameters_opened,
         bytes_stored=adapted.bytes_stored(trainer.model, tuner.names_opened, fresh, kind),
         device=trainer.args.device.type,

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from gradgate.layers import LayerMap, map_layers
-from gradgate.layers.quantized import quantization_of
+from gradgate.layers.quantized import quantization_of, weight_count
 from gradgate.runs.progress import Silent
 from gradgate.runs.records import ModelRecord, TaskRecord, versions
 from gradgate.settings.adapter import AdapterSetting
@@ -72,7 +72,7 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
     for adapter in adapters:
         try_adapter(model, adapter)
     languages = try_languages(config, prepared, model)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = sum(map(weight_count, model.parameters()))
     return Preview(
         task=prepared.record(),
         model=ModelRecord(config.model, parameters),

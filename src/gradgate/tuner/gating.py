@@ -17,6 +17,7 @@ from gradgate.distributed.shards import is_sharded, local
 from gradgate.errors import RunError
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.lr_scale import lr_factors
+from gradgate.layers.quantized import weight_count
 from gradgate.layers.selectors import Selection
 from gradgate.measure.selection import unpack
 from gradgate.methods.plan import OPEN, Gate, Plan
@@ -222,7 +223,7 @@ class Gating(Effect):
         """Count the elements of a parameter that may open: all, or those of its open rows."""
         parameter = self.parameters[name]
         if name not in self._rows:
-            return parameter.numel()
+            return weight_count(parameter)
         return sum(stop - start for start, stop in self._rows[name]) * (parameter.numel() // parameter.shape[0])
 
     def lr_factors(self) -> dict[Tensor, float]:
@@ -240,7 +241,7 @@ class Gating(Effect):
         """Compute the expected share of the elements that a step under this plan may change."""
         gated = self.gated(lambda gate: gate.share > 0.0, plan)
         opened = sum(self.count(name) * gate.share for name, gate in gated)
-        return opened / sum(parameter.numel() for parameter in self.parameters.values())
+        return opened / sum(map(weight_count, self.parameters.values()))
 
     def _own(self, name: str, gate: Gate) -> Gate:
         """Return the gate of one parameter in a group with this gate."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gradgate.errors import UsageError
@@ -72,6 +74,20 @@ def test_several_tasks_at_once_take_no_adapter_and_decoders_no_bottleneck() -> N
     assert all(arm.adapter is None for arm in portfolio(multitask).arms)
     decoder = Subject(layers=12, parameters=110_000_000, steps=100, kind="generation", installed={PEFT})
     assert [arm.name for arm in portfolio(decoder).arms if arm.adapter] == ["lora:r=8,lr=0.0005"]
+
+
+def test_quantized_models_try_lora_with_schedules_alone() -> None:
+    found = portfolio(replace(BERT_BASE, quantization="bitsandbytes"))
+    lora = "lora:r=8,lr=0.0005"
+    schedules = ("gradual:every=50", "graddrop:p=0.2", "lisa:layers=2,every=20", "layerwise-lr")
+    assert names(found.arms) == [lora, "lora:r=32,lr=0.0005", *(f"{lora} + {method}" for method in schedules)]
+    assert [str(left) for left in found.left_out] == [
+        "what trains no adapter of PEFT's is left out: the model is quantized (bitsandbytes), so its matrices cannot "
+        "learn."
+    ]
+    without = portfolio(replace(BERT_BASE, quantization="torchao", installed=()))
+    assert without.arms == ()
+    assert "pip install 'gradgate[peft]'" in str(without.left_out[-1])
 
 
 def test_a_model_without_layers_is_refused() -> None:

@@ -183,10 +183,11 @@ class Allocator:
         grid = self.grid
         begun = [key for key, progress in observed.items() if progress.step]
         whole = {key.arm for key in begun if observed[key].step >= grid.steps[key.task]}
-        return (
-            f"{grid.runs - len(begun)} of {grid.runs} runs did not begin, and {len(grid.arms) - len(whole)} of "
-            f"{len(grid.arms)} arms have no whole run: nothing is known about how they end."
-        )
+        left, unknown = grid.runs - len(begun), len(grid.arms) - len(whole)
+        found = [f"{left} of {grid.runs} runs did not begin."] if left else []
+        if unknown:
+            found.append(f"{unknown} of {len(grid.arms)} arms have no whole run: nothing is known about how they end.")
+        return " ".join(found)
 
     def _needed(self, now: Standing, finding: LookResult, observed: Observed) -> Needed | None:
         nearest = finding.nearest

@@ -86,7 +86,7 @@ class Verdict:
         step_share: of the schedule after which the arms were compared; 1 for whole runs.
         steps_of_grid, steps_allowed, steps_spent: optimizer steps.
         departures: which arms left when, and why.
-        not_looked_at: one sentence on what was not trained.
+        not_looked_at: what was not trained; empty if all was.
         needed: what would decide; None if it is decided, or if the scores have no spread to estimate it from.
         tested: whether a test was made; without one, the order is that of means on dev and no more.
     """

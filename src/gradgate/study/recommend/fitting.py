@@ -27,6 +27,7 @@ def subject_of(config: RunConfig, seen: Preview) -> Subject:
         steps=_steps(config, seen.task.rows.get(TRAIN, 1)),
         kind=seen.task.kind,
         is_multitask=bool(seen.task.tasks),
+        quantization=seen.quantization,
         installed=installed_packages(),
     )
 

@@ -28,6 +28,7 @@ class Subject:
         steps: optimizer steps of one run, 1 or more.
         kind: of the task, as ``classification`` or ``generation``.
         is_multitask: whether several tasks are trained at once, which takes no adapter.
+        quantization: the method that the model is quantized with; None for a model that is not.
         installed: optional packages that can be imported.
 
     Raises:
@@ -39,6 +40,7 @@ class Subject:
     steps: int
     kind: str = "classification"
     is_multitask: bool = False
+    quantization: str | None = None
     installed: Collection[str] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
@@ -66,7 +68,7 @@ class Portfolio:
 
     Attributes:
         lr: peak learning rate of every arm that has none of its own.
-        arms: the first is full fine-tuning.
+        arms: the first is full fine-tuning, or LoRA on a quantized model.
         left_out: what is not tried.
     """
 
@@ -95,7 +97,7 @@ def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
 
     A probe and the head are always there for classification. The fewer weights learn, the higher is the rate:
     adapters have ten times that of full fine-tuning, LoRA's best one being about that much higher; the head has twenty
-    times, and freezing twice.
+    times, and freezing twice. On a quantized model, which learns by adapters of PEFT alone, it is LoRA with schedules.
 
     Args:
         subject: the model and its data.
@@ -105,18 +107,11 @@ def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
         Ten times: LoRA Without Regret (Schulman et al. 2025), https://thinkingmachines.ai/blog/lora/
     """
     lr = usual_rate(subject.parameters) if lr is None else lr
+    if subject.quantization is not None:
+        return _on_quantized(subject, lr)
     rate = f"lr={_ADAPTER_FACTOR * lr:g}"
-    arms, left_out = ["full", *_heads(subject, lr), *_freezing(subject.layers, lr)], []
-    if subject.layers > 1:
-        every = max(1, round(_GRADUAL_SHARE * subject.steps / subject.layers))
-        arms.append(f"gradual:every={every}")
-    arms.append("graddrop:p=0.2")
-    if subject.layers >= _MANY_LAYERS:
-        arms.append(f"lisa:layers=2,every={max(1, min(20, subject.steps // subject.layers))}")
-    else:
-        left_out.append(
-            LeftOut("lisa", f"it is for models of {_MANY_LAYERS} layers and more, and this one has {subject.layers}.")
-        )
+    arms = ["full", *_heads(subject, lr), *_freezing(subject.layers, lr), *_schedules(subject)]
+    left_out = _unfit_schedules(subject)
     bottlenecks = [f"houlsby:size=64,{rate}", f"pfeiffer:reduction=16,{rate}"]
     adapters = [f"lora:r=8,{rate}", *([] if subject.kind == "generation" else bottlenecks)]
     for adapter in adapters:
@@ -126,6 +121,43 @@ def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
         else:
             left_out.append(LeftOut(adapter, reason))
     return Portfolio(lr, tuple(map(read_arm, arms)), tuple(left_out))
+
+
+def _on_quantized(subject: Subject, lr: float) -> Portfolio:
+    """Return LoRA of two ranks, and the smaller one with schedules."""
+    rate = f"lr={_ADAPTER_FACTOR * lr:g}"
+    lora = f"lora:r=8,{rate}"
+    left_out = [
+        LeftOut(
+            "what trains no adapter of PEFT's",
+            f"the model is quantized ({subject.quantization}), so its matrices cannot learn.",
+        ),
+        *_unfit_schedules(subject),
+    ]
+    reason = _refusal(lora, subject)
+    if reason is not None:
+        return Portfolio(lr, (), (*left_out, LeftOut(lora, reason)))
+    scheduled = [f"{lora} + {method}" for method in (*_schedules(subject), "layerwise-lr")]
+    arms = (lora, f"lora:r=32,{rate}", *scheduled)
+    return Portfolio(lr, tuple(map(read_arm, arms)), tuple(left_out))
+
+
+def _schedules(subject: Subject) -> list[str]:
+    """Return methods that open layers, or parts of them, step by step."""
+    found = []
+    if subject.layers > 1:
+        every = max(1, round(_GRADUAL_SHARE * subject.steps / subject.layers))
+        found.append(f"gradual:every={every}")
+    found.append("graddrop:p=0.2")
+    if subject.layers >= _MANY_LAYERS:
+        found.append(f"lisa:layers=2,every={max(1, min(20, subject.steps // subject.layers))}")
+    return found
+
+
+def _unfit_schedules(subject: Subject) -> list[LeftOut]:
+    if subject.layers >= _MANY_LAYERS:
+        return []
+    return [LeftOut("lisa", f"it is for models of {_MANY_LAYERS} layers and more, and this one has {subject.layers}.")]
 
 
 def _heads(subject: Subject, lr: float) -> list[str]:
