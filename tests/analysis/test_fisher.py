@@ -114,7 +114,7 @@ def test_schedules_correlate_with_their_scores(study: Path) -> None:
 
 def test_the_report_has_a_section_with_tables_and_figures(study: Path) -> None:
     page = write_report(study).html.read_text()
-    assert "Fisher information while training" in page
+    assert "Fisher information during training" in page
     assert "fun:every=40 peaks at 5 at step 40 and ends at 2" in page
     for name in ("fisher", "fisher-layers", "fisher-order", "fisher-schedules"):
         assert (study / "tables" / f"{name}.csv").is_file()

@@ -44,14 +44,14 @@ def test_the_report_shows_the_race(study: Path, draw_only) -> None:
     assert found == [
         ("full", "0.5", "3", "wins"),
         ("full", "1.0", "3", "wins"),
-        ("gradual:every=40", "0.125", "2", "left at 12.5 %: place 2 of 2"),
+        ("gradual:every=40", "0.125", "2", "dropped at 12.5 %: place 2 of 2"),
     ]
     assert float(rows[2]["mean"]) == pytest.approx(0.55)
     section = BudgetSection.find(summarize_study(read_study(study)))
     assert section is not None
     assert section.remarks() == ["A test. 4 of 6 runs were not begun.", RECORD.spending]
     (drawing,) = section.drawings()
-    assert "gradual:every=40 has 55.0 at 12.5 % (2 runs), left at 12.5 %: place 2 of 2" in drawing.text
+    assert "gradual:every=40 has 55.0 at 12.5 % (2 runs), dropped at 12.5 %: place 2 of 2" in drawing.text
 
 
 def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:

@@ -149,7 +149,7 @@ class Grid:
         adapter = next((adapter for adapter in self.adapters if adapter is not None), None)
         if probe is not None and adapter is not None:
             raise UsageError(
-                f"{probe.name} fits the head on the pretrained model and trains no adapter, so that it cannot be "
+                f"{probe.name} fits the head on the pretrained model and trains no adapter, so it cannot be "
                 f"crossed with adapter={str(adapter)!r}. Give the adapter with its method instead, as in "
                 f"'{adapter} + full', or leave {probe.name} out."
             )
@@ -205,8 +205,8 @@ class Grid:
             return replace(self, search=search.without_results())
         if existing.search is None or existing.search.without_results() != search.without_results():
             raise RunError(
-                f"{self.path} was begun with {'another search' if existing.search else 'no search'}. Leave search= "
-                f"out to continue as it was begun, or give another out=."
+                f"{self.path} was started with {'another search' if existing.search else 'no search'}. Leave "
+                "search= out to continue the study, or give another out=."
             )
         return self
 
@@ -221,9 +221,9 @@ class Grid:
         if existing is not None and existing.variants != variants:
             there = "; ".join(map(format_settings, existing.variants)) or "none"
             raise RunError(
-                f"{self.path} was begun with other settings as arms: {there}. Expected the same, here "
-                f"{'; '.join(map(format_settings, variants))}. Leave search= out to continue as it was begun, or give "
-                f"another out=."
+                f"{self.path} was started with other settings as arms: {there}. Expected the same, got "
+                f"{'; '.join(map(format_settings, variants))}. Leave search= out to continue the study, or give "
+                "another out=."
             )
         grid = replace(self, variants=variants)
         grid.check_size()
@@ -296,8 +296,8 @@ class Grid:
         existing = find_study(self.path)
         if existing is not None and existing.task.fingerprint != task.fingerprint:
             raise RunError(
-                f"{self.path} was begun on other data: the files of task {task.name!r} have changed since, so "
-                f"that new runs would not compare with finished ones. Give another out=."
+                f"{self.path} was started on other data: the files of task {task.name!r} have changed since, so "
+                "new runs would not be comparable with finished ones. Give another out=."
             )
 
     def check_same_languages(self, digests: Mapping[str, str]) -> None:
@@ -307,9 +307,9 @@ class Grid:
         changed = [code for code, own in known.items() if digests.get(code) != own]
         if changed:
             raise RunError(
-                f"{self.path} was begun with other language adapters: those for {', '.join(changed)} in "
-                f"{self.base.language_adapters} have changed since, so that new runs would not compare with finished "
-                f"ones. Put them back, or give another out=."
+                f"{self.path} was started with other language adapters: those for {', '.join(changed)} in "
+                f"{self.base.language_adapters} have changed since, so new runs would not be comparable with "
+                "finished ones. Put them back, or give another out=."
             )
 
     def write_search(self) -> None:
@@ -367,6 +367,6 @@ def _check_same_settings(path: Path, there: dict[str, Any], here: dict[str, Any]
     if others:
         listed = ", ".join(f"{name}: {old!r} there, {new!r} here" for name, (old, new) in others.items())
         raise RunError(
-            f"{path} already holds a study with other settings ({listed}). Methods, adapters and seeds may be added to "
-            f"a study, settings not: give another out=."
+            f"{path} already holds a study with other settings ({listed}). Methods, adapters and seeds can be "
+            "added to a study, but settings cannot be changed. Give another out=."
         )

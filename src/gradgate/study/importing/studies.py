@@ -147,7 +147,9 @@ def _lost_costs(asked: ImportSettings, mappings: Sequence[ColumnMapping]) -> Ite
     known = {column for mapping in mappings for column, cost in mapping.costs if cost in COSTS}
     lost = [column for column in asked.cost if column not in known]
     if lost:
-        yield f"{', '.join(lost)}: left out, as no table shows this cost. Costs with a place: {', '.join(COSTS)}."
+        yield (
+            f"{', '.join(lost)}: left out, because no table shows this cost. Costs that are shown: {', '.join(COSTS)}."
+        )
 
 
 def _check_folder(out: Path, files: Sequence[SourceFile], asked: ImportSettings) -> None:
@@ -179,7 +181,7 @@ class _StudyPlan:
             if score.cell.split != TRAIN:
                 self.by_place.setdefault(self._place(score), []).append(score)
         if not self.by_place:
-            raise DataError("All scores are on train, and nothing is compared on it. Name the other split with split=.")
+            raise DataError("All scores are on train, which is not compared. Name another split with split=.")
         self.arms = self._ordered_arms()
         self.tasks = tuple(dict.fromkeys(task for task, _, _ in self.by_place))
         self.models = tuple(dict.fromkeys(model for _, model, _ in self.by_place))

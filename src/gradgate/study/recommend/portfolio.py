@@ -115,7 +115,10 @@ def portfolio(subject: Subject, lr: float | None = None) -> Portfolio:
         arms.append(f"lisa:layers=2,every={max(1, min(20, subject.steps // subject.layers))}")
     else:
         left_out.append(
-            LeftOut("lisa", f"it is for models of {_MANY_LAYERS} layers and more, and this one has {subject.layers}.")
+            LeftOut(
+                "lisa",
+                f"it is meant for models with at least {_MANY_LAYERS} layers, and this one has {subject.layers}.",
+            )
         )
     bottlenecks = [f"houlsby:size=64,{rate}", f"pfeiffer:reduction=16,{rate}"]
     adapters = [f"lora:r=8,{rate}", *([] if subject.kind == "generation" else bottlenecks)]
@@ -144,7 +147,7 @@ def _freezing(layers: int, lr: float) -> list[str]:
 def _refusal(adapter: str, subject: Subject) -> str | None:
     """Return why an adapter cannot be tried, as far as is known without the model; None if it can."""
     if subject.is_multitask:
-        return "several tasks at once take no adapter."
+        return "adapters cannot be trained on several tasks at once."
     if adapter.startswith("lora") and PEFT not in subject.installed:
         return "it needs PEFT, which is not installed: pip install 'gradgate[peft]'."
     return None

@@ -247,8 +247,8 @@ def check_trust(runs: Sequence[QueuedRun], trust_remote_code: bool) -> None:
     for run in runs:
         if run.config.get("trust_remote_code") and not trust_remote_code:
             raise UsageError(
-                f"{run.label} runs code that comes with the model {run.config.get('model')}, as the study was begun "
-                f"with trust_remote_code=True. Give trust_remote_code=True here as well if you trust that code."
+                f"{run.label} runs code from the model {run.config.get('model')}, because the study was started "
+                "with trust_remote_code=True. Give trust_remote_code=True here too if you trust that code."
             )
 
 
