@@ -26,6 +26,7 @@ from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
 from gradgate.report.verdict import verdict
 from gradgate.runs.state import RunState
+from gradgate.study.imported import subject
 from gradgate.study.results import StudyResults
 from gradgate.study.run_result import RunResult
 
@@ -88,10 +89,12 @@ def render_page(
 def _heading(study: StudySummary) -> dict[str, Any]:
     """Return what was compared, and how many runs were planned."""
     record, parts = study.record, [part.record for _, part in study.parts]
+    tasks = _some(record.task.name, [part.task.name for part in parts], "task")
+    models = _some(record.model.label, [part.model.label for part in parts], "model")
     return {
         "study": record,
-        "tasks": _some(record.task.name, [part.task.name for part in parts], "task"),
-        "models": _some(record.model.label, [part.model.label for part in parts], "model"),
+        "subject": subject(tasks, models),
+        "part_unit": study.results.split_unit,
         "planned": _planned(study),
     }
 

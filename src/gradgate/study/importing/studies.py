@@ -14,7 +14,15 @@ from gradgate.runs.records import DEV, TRAIN, ModelRecord, TaskRecord
 from gradgate.settings.base import MOST_SEED
 from gradgate.settings.imports import ImportSettings
 from gradgate.study.conditions import Conditions, TaskChoice, condition_names
-from gradgate.study.imported import COSTS, IMPORT_FILE, ImportedCosts, ImportedScore, ImportRecord
+from gradgate.study.imported import (
+    COSTS,
+    IMPORT_FILE,
+    UNSTATED_MODEL,
+    UNSTATED_TASK,
+    ImportedCosts,
+    ImportedScore,
+    ImportRecord,
+)
 from gradgate.study.importing.columns import UNPAIRED, ColumnMapping
 from gradgate.study.importing.condition import ImportedCondition
 from gradgate.study.importing.fairness import FairnessWarning, ScoredCondition, fairness
@@ -28,7 +36,6 @@ from gradgate.study.study_file import StudyRecord
 from gradgate.tasks.metrics.names import higher_is_better, is_bounded, preference
 
 _ALL_ROWS = ("full", "all", "")
-_NO_TASK, _NO_MODEL = "results", "unstated model"
 Place = tuple[str, str, str]
 """Task, model and training size, as the source has them."""
 
@@ -191,7 +198,7 @@ class _StudyPlan:
 
     def _place(self, score: Score) -> Place:
         cell = score.cell
-        return cell.task or _NO_TASK, cell.model or _NO_MODEL, cell.size if self._has_sizes else ""
+        return cell.task or UNSTATED_TASK, cell.model or UNSTATED_MODEL, cell.size if self._has_sizes else ""
 
     def _ordered_arms(self) -> tuple[str, ...]:
         arms = list(dict.fromkeys(score.cell.arm for scores in self.by_place.values() for score in scores))
