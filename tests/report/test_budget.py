@@ -37,7 +37,7 @@ def test_the_report_shows_the_race(study: Path, draw_only) -> None:
     assert '<p class="answer">full is better than every other arm.</p>' in page
     assert '<p class="remark">A test. 4 of 6 runs were not begun.</p>' in page
     assert "260 of the grid&#39;s 480" in page.replace("\u00a0", " ")
-    assert "gradual:every=40 left after 0.125 of the schedule: place 2 of 2 on 2 pairs" in page
+    assert "gradual:every=40 was dropped after 0.125 of the schedule: place 2 of 2 on 2 pairs" in page
     assert (study / "figures/race.svg").is_file()
     rows = list(csv.DictReader((study / "tables/race.csv").read_text(encoding="utf-8").splitlines()))
     found = [(row["method"], row["step_share"], row["n"], row["outcome"]) for row in rows]
@@ -84,7 +84,7 @@ def test_a_race_begins_with_its_verdict_the_command_and_its_picture(study: Path)
     for seed in range(3):
         (study / f"runs/method-0/seed-{seed}/model").mkdir()
     page = write_report(study).html.read_text(encoding="utf-8")
-    train = page.index("gradgate train --model")
+    train = page.index("gradgate train <span>--model</span>")
     places = [page.index('class="answer"'), train, page.index("<svg"), page.index('id="table-race"')]
     assert places == sorted(places)
     assert page.index('id="table-race"') < page.index('id="table-main"')

@@ -144,7 +144,7 @@ def test_tasks_without_a_test_split_are_said_to_be_compared_on_dev(tmp_path: Pat
     assert any(note.startswith("beta and gamma have no test split") for note in cautions(findings))
     page = write_report(tmp_path).html.read_text()
     assert "the dev score of beta and gamma also ranks the methods" in page
-    assert "no choice is made on test" not in page
+    assert "nothing is chosen on test" not in page
 
 
 def test_a_part_that_was_not_begun_is_told(tmp_path: Path) -> None:

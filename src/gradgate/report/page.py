@@ -164,6 +164,11 @@ def _breakable(name: str) -> Markup:
     return Markup(re.sub("([:,/])", r"\1<wbr>", str(escape(name))))
 
 
+def _whole_flags(lines: str) -> Markup:
+    """Return commands whose lines do not break inside a flag, such as behind the hyphens of ``--train-size``."""
+    return Markup(re.sub(r"(?<!\S)--[\w-]+", r"<span>\g<0></span>", str(escape(lines))))
+
+
 def _glued(text: str) -> str:
     """Return text whose signs and units stay with their numbers at the end of a line."""
     return re.sub(r"(?<=[±=<×]) | (?=[±=<×])|(?<=\d) (?=[kMB]\b)", "\u00a0", text)
@@ -214,4 +219,4 @@ def _readable(values: dict[str, Any]) -> dict[str, str]:
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in shown.items()}
 
 
-TEMPLATES.filters.update(count=count, breakable=_breakable, glued=_glued)
+TEMPLATES.filters.update(count=count, breakable=_breakable, glued=_glued, whole_flags=_whole_flags)

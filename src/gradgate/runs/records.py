@@ -135,7 +135,7 @@ class RunRecord:
         return int(self.config["seed"])
 
     def check_continues(self, begun: RunRecord, folder: Path) -> None:
-        """Check that this run may resume one that was begun in a folder.
+        """Check that this run may resume one that was started in a folder.
 
         Raises:
             RunError: if that one has another number of processes, other data, or followed another plan.

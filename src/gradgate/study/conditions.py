@@ -100,7 +100,7 @@ class Conditions:
         """Return the parts that a study's folder has, followed by these.
 
         Raises:
-            RunError: for a further training size in a study that was begun with one.
+            RunError: for a further training size in a study that was started with one.
         """
         existing = read_conditions(folder)
         if existing is None:
@@ -190,7 +190,7 @@ def condition_folders(folder: Path) -> list[Path]:
     """Return the study folders of all parts that have started; the folder itself for a study of one task and one model.
 
     Raises:
-        RunError: if the study has several, and none was begun.
+        RunError: if the study has several, and none was started.
     """
     conditions = read_conditions(folder)
     if conditions is None:

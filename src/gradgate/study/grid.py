@@ -155,7 +155,7 @@ class Grid:
             )
 
     def check_model_alone(self) -> None:
-        """Raise RunError for an adapter in a study that was begun with pre-training of the model itself."""
+        """Raise RunError for an adapter in a study that was started with pre-training of the model itself."""
         adapter = next((arm.adapter for arm in self.arms if arm.adapter is not None), None)
         if adapter is not None:
             raise RunError(
@@ -198,7 +198,7 @@ class Grid:
         """Return the grid with a search before it.
 
         Raises:
-            RunError: if the study was begun without one, or with another.
+            RunError: if the study was started without one, or with another.
         """
         existing = find_study(self.path)
         if existing is None:
@@ -214,7 +214,7 @@ class Grid:
         """Return the grid with an arm of each method for each of these settings.
 
         Raises:
-            RunError: if the study was begun with others, or without any.
+            RunError: if the study was started with others, or without any.
             UsageError: for more runs than a study can hold.
         """
         existing = find_study(self.path)
@@ -270,7 +270,7 @@ class Grid:
         """Write ``study.json``. Return the grid with what another process may have put there meanwhile.
 
         Raises:
-            RunError: if the study was begun on other data or language adapters.
+            RunError: if the study was started on other data or language adapters.
         """
         self.check_data(task)
         self.check_same_languages(language_adapters or {})
@@ -292,7 +292,7 @@ class Grid:
         return grid
 
     def check_data(self, task: TaskRecord) -> None:
-        """Raise RunError if the study was begun on other data than that of a task's record."""
+        """Raise RunError if the study was started on other data than that of a task's record."""
         existing = find_study(self.path)
         if existing is not None and existing.task.fingerprint != task.fingerprint:
             raise RunError(
@@ -301,7 +301,7 @@ class Grid:
             )
 
     def check_same_languages(self, digests: Mapping[str, str]) -> None:
-        """Raise RunError if the study was begun with other language adapters than those of these digests."""
+        """Raise RunError if the study was started with other language adapters than those of these digests."""
         existing = find_study(self.path)
         known = {} if existing is None else existing.language_adapters
         changed = [code for code, own in known.items() if digests.get(code) != own]

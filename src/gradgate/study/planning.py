@@ -51,7 +51,7 @@ class StudyRequest:
             adapter is the reference.
         conditions: several tasks, models and training sizes, each with each, in place of the base's; in a study that
             has others they are added to these. See :mod:`gradgate.study.conditions` for the folders of their runs.
-        search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
+        search: settings to try first for each method; its runs take its best setting on dev. A study that was started
             with one resumes it. A new one of generation, without a budget, searches learning
             rates if ``base`` gives none. With a budget nothing is searched first: each setting is an arm of each
             method.

@@ -101,7 +101,7 @@ def _unseen(folder: Path, url: str | None) -> str:
 
 
 def open_queue(folder: Path, url: str | None = None) -> Queue:
-    """Open the queue of a study that was begun; if the store is empty, queue the runs of the study's file.
+    """Open the queue of a study that was started; if the store is empty, queue the runs of the study's file.
 
     Raises:
         RunError: if the folder holds no study.

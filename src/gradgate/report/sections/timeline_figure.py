@@ -36,8 +36,8 @@ _LABELS_PER_INCH = 5.4
 _HIGHEST = 1.3  # inches of a band
 _TITLE = 0.34  # inches above a band
 _CAPTION = (
-    "From the embeddings at the bottom to the head at the top; darker means that a larger share of the group was "
-    "trained. One seed per method."
+    "From the embeddings at the bottom to the head at the top; the stronger the colour, the larger the share of "
+    "the group that was trained. One seed per method."
 )
 
 
@@ -100,7 +100,7 @@ def _picture(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _add_legend(figure: Figure) -> None:
-    parts = ((0.0, "closed"), (0.5, "half learns"), (1.0, "open"))
+    parts = ((0.0, "frozen"), (0.5, "half trained"), (1.0, "trained"))
     handles = [Patch(facecolor=_SHARES(share), label=label) for share, label in parts]
     figure.legend(handles=handles, loc="outside lower left", ncols=3, handlelength=1.2, columnspacing=1.2)
 

@@ -106,7 +106,7 @@ def find_address(folder: Path, url: str | None) -> Address | None:
         url: of the database, from the user; None for the file in the folder.
 
     Raises:
-        StoreError: if the study was begun with another kind of database, the address cannot be one, or ``store.json``
+        StoreError: if the study was started with another kind of database, the address cannot be one, or ``store.json``
             is damaged.
     """
     note, own = read_note(folder), folder / DATABASE_FILE

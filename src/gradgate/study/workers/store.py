@@ -99,7 +99,7 @@ def open_store(
 
     Raises:
         DamagedStoreError: if the SQLite file is damaged.
-        StoreError: if the store cannot be reached or written, is not the one that the study was begun with, or is one
+        StoreError: if the store cannot be reached or written, is not the one that the study was started with, or is one
             whose address is not passed.
     """
     with locked_folder(folder):

@@ -213,7 +213,7 @@ def join(
     linger: bool = False,
     trust_remote_code: bool = False,
 ) -> int:
-    """Work on a study that was begun elsewhere. Return the number of runs that have failed.
+    """Work on a study that was started elsewhere. Return the number of runs that have failed.
 
     Raises:
         RunError: if the folder holds no study.

@@ -85,9 +85,9 @@ def draw_layers(runs: Sequence[FisherTrack]) -> Drawing:
         dot = Line2D([], [], color=INK, marker="o", ms=4, lw=0, label="closed; FUN would open it next")
         figure.legend(handles=[dot], loc="outside lower left")
         caption = (
-            f"Darker means a larger tr(F), on a logarithmic scale from {largest:.3g} down to a {10**_DECADES}th "
-            "of it. All layers are shown, closed ones too, from bottom to top, as means over seeds. The dot "
-            "marks the closed layer with the largest trace."
+            f"The stronger the colour, the larger tr(F), on a logarithmic scale from {largest:.3g} down to a "
+            f"{10**_DECADES}th of it. All layers are shown, closed ones too, from bottom to top, as means over "
+            "seeds. The dot marks the closed layer with the largest trace."
         )
         return finish(
             figure, f"{NAME}-layers", "Fisher information of each layer", caption, _layers_text(arms), f"{NAME}-layers"

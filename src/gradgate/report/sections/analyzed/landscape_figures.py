@@ -158,10 +158,10 @@ def _plane(rows: Sequence[LandscapeRow], arm: str) -> Plane | None:
 
 def _plane_caption(rows: int) -> str:
     return (
-        "The cross marks the tuned weights; darker means a higher loss, on the same scale for all. The axes are "
-        "two random directions, scaled per filter so that a length of 1 equals the norm of the trained filter "
-        "(Li et al. 2018, section 4); biases, norm layers and untrained weights stay fixed. Means over up to "
-        f"{rows} rows of dev, for the first seed unless more were requested."
+        "The cross marks the tuned weights; the stronger the colour, the higher the loss, on one scale for all. "
+        "The axes are two random directions, scaled per filter so that a length of 1 equals the norm of the "
+        "trained filter (Li et al. 2018, section 4); biases, norm layers and untrained weights stay fixed. Means "
+        f"over up to {rows} rows of dev, for the first seed unless more were requested."
     )
 
 
