@@ -75,7 +75,11 @@ def source() -> Path:
 def record(folder: Path = SCORES) -> None:
     """Write the scores of both projects."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / FILES[PEFT], ("arm", "round", "accuracy", "peak_memory_bytes", "train_seconds"), _peft())
+    _write(
+        folder / FILES[PEFT],
+        ("arm", "task", "model", "round", "accuracy", "peak_memory_bytes", "train_seconds"),
+        _peft(),
+    )
     _write(folder / FILES[SETFIT], ("arm", "dataset", "rows_per_class", "split", "metric", "score"), _setfit())
 
 
@@ -111,7 +115,15 @@ def _peft() -> Iterator[tuple[object, ...]]:
         if rounds[row["arm"]].issuperset(ROUNDS) and row["result_date"] in ROUNDS:
             arm = row["arm"].replace("/llama-3.2-3B-", " ").replace("full-finetuning lr_0.00001", "full")
             place = ROUNDS.index(row["result_date"]) + 1
-            yield arm, place, row["test_accuracy"], row["memory_max_bytes"], row["train_seconds"]
+            yield (
+                arm,
+                "GSM8K",
+                "Llama-3.2-3B",
+                place,
+                row["test_accuracy"],
+                row["memory_max_bytes"],
+                row["train_seconds"],
+            )
 
 
 def _setfit() -> Iterator[tuple[object, ...]]:

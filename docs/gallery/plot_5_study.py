@@ -54,7 +54,7 @@ print(", ".join(study.figures))
 
 
 class Shown:
-    """What was open when, on this page; in a notebook, ``study.figures["timeline"]`` is enough."""
+    """The timeline on this page; in a notebook, ``study.figures["timeline"]`` is enough."""
 
     def _repr_html_(self):
         return f'<div style="max-width: 30rem">{study.figures["timeline"].inline}</div>'

@@ -109,12 +109,12 @@ def test_schedules_correlate_with_their_scores(study: Path) -> None:
     assert "over 4 schedules" in schedules_caption(runs)  # full is none
     fewer = [run for run in runs if not run.arm.startswith("order")]
     assert correlation(fewer, lambda run: run.peak) is None
-    assert schedules_caption(fewer).startswith("A correlation with the score needs four schedules")
+    assert schedules_caption(fewer).startswith("A correlation with the score needs at least four schedules")
 
 
 def test_the_report_has_a_section_with_tables_and_figures(study: Path) -> None:
     page = write_report(study).html.read_text()
-    assert "Fisher information while training" in page
+    assert "Fisher information during training" in page
     assert "fun:every=40 peaks at 5 at step 40 and ends at 2" in page
     for name in ("fisher", "fisher-layers", "fisher-order", "fisher-schedules"):
         assert (study / "tables" / f"{name}.csv").is_file()

@@ -106,7 +106,7 @@ def test_a_method_of_a_notebook_is_refused_before_anything_runs(
 ) -> None:
     monkeypatch.setattr("gradgate.study.workers.process.registered_modules", lambda: ("__main__",))
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
-    with pytest.raises(UsageError, match=r"Put the class with gradgate\.register into a file"):
+    with pytest.raises(UsageError, match=r"Put the class and gradgate\.register into a file"):
         gg.compare(method="full", out=tmp_path / "study", **settings)
     assert not (tmp_path / "study").exists()
 

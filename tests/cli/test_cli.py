@@ -15,6 +15,7 @@ import pytest
 
 import gradgate
 from gradgate.cli import lists
+from gradgate.cli.wording import help_in_flags
 from gradgate.errors import UsageError
 from gradgate.settings.base import checked_settings
 from gradgate.settings.compare import QueueSettings
@@ -46,14 +47,15 @@ def test_a_list_of_commands_says_each_in_one_whole_line(command: Command, words:
 
 @pytest.mark.parametrize(("name", "lacking"), [("train", set()), ("compare", {"seed", "fsdp"})])
 def test_help_names_every_setting_with_what_it_does(command: Command, name: str, lacking: set[str]) -> None:
-    text = " ".join(command(name, "--help").out.split())
+    text = "".join(command(name, "--help").out.split())
     for setting, field in RunConfig.model_fields.items():
         if setting not in lacking | {"method", "adapter"}:
             assert f"--{setting.replace('_', '-')}" in text
-            assert str(field.description) in text
+            description = help_in_flags(str(field.description), RunConfig.model_fields)
+            assert "".join(description[1:].split()) in text
     assert "--config" in text
-    assert "[default: 5e-05]" in text
-    assert "(linear, constant, cosine)" in text
+    assert "[default:5e-05]" in text
+    assert "(linear,constant,cosine)" in text
 
 
 def test_layers_are_shown_as_a_tree_and_as_json(command: Command, tiny_model: Path) -> None:

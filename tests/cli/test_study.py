@@ -81,7 +81,7 @@ def test_a_run_says_what_takes_it(command: Command, study: Path, words: list[str
     run = next(study.rglob("run.json")).parent
     code, out, err = command(*words, str(run))
     assert (code, out) == (1, "")
-    assert "holds no study, but a single run" in err
+    assert "is a single run, not a study" in err
     assert str(run / "scores.json") in err
     assert "gradgate predict" in err
 

@@ -31,6 +31,10 @@ PHRASES = {
     r"\bwhat is said\b": "the message, the note",
     r"\b[Mm]end (that|this|it)\b": "fix, repair",
     r"\bwhere there is one\b": "if there is one",
+    r"\b(was|were) begun\b": "was started",
+    r"\bthat nothing pairs\b": "unpaired",
+    r"\ba folder each that\b": "one folder per …",
+    r"\bdefault all there are\b": "by default all",
 }
 PAGES = sorted(
     path

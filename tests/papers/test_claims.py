@@ -444,7 +444,7 @@ def test_schedules_settle_whether_a_higher_peak_transfers_better(peak: list[floa
     scores = {Key(PLACE, SCHEDULES, on): dict(enumerate(v)) for on, v in ((TRACE_PEAK, peak), (TRACE_AREA, area))}
     assert check(find_claim("F10"), Numbers(scores, exact=False)).state == state
     lacking = check(find_claim("F10"), Numbers({}, exact=False))
-    assert (lacking.state, "needs four schedules or more" in lacking.findings[0].text) == (UNKNOWN, True)
+    assert (lacking.state, "needs at least four schedules" in lacking.findings[0].text) == (UNKNOWN, True)
 
 
 def test_a_late_rise_of_the_loss_counts_for_half_of_its_claim() -> None:

@@ -57,7 +57,7 @@ def test_equally_good_methods_leave_the_choice_to_their_cost(tmp_path: Path) -> 
     assert found is not None
     assert found.headline == f"full and {GRADUAL} are equally good here within 1 point; {GRADUAL} is the cheapest."
     assert found.arm.name == GRADUAL, "the cheapest, not the highest mean"
-    assert f"{GRADUAL} costs least of these: 1.00 s of training time." in found.reasons
+    assert f"{GRADUAL} is the cheapest of these: 1.00 s of training time." in found.reasons
 
 
 def test_a_better_method_is_the_winner_though_a_cheaper_one_is_within_the_margin(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_an_undecided_runner_up_keeps_a_better_method_from_being_the_winner(tmp_
     assert found is not None
     assert found.headline == f"Inconclusive: no winner between {GRADUAL} and {OTHER}."
     assert f"{GRADUAL} is 6.0 points higher than full (corrected 95% interval: " in said(found)
-    assert ", and so better." in said(found)
+    assert ", so it is better." in said(found)
     assert "2 methods are worse." in said(found)
 
 
@@ -130,7 +130,7 @@ def test_methods_that_share_no_seed_are_not_compared(tmp_path: Path) -> None:
     study = gg.import_results(rows, tmp_path / "study")
     found = advise(summarize_study(read_study(study.path)))
     assert said(found).startswith("Inconclusive: no winner between b and c. On reported, b is not compared to c, which")
-    assert "Common seeds would decide." in said(found)
+    assert "Runs with common seeds would decide." in said(found)
 
 
 def test_of_methods_that_are_all_equal_few_are_called_best(tmp_path: Path) -> None:

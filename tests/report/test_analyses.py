@@ -92,7 +92,7 @@ def test_figures_say_in_words_what_they_show():
     assert "lowest at layer 3 of 3, with 0.395" in similar.caption
     line, plane = draw_landscape(loss_rows(), ARMS)
     assert "full: dev loss 4.300 before, 0.300 tuned; full: flatness 0.50" in line.text
-    assert "full: dev loss 0.300 at the tuned weights, 1.300 to 2.300 at the rim" in plane.text
+    assert "full: dev loss 0.300 at the tuned weights, 1.300 to 2.300 at the edge" in plane.text
 
 
 def test_a_plane_that_is_not_whole_is_not_drawn():

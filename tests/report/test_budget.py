@@ -37,21 +37,21 @@ def test_the_report_shows_the_race(study: Path, draw_only) -> None:
     assert '<p class="answer">full is better than every other arm.</p>' in page
     assert '<p class="remark">A test. 4 of 6 runs were not begun.</p>' in page
     assert "260 of the grid&#39;s 480" in page.replace("\u00a0", " ")
-    assert "gradual:every=40 left after 0.125 of the schedule: place 2 of 2 on 2 pairs" in page
+    assert "gradual:every=40 was dropped after 0.125 of the schedule: place 2 of 2 on 2 pairs" in page
     assert (study / "figures/race.svg").is_file()
     rows = list(csv.DictReader((study / "tables/race.csv").read_text(encoding="utf-8").splitlines()))
     found = [(row["method"], row["step_share"], row["n"], row["outcome"]) for row in rows]
     assert found == [
         ("full", "0.5", "3", "wins"),
         ("full", "1.0", "3", "wins"),
-        ("gradual:every=40", "0.125", "2", "left at 12.5 %: place 2 of 2"),
+        ("gradual:every=40", "0.125", "2", "dropped at 12.5 %: place 2 of 2"),
     ]
     assert float(rows[2]["mean"]) == pytest.approx(0.55)
     section = BudgetSection.find(summarize_study(read_study(study)))
     assert section is not None
     assert section.remarks() == ["A test. 4 of 6 runs were not begun.", RECORD.spending]
     (drawing,) = section.drawings()
-    assert "gradual:every=40 has 55.0 at 12.5 % (2 runs), left at 12.5 %: place 2 of 2" in drawing.text
+    assert "gradual:every=40 has 55.0 at 12.5 % (2 runs), dropped at 12.5 %: place 2 of 2" in drawing.text
 
 
 def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_race_begins_with_its_verdict_the_command_and_its_picture(study: Path)
     for seed in range(3):
         (study / f"runs/method-0/seed-{seed}/model").mkdir()
     page = write_report(study).html.read_text(encoding="utf-8")
-    train = page.index("gradgate train --model")
+    train = page.index("gradgate train <span>--model</span>")
     places = [page.index('class="answer"'), train, page.index("<svg"), page.index('id="table-race"')]
     assert places == sorted(places)
     assert page.index('id="table-race"') < page.index('id="table-main"')

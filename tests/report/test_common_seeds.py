@@ -20,11 +20,11 @@ APART = {seed + 10: 0.97 + 0.01 * seed for seed in range(3)}
 CASES = {
     "a higher mean over easier seeds": (
         {"full": FULL, "b": near(-0.019, range(3))},
-        "No arm is ahead of full on reported over common seeds. It is the reference; the nearest, b, is at −1.9",
+        "On common seeds, no arm is ahead of full on reported. It is the reference; the next best, b, is at −1.9",
     ),
     "a lower mean over harder seeds": (
         {"full": FULL, "b": near(0.019, range(2, 5))},
-        "b is ahead on reported over common seeds: +1.9 over full",
+        "On common seeds, b is ahead on reported: +1.9 over full",
     ),
     "no common seed": (
         {"full": FULL, "b": APART},

@@ -165,20 +165,21 @@ def test_the_figure_says_in_words_what_it_shows(tmp_path: Path) -> None:
     assert {"0.95", "full", "1", "2", "relative quality"} <= texts
     html = written.html.read_text(encoding="utf-8")
     assert "figures/freezing.svg" in html
-    assert "Tuning 1 layer of 2 is enough to keep 0.95 of full" in html
+    assert "Training 1 layer of 2 is enough to keep 0.95 of full" in html
     assert "Tied weights count once" in html
 
 
 def test_the_terminal_says_how_few_layers_suffice(tmp_path: Path) -> None:
     write_study(tmp_path, **UNITS)
     assert (
-        "Tuning 1 layer of 2 is enough to keep 0.95 of full's macro-F1 on test: freeze:layers=1 keeps 0.988 (3 seeds)."
+        "Training 1 layer of 2 is enough to keep 0.95 of full's macro-F1 on test: freeze:layers=1 keeps 0.988 (3 "
+        "seeds)."
     ) in shown(tmp_path)
 
 
 def test_a_point_that_falls_short_below_one_that_suffices_is_named(tmp_path: Path) -> None:
     write_study(tmp_path, methods=tuple(SCORES), scores={**SCORES, "freeze:layers=1": [0.4], "freeze:layers=2": [0.9]})
-    assert "Tuning the head alone is enough" in shown(tmp_path)
+    assert "Training the head alone is enough" in shown(tmp_path)
     assert "although freeze:layers=1 keeps less." in shown(tmp_path)
 
 
@@ -220,7 +221,7 @@ def test_a_reference_of_zero_or_less_has_no_shares(full: list[float], tmp_path: 
     written = write_report(tmp_path, all_sections=True)
     assert not any(path.name == "freezing.svg" for path in written.figures)
     assert "Relative quality is undefined: full scored" in shown(tmp_path)
-    assert "a share of a score has a meaning only above 0" in written.html.read_text(encoding="utf-8")
+    assert "a share of a score is meaningful only above 0" in written.html.read_text(encoding="utf-8")
     assert [row["relative_quality"] for row in rows(tmp_path)] == ["", "", ""]
     assert rows(tmp_path)[1]["saved_8_tasks_model"] != ""
     assert not recwarn.list
@@ -255,7 +256,7 @@ def test_no_common_seed_is_said(tmp_path: Path) -> None:
     write_study(tmp_path, **UNITS)
     for path in [*tmp_path.glob("runs/method-0/seed-[12]"), *tmp_path.glob("runs/method-[12]/seed-0")]:
         (path / "scores.json").unlink()
-    assert "is undefined: no point has finished a seed that full has finished too" in shown(tmp_path)
+    assert "is undefined: no point shares a finished seed with full" in shown(tmp_path)
     assert "freezing.svg" not in {path.name for path in write_report(tmp_path, all_sections=True).figures}
 
 

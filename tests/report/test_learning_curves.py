@@ -101,7 +101,7 @@ def test_test_scores_are_means_over_the_target_languages(study: Path) -> None:
     assert "mean over 2 target languages" in drawing.caption
     assert "Nothing was selected by these scores." in drawing.caption
     page = write_report(study).html.read_text()
-    assert "Test scores while training" in page
+    assert "Test scores during training" in page
     written = rows(study / "tables/epoch-tests.csv")
     assert {row["split"] for row in written} == set(LANGUAGES)
     assert {row["metric"] for row in written} == {METRIC, "loss"}

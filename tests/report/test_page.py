@@ -69,14 +69,14 @@ def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(p
     labels = {attrs["aria-label"] for tag, attrs in page.tags if tag == "svg"}
     assert "Scores. macro-F1 × 100 on test: full 70.0 ± 2.0 (3 seeds); gradual:every=40 72.3 ± 2.1 (3 seeds)." in labels
     assert (
-        "What was open when. full keeps 4 of 4 groups open throughout; "
-        "gradual:every=40 starts with 1 of 4 groups open and has 3 open from step 40."
+        "What was trained when. full trains 4 of 4 groups throughout; gradual:every=40 starts with 1 of 4 groups "
+        "and trains 3 from step 40."
     ) in labels
     assert len(labels) == 4
     assert len(page.ids) == len(set(page.ids))
     root = ElementTree.parse(folder / "figures" / "cost.svg").getroot()
     described = root.find("{http://www.w3.org/2000/svg}desc").text
-    assert "gradual:every=40 72.3 at 10.0 ms a step with 25 % of the parameters learning" in described
+    assert "gradual:every=40 72.3 at 10.0 ms per step with 25 % of the parameters trained" in described
 
 
 def test_references_inside_figures_lead_to_ids(plain):

@@ -144,13 +144,13 @@ def test_tasks_without_a_test_split_are_said_to_be_compared_on_dev(tmp_path: Pat
     assert any(note.startswith("beta and gamma have no test split") for note in cautions(findings))
     page = write_report(tmp_path).html.read_text()
     assert "the dev score of beta and gamma also ranks the methods" in page
-    assert "no choice is made on test" not in page
+    assert "nothing is chosen on test" not in page
 
 
 def test_a_part_that_was_not_begun_is_told(tmp_path: Path) -> None:
     paths = write_parts(tmp_path)
     (paths[2] / "study.json").unlink()
-    assert any("1 of 3 tasks have not begun" in note for note in cautions(summarize_study(read_pooled(tmp_path))))
+    assert any("1 of 3 tasks have not started" in note for note in cautions(summarize_study(read_pooled(tmp_path))))
 
 
 def test_the_page_of_a_part_is_the_same_whoever_writes_it(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_each_class_of_the_best_arm(study: Path, draw_only: Callable[..., None])
 def test_the_page_has_it_folded(study: Path, draw_only: Callable[..., None]) -> None:
     draw_only()
     page = write_report(study).html.read_text(encoding="utf-8")
-    title = "Which labels are taken for which: gradual:every=40, test"
+    title = "Confusion matrix: gradual:every=40, test"
     assert f"<details>\n<summary>{title}</summary>" in page
     assert '<td class="n heat" style="--heat: 83%" data-value="0.8333333333333334"><span>83%</span>' in page
 

@@ -59,7 +59,7 @@ def test_when_the_reference_is_best_the_nearest_other_is_named(tmp_path):
     scores = {"full": GRADUAL, "gradual:every=40": FULL, "head": [0.5, 0.51, 0.53]}
     answer = verdict(findings(tmp_path, methods=METHODS, scores=scores))
     assert answer.startswith("full scored highest on test: 72.3 ± 2.1 macro-F1 (3 seeds). It is the reference; ")
-    assert "the nearest, gradual:every=40, is at −2.3 against full (95% CI −3.8 to −0.9, p = 0.020" in answer
+    assert "the next best, gradual:every=40, is at −2.3 against full (95% CI −3.8 to −0.9, p = 0.020" in answer
 
 
 def test_lower_is_better_for_errors(tmp_path):
@@ -73,8 +73,8 @@ def test_lower_is_better_for_errors(tmp_path):
 def test_one_seed_says_nothing_about_chance(tmp_path):
     found = findings(tmp_path, seeds=(0,), scores={"full": [0.6], "gradual:every=40": [0.7]})
     assert verdict(found) == (
-        "gradual:every=40 scored highest on test: 70.0 macro-F1 (1 seed), +10.0 over full on the one seed that both "
-        "finished: inconclusive, as one seed has no spread."
+        "gradual:every=40 scored highest on test: 70.0 macro-F1 (1 seed), +10.0 over full on the only seed that "
+        "both finished: inconclusive, because one seed has no spread."
     )
     assert cautions(found) == ["1 seed: no spread, interval or test."]
 
@@ -82,8 +82,8 @@ def test_one_seed_says_nothing_about_chance(tmp_path):
 def test_one_method_has_nothing_to_be_compared_to(tmp_path):
     found = findings(tmp_path, methods=("full",), scores={"full": FULL})
     assert verdict(found) == (
-        "full reached 70.0 ± 2.0 macro-F1 (3 seeds) on test. "
-        "It is the only method of this study, so there is nothing to compare it to."
+        "full reached 70.0 ± 2.0 macro-F1 (3 seeds) on test. It is the only method of this study, so there is "
+        "nothing to compare it with."
     )
 
 
@@ -124,7 +124,7 @@ def test_cautions_name_unfinished_runs_and_methods_with_fewer_seeds(tmp_path):
 def test_a_study_without_a_test_split_says_so(tmp_path):
     found = findings(tmp_path, scores={"full": FULL}, tests=())
     assert found.split == "dev"
-    assert any(note.startswith("There is no test split: the dev score picked") for note in cautions(found))
+    assert any(note.startswith("There is no test split: the dev score both selected") for note in cautions(found))
 
 
 def test_few_common_seeds_are_named_where_each_side_has_more(tmp_path):

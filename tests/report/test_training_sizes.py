@@ -65,7 +65,7 @@ def test_a_size_that_has_not_finished_everywhere_is_no_end_of_the_comparison(
         scores.unlink()
     section = TrainingSizesSection.find(summarize_study(read_pooled(study)))
     assert section is not None
-    assert caption(section) == "No two sizes have finished for every method yet."
+    assert caption(section) == "No two sizes are finished for every method yet."
     write_report(study)
 
 

@@ -69,7 +69,7 @@ def test_nothing_in_common_has_no_difference() -> None:
 
 def test_runs_that_nothing_pairs_are_counted_on_both_sides() -> None:
     (apart,) = judged({"full": FULL, "lora": [0.75, 0.76, 0.74, 0.77]}, pair="none")
-    assert "4 and 5 runs that nothing pairs" in sentence(apart)
+    assert "4 and 5 unpaired runs" in sentence(apart)
 
 
 def test_collapsed_runs_are_said_with_the_word_without_them() -> None:

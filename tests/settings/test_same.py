@@ -109,7 +109,7 @@ def test_a_run_and_a_study_continue_by_another_path(here: Path) -> None:
 def test_a_plan_is_followed_by_its_content(here: Path) -> None:
     begun = RunRecord(config=make_config(method="plan:p.yaml").record(), followed="plan:p.yaml@f00d")
     begun.check_plan("plan:./p.yaml@f00d", here)
-    with pytest.raises(RunError, match="was begun with another plan"):
+    with pytest.raises(RunError, match="was started with another plan"):
         begun.check_plan("plan:p.yaml@beef", here)
 
 

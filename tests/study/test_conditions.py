@@ -200,7 +200,7 @@ def test_a_part_is_not_trained_by_itself(done: Path, base: RunConfig) -> None:
         lambda: compare(StudyRequest(base, ["full"], [0]), part, SilentStudy()),
         lambda: join(part, None, SilentStudy()),
     ):
-        with pytest.raises(RunError, match=r"is a part of the study .*done, which has its queue"):
+        with pytest.raises(RunError, match=r"is a part of the study .*done, which has the queue"):
             attempt()
     assert files(done) == before
 
@@ -214,7 +214,7 @@ def test_data_that_has_changed_is_told_before_anything_is_written(
     )
     before = files(study)
     (mine / "dev.tsv").write_text("text\tlabel\na good day\tgood\na bad day\tbad\n")
-    with pytest.raises(RunError, match="was begun on other data"):
+    with pytest.raises(RunError, match="was started on other data"):
         compare(StudyRequest(base, ["full"], [0], conditions=Conditions.of(base, [weather])), study, SilentStudy())
     assert files(study) == before
 
@@ -260,7 +260,7 @@ def test_a_sweep_must_mean_the_same_methods_for_each_model(base: RunConfig, tmp_
     config = BertConfig.from_pretrained(deep, num_hidden_layers=3)
     BertModel(config).save_pretrained(deep)
     parts = Conditions.of(base, models=[base.model, str(deep)])
-    with pytest.raises(UsageError, match="another number of layers"):
+    with pytest.raises(UsageError, match="differ in their number of layers"):
         compare(StudyRequest(base, [], [0], sweep="freeze", conditions=parts), tmp_path / "study", SilentStudy())
 
 
@@ -297,7 +297,7 @@ def test_one_training_size_is_a_setting_and_stays_one(base: RunConfig, weather: 
     one = Conditions.of(base, [base.task, weather], train_sizes=[8]).merge_existing(tmp_path / "study")
     assert one == Conditions.of(base, [base.task, weather])
     one.write(tmp_path / "study")
-    with pytest.raises(RunError, match="was begun with one training size, and 2 were given"):
+    with pytest.raises(RunError, match="was started with one training size, but train_size= gives 2"):
         Conditions.of(base, train_sizes=[8, 16]).merge_existing(tmp_path / "study")
     assert condition_names(["x", "y", "x"], ["m"] * 3, [8, 8, 1000]) == ["x, 8 rows", "y, 8 rows", "x, 1,000 rows"]
 

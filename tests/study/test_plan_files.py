@@ -40,7 +40,7 @@ def test_results_of_a_changed_plan_are_refused(base: RunConfig, tmp_path: Path) 
     arms, study = ["head", plan(tmp_path)], tmp_path / "study"
     compare(StudyRequest(base, arms, [0]), study, SilentStudy())
     (tmp_path / "plan.yaml").write_text(PLAN.replace("step: 2", "step: 4"))
-    with pytest.raises(RunError, match=r"was begun with another plan: the file of .* has changed since"):
+    with pytest.raises(RunError, match=r"was started with another plan: the file of .* has changed since"):
         compare(StudyRequest(base, arms, [0, 1]), study, SilentStudy())
 
 

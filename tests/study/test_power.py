@@ -55,9 +55,12 @@ def test_records_are_in_the_unit_of_the_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        ({"full": FULL, "head": [0.69]}, "1 common seed: no spread is known"),
-        ({"full": FULL, "head": FULL}, "The same scores as the reference for all 5 seeds"),
-        ({"full": FULL, "head": [each + 0.02 for each in FULL]}, "The same difference for all 5 seeds: a spread of 0"),
+        ({"full": FULL, "head": [0.69]}, "1 common seed: too few to know the spread"),
+        ({"full": FULL, "head": FULL}, "The scores equal the reference's for all 5 seeds"),
+        (
+            {"full": FULL, "head": [each + 0.02 for each in FULL]},
+            "The same difference for all 5 seeds: the spread is 0",
+        ),
     ],
     ids=["one seed", "identical", "no spread"],
 )
@@ -78,7 +81,7 @@ def test_collapsed_runs_are_named(tmp_path: Path) -> None:
     assert without.margin < found.seeds.margin / 100
     assert found.note is not None
     assert "1 of 5 runs and 0 of 5 of the reference collapsed" in found.note
-    assert f"Without them: {without.margin:,} for the margin" in found.note
+    assert f"Without these runs: {without.margin:,} for the margin" in found.note
 
 
 def imported(folder: Path, scores: dict[str, list[float]], **asked: Any) -> list[ArmPower]:
@@ -97,7 +100,7 @@ def test_unpaired_imports_count_runs_of_each_arm(tmp_path: Path) -> None:
     assert (found.pairs, found.is_paired, found.sd_interval) == (4, False, None)
     assert found.seeds.margin == pairs_needed(0.01 / (found.sd or 0))
     assert found.note is not None
-    assert found.note.startswith("Nothing pairs these runs")
+    assert found.note.startswith("These runs are not paired")
 
 
 def test_losses_have_no_margin(tmp_path: Path) -> None:
@@ -105,7 +108,7 @@ def test_losses_have_no_margin(tmp_path: Path) -> None:
     (found,) = imported(tmp_path / "study", scores, metric="loss")
     assert found.seeds.difference is not None
     assert (found.seeds.margin, found.seeds.equivalent, found.margin_interval) == (None, None, None)
-    assert "No margin" in " ".join(notes_of([found]))
+    assert "There is no margin" in " ".join(notes_of([found]))
 
 
 def test_the_command_prints_table_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +116,7 @@ def test_the_command_prints_table_and_json(tmp_path: Path, capsys: pytest.Captur
     assert run(["study", "power", str(tmp_path / "study"), "--margin", "2"]) == 0
     said = capsys.readouterr().out
     assert "gradual:every=40" in said
-    assert "over 2 tests, Holm's first and strictest step" in " ".join(said.split())
+    assert "(the first step of Holm's correction for 2 tests)" in " ".join(said.split())
     assert run(["study", "power", str(tmp_path / "study"), "--json"]) == 0
     assert [each["arm"] for each in json.loads(capsys.readouterr().out)] == ["gradual:every=40", "head"]
 
@@ -122,7 +125,7 @@ def test_equal_notes_stand_once(tmp_path: Path) -> None:
     found = list(powers(tmp_path / "study", ONES).values())
     lines = notes_of(found)
     assert [line for line in lines if "uncertain" in line] == [
-        "The spread of 5 pairs is uncertain: its 95 % interval is 0.6 to 2.9 times it."
+        "The spread of 5 pairs is uncertain: its 95 % interval is 0.6 to 2.9 times the estimate."
     ]
     assert len(power_table(found).rows) == 2
 
@@ -130,4 +133,4 @@ def test_equal_notes_stand_once(tmp_path: Path) -> None:
 def test_nothing_compared_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_study(tmp_path / "study")
     assert run(["study", "power", str(tmp_path / "study")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "Nothing is compared yet."
+    assert capsys.readouterr().out.splitlines()[-1] == "No comparison is possible yet."

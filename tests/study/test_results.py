@@ -189,7 +189,7 @@ def test_runs_of_different_versions_or_devices_are_named(tmp_path):
     cost = json.loads((folder / "scores.json").read_text())["cost"]
     edit(folder / "scores.json", cost={**cost, "device": "cuda"})
     devices, versions = read_study(tmp_path).problems
-    assert devices == "Runs used different devices, so that times do not compare: cuda (1 run), cpu (1 run)."
+    assert devices == "Runs used different devices, so times are not comparable: cuda (1 run), cpu (1 run)."
     assert versions == "Runs used different versions of torch: 2.6.0 (1 run), 2.13.0 (1 run)."
 
 

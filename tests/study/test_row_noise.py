@@ -129,22 +129,22 @@ def test_runs_without_their_rows_say_so(tmp_path: Path, change: Any) -> None:
     change(study / "runs/method-1/seed-2/predictions/test.jsonl")
     found = verdict(study)
     assert found.rows is None
-    assert found.rows_note == "Judged by seeds: 1 of 4 pairs store no rows with their scores."
+    assert found.rows_note == "Judged by seeds only: 1 of 4 pairs stored no predictions."
     assert found.record()["rows"] is None
 
 
 def test_metrics_that_are_no_sums_say_so(tmp_path: Path) -> None:
     found = verdict(study_of(tmp_path / "study", metric="ndcg"))
-    assert found.rows_note == "Judged by seeds: ndcg is not computed from sums over rows."
+    assert found.rows_note == "Judged by seeds only: ndcg is not computed from sums over rows."
 
 
 def test_one_pair_and_imports_say_so(tmp_path: Path) -> None:
     assert str(verdict(study_of(tmp_path / "one", seeds=1)).rows_note).startswith(
-        "The noise of seeds and rows takes two pairs"
+        "Estimating the noise of seeds and rows needs two pairs"
     )
     rows = [{"arm": arm, "seed": seed, "accuracy": seed / 10} for arm in ("full", "head") for seed in range(3)]
     gg.import_results(rows, tmp_path / "study")
-    assert verdict(tmp_path / "study").rows_note == "Judged by seeds: imported scores have no rows."
+    assert verdict(tmp_path / "study").rows_note == "Judged by seeds only: imported scores have no rows."
 
 
 def test_a_verdict_on_few_rows_is_qualified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

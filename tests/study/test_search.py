@@ -87,8 +87,8 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
         assert json.loads((study / f"runs/full/seed-{seed}/scores.json").read_text())["tests"]
     page = write_report(study).html.read_text()
     assert "Searched before the comparison: lr=1e-9,5e-3." in page
-    assert "no test split was scored in the search" in page
-    with pytest.raises(RunError, match="was begun with another search"):
+    assert "the search scored no test split" in page
+    with pytest.raises(RunError, match="was started with another search"):
         compare(StudyRequest(base, ["full"], [0], search=read_space(["lr=1e-9"])), study, SilentStudy())
     assert compare(StudyRequest(base, ["full", "head"], [0]), study, SilentStudy()) == RunCounts(4, 0)
     again = json.loads((study / "study.json").read_text())["search"]
@@ -103,7 +103,7 @@ def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[st
         StudyRequest(base, ["full"], [0], search=read_space(["lr=1e30"])), study, SilentStudy()
     ) == RunCounts(0, 1)
     error = json.loads((study / "runs/full/seed-0/error.json").read_text())
-    assert "No setting of its search has finished" in error["message"]
+    assert "No run of its search has finished" in error["message"]
 
 
 @pytest.mark.slow
@@ -119,4 +119,4 @@ def test_a_search_may_end_poor_runs_early_and_still_chooses(
     assert set(states.values()) <= {"finished", "pruned"}
     ended = json.loads((study / "study.json").read_text())["search"]["results"]["full"]
     assert len(ended) == list(states.values()).count("finished") - 1
-    assert "were ended early" in write_report(study).html.read_text()
+    assert "were stopped early" in write_report(study).html.read_text()

@@ -36,7 +36,7 @@ def test_other_models_count_if_none_is_like(tmp_path: Path) -> None:
 def test_no_like_task_is_said(tmp_path: Path, changed: dict[str, object]) -> None:
     found = asked(tmp_path, **changed)
     assert (found.basis, found.difference, found.seeds_margin) == (None, None, None)
-    assert "is unknown, as no like task is recorded" in found.sentence
+    assert "is unknown, because no similar task is recorded" in found.sentence
 
 
 def test_one_seed_decides_nothing(tmp_path: Path) -> None:

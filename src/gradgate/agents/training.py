@@ -81,7 +81,7 @@ class RecommendArguments(CheckedSettings):
     model: str = Field("sample", description="folder or hub name of a pretrained model, or 'sample'")
     task: str = Field("sample", description=_TASK)
     minutes: float = Field(30.0, gt=0, description="how long all of it may take, by the clock")
-    train: bool = Field(True, description="train a model of the recommended arm to its end")
+    train: bool = Field(True, description="train a final model with the recommended method")
     out: str = Field("studies/recommended", description="folder of the study; the same call again resumes it")
     settings: dict[str, Any] = Field({}, description=SETTINGS.format(example="{'max_length': 128}"))
 

@@ -77,12 +77,14 @@ class Study(ResultView):
         return read_pooled(self.path)
 
     def _heading(self) -> str:
+        from gradgate.study.imported import subject
+
         results = self._report.study.results
         study = results.study
         arms, seeds = len(study.arm_names), len(study.seeds)
         finished = f"{results.count(RunState.FINISHED)} of {len(results.runs)} runs finished"
         amount = f"{arms} methods × {seeds} seeds, {finished}"
-        return f"{study.task.name} with {study.model.label}, {amount}: {short_name(str(self.path))}"
+        return f"{subject(study.task.name, study.model.label)}, {amount}: {short_name(str(self.path))}"
 
 
 @overload

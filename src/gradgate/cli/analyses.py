@@ -16,19 +16,19 @@ from gradgate.cli.render import console, errors, print_json, print_line
 from gradgate.settings.analysis import ForgettingCourseSettings, LandscapeSettings, RepresentationSettings
 
 analyze_app = typer.Typer(
-    help="Measure what training changed; the report shows it.",
+    help="Measure what training changed, for the report.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Analyzed = Annotated[list[Path], typer.Argument(metavar="RUN|STUDY", help="A study; or one or more finished runs.")]
+Analyzed = Annotated[list[Path], typer.Argument(metavar="RUN|STUDY", help="A study, or one or more finished runs.")]
 Out = Annotated[
     Path | None,
     typer.Option(
         "--out",
         "-o",
         rich_help_panel="output",
-        help="Folder for CSV, SVG and PDF [default: analyses/NAME in the run's or study's].",
+        help="Folder for CSV, SVG and PDF files [default: analyses/NAME in the run or study].",
     ),
 ]
 
@@ -49,7 +49,7 @@ def representations(
 ) -> None:
     """Measure how far each layer's representations moved.
 
-    Similarity of tokens with the pretrained model: RSA and linear CKA.
+    Compare token representations with the pretrained model's by RSA and linear CKA.
     """
     _analyze(Representations(settings), paths, out, quiet, as_json)
 
@@ -66,7 +66,8 @@ def landscape(
 ) -> None:
     """Measure the loss around the trained weights.
 
-    On the line from all weights before training, the head's too, and on a random plane.
+    Evaluate it along the line from the initial weights (including the head's) to the trained ones, and on a random
+    plane.
     """
     _analyze(Landscape(settings), paths, out, quiet, as_json)
 
@@ -81,7 +82,7 @@ def fisher(
 ) -> None:
     """Show the Fisher information of each layer.
 
-    As 'train --track fisher' measured it.
+    Needs runs trained with --track fisher.
     """
     _analyze(Fisher(), paths, out, quiet, as_json)
 
@@ -96,9 +97,9 @@ def forgetting(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Measure what runs forget of other text.
+    """Measure how much other text the runs have forgotten.
 
-    Before training, at each step that --keep-checkpoints kept, and at the best.
+    It is measured before training, at each checkpoint of --keep-checkpoints, and at the best checkpoint.
     """
     _analyze(ForgettingCourse(settings), paths, out, quiet, as_json)
 

@@ -42,22 +42,26 @@ def audit(
         typer.Argument(metavar="[BASE TRAINED | -- COMMAND...]", help="Two checkpoints, or a command to run."),
     ] = None,
     expect: Annotated[
-        str | None, typer.Option(metavar="SELECTOR", help="What is to learn, such as layers.top4/head; exit 1 if not.")
+        str | None,
+        typer.Option(
+            metavar="SELECTOR",
+            help="Selector of what should learn, such as layers.top4/head; exit 1 if more or less than that does.",
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(metavar="N", help="Also look at this step; always at 1, 2, 4, 8, ... and the last.")
+        int | None, typer.Option(metavar="N", help="Also inspect this step, besides 1, 2, 4, 8, ... and the last.")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there is a finding.")] = False,
     full: Annotated[bool, typer.Option("--full", rich_help_panel="output", help="Show each layer and part.")] = False,
     as_json: AsJson = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", rich_help_panel="output", help="File for the report.")
+        Path | None, typer.Option("--out", "-o", rich_help_panel="output", help="Write the report to this file.")
     ] = None,
 ) -> None:
-    """Say what a training really trained.
+    """Show what a training really trained.
 
-    Run a training script that uses torch, as in gradgate audit -- python train.py --lr 1e-5, or compare two
-    checkpoints. The script's output and exit code stay as they are, except that a broken expectation is 1.
+    Run any PyTorch training script, as in 'gradgate audit -- python train.py --lr 1e-5', or compare two checkpoints.
+    The script's output and exit code are unchanged, except that the code is 1 if --expect or --strict fails.
     """
     script = context.meta.get("script")
     words = list(checkpoints or [])

@@ -14,14 +14,14 @@ from gradgate.errors import UsageError
 from gradgate.places import typed_path
 
 delta_app = typer.Typer(
-    help="Keep what a training changed as one file.",
+    help="Store what training changed as one file, and apply it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 DeltaFile = Annotated[Path, typer.Argument(help="The delta file, or the folder of a run that stored one.")]
 Base = Annotated[
-    str | None, typer.Option(help="Folder or hub name of the base; by default the one that the delta names.")
+    str | None, typer.Option(help="Folder or hub name of the base model; by default the one named in the delta.")
 ]
 _MOST_LISTED = 12
 
@@ -30,21 +30,19 @@ _MOST_LISTED = 12
 def create(
     model: Annotated[
         str,
-        typer.Argument(
-            help="Folder of a finished run, folder or hub name of a trained model, or a weight patch of TRL."
-        ),
+        typer.Argument(help="Folder of a finished run, folder or hub name of a trained model, or a TRL weight patch."),
     ],
     out_file: Annotated[Path, typer.Option("--out", "-o", help="File to write.")],
     base: Annotated[
         str | None,
-        typer.Option(help="Folder or hub name of the model it was trained from, or 'sample'; a run knows it."),
+        typer.Option(help="Folder or hub name of the model it was trained from, or 'sample'; not needed for a run."),
     ] = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Write what a trained model has that its base does not.
+    """Write the difference between a trained model and its base.
 
-    Base and delta together are the trained model, bit for bit.
+    Base and delta together restore the trained model bit for bit.
     """
     from gradgate.runs.folder import RunFolder
 
@@ -66,9 +64,9 @@ def create(
 
 @delta_app.command(cls=PathCommand)
 def info(file: DeltaFile, as_json: AsJson = False, config_file: Config = None) -> None:
-    """Say what a delta belongs to and what it holds.
+    """Show a delta's base model and contents.
 
-    A damaged file is an error.
+    Fails if the file is damaged.
     """
     from gradgate.deltas import info as read
 
@@ -83,9 +81,9 @@ def apply(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Write the trained model, as from_pretrained loads it.
+    """Write the trained model, for from_pretrained.
 
-    Weights, configuration and tokenizer.
+    Writes weights, configuration and tokenizer.
     """
     from gradgate import deltas
 
@@ -101,15 +99,16 @@ def export(
     file: DeltaFile,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for the adapter; new or empty.")],
     to: Annotated[
-        str, typer.Option(help="peft: SHiRA for single weights of linear layers, other modules whole.")
+        str,
+        typer.Option(help="peft: a SHiRA adapter for single weights of linear layers; other modules are stored whole."),
     ] = "peft",
     base: Base = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Write a delta as an adapter of PEFT.
+    """Write a delta as a PEFT adapter.
 
-    PeftModel.from_pretrained loads it.
+    PeftModel.from_pretrained loads the result.
     """
     if to != "peft":
         raise UsageError(f"--to {to!r}: expected peft.")

@@ -19,13 +19,13 @@ _STYLES = {"note": "yellow", "problem": "red"}
 
 
 def doctor(
-    network: Annotated[bool, typer.Option("--network", help="Ask whether the Hugging Face hub answers, too.")] = False,
+    network: Annotated[bool, typer.Option("--network", help="Also check that the Hugging Face hub answers.")] = False,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Say what is slow or missing here, and what to do.
+    """Check this machine and installation for problems.
 
-    It looks at packages, device, threads, memory, disk and hub.
+    It checks packages, device, threads, memory, disk and hub, and says what to do.
     """
     from gradgate.cli.diagnosis import examine  # torch loads only for this
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 Runs = Annotated[
     list[Path],
-    typer.Argument(metavar="RUN|STUDY", help="Folders of finished runs; of a study, its best run is exported."),
+    typer.Argument(
+        metavar="RUN|STUDY", help="Folders of finished runs, or a study, of which the best run is exported."
+    ),
 ]
 ExportFolder = Annotated[
     Path | None, typer.Option("--out", "-o", rich_help_panel="output", help="Folder for the model; new or empty.")
@@ -41,10 +43,10 @@ def export(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Write the model of a run for other libraries.
+    """Export a run's model for other libraries.
 
-    With tokenizer, names of labels, settings of generation and a model card; it loads without gradgate. Several tasks
-    that were trained together, and several runs, become a folder each. Give --out, --push-to-hub, or both.
+    The export has the tokenizer, label names, generation settings and a model card, and loads without gradgate. Several
+    runs, or several tasks trained together, are written to one folder each. Give --out, --push-to-hub, or both.
     """
     if out_folder is None and push_to_hub is None:
         raise UsageError("Nothing says where the model goes. Give --out FOLDER, --push-to-hub NAME, or both.")

@@ -19,9 +19,8 @@ DryRun = Annotated[
     typer.Option(
         "--dry-run",
         rich_help_panel="output",
-        help="Say what would be trained, how long it takes, in how much memory and disk and, if methods are compared, "
-        "what difference the seeds can decide, and stop. The first 8 steps of each method are timed; nothing is "
-        "written.",
+        help="Print what would be trained, the time, memory and disk it takes, and, for a comparison, what difference "
+        "the seeds can detect; then stop. The first 8 steps of each method are timed; nothing is written.",
     ),
 ]
 _GIB = 2**30

@@ -19,9 +19,9 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="FILE|FOLDER...",
-            help="Tables (CSV, TSV, JSON Lines, Parquet) with a row per score, or a column per metric or seed; PEFT's "
-            "method_comparison, trainer_state.json, lm-evaluation-harness; exports of Weights & Biases, Trackio and "
-            "gradgate; or folders of these.",
+            help="Tables (CSV, TSV, JSON Lines, Parquet) with one row per score, or one column per metric or seed; "
+            "results of PEFT's method_comparison, trainer_state.json, lm-evaluation-harness; exports from "
+            "Weights & Biases, Trackio and gradgate; or folders of these.",
         ),
     ],
     out_folder: Out,
@@ -29,10 +29,10 @@ def import_(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Import results of other programs as a study.
+    """Import results from other programs as a study.
 
-    Columns are found by their names if there is one sensible reading; flags name the others. Two scores of one run
-    are refused. Nothing can be trained in such a study.
+    Columns are recognized by their names if there is only one sensible reading; name the others with flags. Two scores
+    for one run are an error. Nothing can be trained in an imported study.
     """
     from gradgate.study.importing.sources import read_files
     from gradgate.study.importing.studies import import_tables

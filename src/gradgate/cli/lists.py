@@ -30,7 +30,7 @@ _WIDEST = 100  # characters of a text of a row
 
 
 def methods(as_json: AsJson = False, config_file: Config = None) -> None:
-    """List the methods, with options, defaults and papers."""
+    """List the methods with options, defaults and papers."""
     catalog = catalog_of_methods()
     if as_json:
         print_json([info.record() for info in catalog])
@@ -53,7 +53,7 @@ def tasks(
     task: Annotated[
         str | None,
         typer.Argument(
-            autocompletion=tasks_named, help="One task, or a file or folder: its splits, columns, labels and rows."
+            autocompletion=tasks_named, help="A task, file or folder to show: its splits, columns, labels and rows."
         ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the files of the task.")] = None,
@@ -61,14 +61,14 @@ def tasks(
     text_pair: Annotated[str | None, typer.Option(help="Column of the second text.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label or score.")] = None,
     kind: Annotated[str | None, typer.Option(help="Kind of task.")] = None,
-    split: Annotated[str | None, typer.Option(help="Percentages of train, dev and test, as 80/10/10.")] = None,
+    split: Annotated[str | None, typer.Option(help="Percentages of train, dev and test, such as 80/10/10.")] = None,
     source: Annotated[str | None, typer.Option(help="Language to train in.")] = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """List the tasks, or show how the data of one are read.
+    """List the tasks, or show how one task's data are read.
 
-    It shows form, columns, labels, lengths, the first rows as a model gets them, and doubts.
+    It shows the format, columns, labels, lengths, the first rows as the model sees them, and possible problems.
     """
     if task is None:
         _list_tasks(as_json)

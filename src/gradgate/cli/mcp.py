@@ -14,17 +14,17 @@ from gradgate.cli.render import errors, print_line
 
 def mcp(
     allow_training: Annotated[
-        bool, typer.Option("--allow-training", help="Offer compare and recommend, too, which train and write.")
+        bool, typer.Option("--allow-training", help="Also offer compare and recommend, which train and write files.")
     ] = False,
     skill: Annotated[
-        bool, typer.Option("--skill", help="Print SKILL.md, which tells a coding agent how to use gradgate, and end.")
+        bool, typer.Option("--skill", help="Print SKILL.md, which tells a coding agent how to use gradgate, and exit.")
     ] = False,
     config_file: Config = None,
 ) -> None:
     """Answer a coding agent over the Model Context Protocol.
 
-    An agent starts this command and talks to it on standard input and output. The tools is_better, noise_floor,
-    study_import, study_verdicts, memory and methods read, write nothing and use no network. Needs pip install
+    The agent starts this command and talks to it over standard input and output. The tools is_better, noise_floor,
+    study_import, study_verdicts, memory and methods only read: they write nothing and use no network. Needs pip install
     'gradgate[mcp]'.
     """
     if skill:

@@ -28,9 +28,9 @@ _CHOICES = {
 
 @takes_settings(of=MemorySettings)
 def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Config = None) -> None:
-    """Say how much memory a training takes, before it is run.
+    """Estimate the peak memory of a training before it runs.
 
-    It takes seconds for a model of any size, and needs no GPU. The flags mean what they mean to train.
+    It takes seconds for a model of any size and needs no GPU. The flags are those of train.
     """
     arms = estimated_arms(settings)
 

@@ -28,14 +28,15 @@ def layers(
     settings: LayersSettings,
     model: Annotated[str, typer.Argument(help="Hub name or folder of a pretrained model, or 'sample'.")],
     tool: Annotated[
-        str | None, typer.Option("--as", help="Print the selection as the setting of axolotl, llamafactory, or regex.")
+        str | None,
+        typer.Option("--as", help="Print the selection as a setting for axolotl or llamafactory, or as a regex."),
     ] = None,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Print the groups of a model, with their parameters.
+    """Show a model's layer groups and their parameters.
 
-    With --select what a selector names, and with --snr how clear the signal of each matrix is.
+    With --select, print what a selector matches; with --snr, the signal-to-noise ratio of each matrix.
     """
     select = settings.select
     other = None if tool is None else _one_of("--as", tool, ("axolotl", "llamafactory", "regex"))
@@ -112,13 +113,15 @@ def _one_of(flag: str, given: str, choices: tuple[Any, ...]) -> Any:
 @takes_settings("keep_model", "save_every", "eval_every", "report_to", of=PlanSettings)
 def plan(
     settings: PlanSettings,
-    write: Annotated[Path | None, typer.Option(help="Write the plan to this YAML file, to edit and follow.")] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the plan to this YAML file, to edit and to train with as plan:FILE.")
+    ] = None,
     expand: Annotated[
-        bool, typer.Option("--expand", help="Draw each part or module of a layer, not the layer.")
+        bool, typer.Option("--expand", help="Draw each part or module of a layer on its own line.")
     ] = False,
     config_file: Config = None,
 ) -> None:
-    """Draw what a method opens when, without training."""
+    """Show what a method trains when, without training."""
     timeline, drawn = plan_in(settings)
     console.print(draw_timeline(drawn, width=console.width, expand=expand))
     if write is not None:

@@ -128,22 +128,21 @@ def _as_words(value: Any) -> Any:
     return [f"{name}={each}" for name, each in value.items()] if isinstance(value, dict) else value
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel="output", help="No progress and no table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel="output", help="Print no progress and no table.")]
 AsJson = Annotated[bool, typer.Option("--json", rich_help_panel="output", help="Print the result as JSON.")]
-Out = Annotated[
-    Path, typer.Option("--out", "-o", rich_help_panel="output", help="Folder for everything that is written.")
-]
+Out = Annotated[Path, typer.Option("--out", "-o", rich_help_panel="output", help="Folder for all output.")]
 PushToHub = Annotated[
     str | None,
     typer.Option(
         "--push-to-hub",
         metavar="<name>",
         rich_help_panel="output",
-        help="Push the exported model with its card to this repository of the Hugging Face hub, as name or user/name.",
+        help="Push the exported model and its card to this Hugging Face hub repository (name or user/name).",
     ),
 ]
 Public = Annotated[
-    bool, typer.Option("--public", rich_help_panel="output", help="Create that repository public; private by default.")
+    bool,
+    typer.Option("--public", rich_help_panel="output", help="Create a public repository; by default it is private."),
 ]
 Config = Annotated[
     Path | None,
@@ -152,7 +151,7 @@ Config = Annotated[
         is_eager=True,
         expose_value=False,
         callback=read_config,
-        help="YAML file with the same names as the flags; flags win.",
+        help="YAML file with settings, named like the flags; flags override it.",
     ),
 ]
 
@@ -205,11 +204,19 @@ def _number(name: str, field: FieldInfo, text: Any) -> Any:
 
 def _help(field: FieldInfo) -> str:
     choices = [arg for part in (field.annotation, *get_args(field.annotation)) for arg in _choices(part)]
-    text = f"{field.description} ({', '.join(choices)})" if choices else str(field.description)
+    text = _sentence(str(field.description))
+    if choices:
+        text += f" ({', '.join(choices)})"
     if field.is_required():
         return f"{text} [required]"
     default = shown_default(field)
     return text if default is None else f"{text} [default: {default}]"
+
+
+def _sentence(description: str) -> str:
+    """Return a description as a sentence; those of settings begin as the lines of a docstring do."""
+    text, default, rest = description.partition(" [default")
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}.{default}{rest.rstrip('.')}"
 
 
 def _choices(kind: Any) -> tuple[str, ...]:

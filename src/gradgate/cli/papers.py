@@ -34,17 +34,19 @@ def papers(
     studies: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Studies to check the claims on, each alone and then all together; or CSV files of --record, or a "
-            "folder of them, whose studies are taken together. None lists all."
+            help="Studies to check the claims on, each alone and then together; or CSV files of --record, or a folder "
+            "of them, whose studies are pooled. Without any, papers, presets and claims are listed."
         ),
     ] = None,
-    paper: Annotated[str | None, typer.Option(help="Only this paper: elsa, graddrop, fun or adaptereff.")] = None,
-    printed: Annotated[bool, typer.Option("--printed", help="Check the claims on the papers' own numbers.")] = False,
+    paper: Annotated[str | None, typer.Option(help="Only this paper (elsa, graddrop, fun, adaptereff).")] = None,
+    printed: Annotated[
+        bool, typer.Option("--printed", help="Check the claims on the numbers printed in the papers.")
+    ] = False,
     record: Annotated[
         Path | None,
         typer.Option(
-            help="Write the numbers that claims are checked on to this CSV file, a row for each seed, with --paper "
-            "those of one paper; this command takes it in place of the studies.",
+            help="Write the numbers behind the claims to this CSV file, one row per seed (with --paper, of that paper "
+            "only); pass the file to this command instead of the studies.",
             metavar="file",
         ),
     ] = None,
@@ -77,7 +79,9 @@ Preset = Annotated[
 ]
 PaperModels = Annotated[
     list[str] | None,
-    typer.Option(help="A model in place of the paper's first, or LABEL=MODEL of the one named so; repeatable."),
+    typer.Option(
+        help="A model to replace the paper's first, or LABEL=MODEL to replace the one with this label; repeatable."
+    ),
 ]
 
 
@@ -85,22 +89,26 @@ PaperModels = Annotated[
 def reproduce(
     settings: ReproduceSettings,
     preset: Preset,
-    scale: Annotated[str, typer.Option(help="full, or sample: the same grid on the embedded model and data.")] = "full",
-    seeds: Annotated[str | None, typer.Option(help="As of compare; default the paper's, or 2 on the sample.")] = None,
+    scale: Annotated[
+        str, typer.Option(help="full, or sample for the same grid on the embedded model and data.")
+    ] = "full",
+    seeds: Annotated[
+        str | None, typer.Option(help="Seeds, as in compare; by default the paper's, or 2 with --scale sample.")
+    ] = None,
     model: PaperModels = None,
-    data: Annotated[Path | None, typer.Option(help="Folder with the folders of the data sets.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with one folder per data set.")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Leave out models and data that are not available.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and stop.")] = False,
     out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="Default: studies/PRESET-SCALE.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Run a paper's table or figure and compare the numbers.
+    """Rerun a paper's table or figure and compare the numbers.
 
-    Run again, it resumes.
+    Run the command again to resume.
     """
     settings.require_trackers()
     from gradgate.papers.planning import ReproduceRequest

@@ -22,10 +22,10 @@ def recommend(
 ) -> None:
     """Find the best way to train on your data, and train it.
 
-    Full fine-tuning, a probe, the head, freezing, gradual unfreezing, GradDrop, LISA, LoRA and bottleneck adapters
-    compete at rates that suit the model's size. What the model refuses, the device has no memory for, or the minutes
-    do not pay for is left out. The answer has a trained model and the command that trains it again. Run the command
-    again to resume.
+    It compares full fine-tuning, a linear probe, the head alone, freezing, gradual unfreezing, GradDrop, LISA, LoRA and
+    bottleneck adapters, at learning rates that suit the model's size. Methods that do not work on the model, do not fit
+    the device's memory or do not fit the time are left out. The result is a trained model and the command that trains
+    it again. Run the command again to resume.
     """
     found = recommend_in(settings, out_folder, quiet=quiet or as_json, began=_process_began())
     page = out_folder / PAGE

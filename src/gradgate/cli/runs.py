@@ -31,8 +31,8 @@ RowsFile = Annotated[
     typer.Option(
         "--file",
         "-f",
-        help="Rows without labels: a file like the task's own, CSV, TSV, JSON lines or Parquet, or text with one "
-        "example a line, the texts of a pair with a tab between them; - for standard input.",
+        help="Rows without labels: a file like the task's own (CSV, TSV, JSON Lines, Parquet), or plain text with one "
+        "example per line and a tab between the texts of a pair; - for standard input.",
     ),
 ]
 
@@ -40,13 +40,13 @@ RowsFile = Annotated[
 ScoresFolder = Annotated[
     Path | None,
     typer.Option(
-        "--out", "-o", rich_help_panel="output", help="Folder for scores and predictions [default: in the run's]."
+        "--out", "-o", rich_help_panel="output", help="Folder for scores and predictions [default: in the run folder]."
     ),
 ]
 PredictionsFile = Annotated[
     Path | None,
     typer.Option(
-        "--out", "-o", rich_help_panel="output", help="File to write, .jsonl or .csv [default: JSON lines, printed]."
+        "--out", "-o", rich_help_panel="output", help="File to write, .jsonl or .csv [default: print JSON Lines]."
     ),
 ]
 
@@ -62,7 +62,10 @@ def train(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Train once: one model, task, method and seed. Run again, it resumes where it stopped."""
+    """Train one model on one task with one method and seed.
+
+    Run the command again to resume.
+    """
     if dry_run:
         show_forecast(forecast_of(settings, out_folder, quiet=quiet or as_json), as_json)
         return
@@ -119,7 +122,7 @@ def predict(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Predict for rows without labels, with one run or more."""
+    """Predict unlabelled rows with one or more runs."""
     from gradgate.runs.folder import RunFolder
     from gradgate.runs.predictions import check_ending
 
@@ -167,9 +170,9 @@ def pretrain_adapter(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Train a language adapter on running text.
+    """Pretrain a language adapter on plain text.
 
-    It learns to fill in masked words. Run again, it resumes where it stopped.
+    The adapter learns by masked language modelling. Run the command again to resume.
     """
     from gradgate.runs.progress import Bar
     from gradgate.training.masked.pretraining import (

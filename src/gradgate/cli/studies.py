@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from gradgate.settings.arm import Arm
     from gradgate.study.workers.queued_run import QueuedRun
 
-study_app = typer.Typer(help="Look at a study under way, and repair it.", no_args_is_help=True, rich_markup_mode=None)
+study_app = typer.Typer(help="Inspect, repair, export and judge studies.", no_args_is_help=True, rich_markup_mode=None)
 
-Folder = Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' made.")]
+Folder = Annotated[Path, typer.Argument(help="Folder of a study, as 'gradgate compare' writes it.")]
 
 
 @study_app.command(cls=GroupedCommand)
 @takes_settings(of=QueueSettings)
 def status(settings: QueueSettings, study: Folder, as_json: AsJson = False, config_file: Config = None) -> None:
-    """Show which runs wait, run, are paused, have finished or failed."""
+    """Show the state of each run, from waiting to finished."""
     from gradgate.study.status import read_status, status_table
 
     found = read_status(study, settings.queue)
@@ -60,11 +60,11 @@ def failed(settings: QueueSettings, study: Folder, as_json: AsJson = False, conf
 def retry(
     settings: QueueSettings,
     study: Folder,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="Of this method only.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of this seed only.")] = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Only runs of this method.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Only runs with this seed.")] = None,
     config_file: Config = None,
 ) -> None:
-    """Queue failed runs again; they resume where they failed."""
+    """Requeue failed runs; they resume at a checkpoint."""
     from gradgate.settings.recorded import recorded_arm
     from gradgate.study.status import open_queue
 
@@ -120,9 +120,9 @@ def compare(
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Compare methods over seeds, and write the report.
+    """Compare methods over several seeds, and write a report.
 
-    Tasks, models, adapters and sizes of the training set can be crossed with them. Run again, it resumes.
+    Methods can be crossed with tasks, models, adapters and training set sizes. Run the command again to resume.
     """
     if dry_run:
         show_forecast(forecast_of(settings, out_folder, quiet=quiet or as_json), as_json)
@@ -132,9 +132,9 @@ def compare(
 
 @takes_settings(of=WorkerSettings)
 def worker(settings: WorkerSettings, study: Folder, quiet: Quiet = False, config_file: Config = None) -> None:
-    """Train what waits in a study, on this or another machine.
+    """Train the waiting runs of a study, on any machine.
 
-    Any machine that sees the study's folder and queue can help. It ends when nothing is left.
+    The machine must reach the study's folder and queue. The worker exits when no run is left.
     """
     _require_study(study)
 
@@ -156,15 +156,17 @@ def worker(settings: WorkerSettings, study: Folder, quiet: Quiet = False, config
 
 
 def report(
-    study: Annotated[Path, typer.Argument(help="A folder that 'gradgate compare' made.")],
+    study: Annotated[Path, typer.Argument(help="Folder of a study, as 'gradgate compare' writes it.")],
     all_sections: Annotated[
         bool,
-        typer.Option("--all-sections", help="Show what only a paper needs, too, and long tables of raw numbers."),
+        typer.Option(
+            "--all-sections", help="Also show sections that only a paper needs, and long tables of raw numbers."
+        ),
     ] = False,
     quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
-    """Write the report, tables and figures of a study again."""
+    """Rewrite the report, tables and figures of a study."""
     _require_study(study)
 
     from gradgate.report import write_report  # matplotlib loads after the folder is checked
@@ -194,19 +196,19 @@ def quickstart(
     kind: Annotated[
         QuickstartKind,
         typer.Option(
-            help="classification of reviews by an encoder in ten languages, or generation of sentences by a decoder, "
-            "which needs pip install 'gradgate[llm]'."
+            help="classification (an encoder on reviews in ten languages) or generation (a decoder; needs pip install "
+            "'gradgate[llm]')."
         ),
     ] = QuickstartKind.classification,
     out_folder: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for everything that is written; default in studies/.")
+        Path | None, typer.Option("--out", "-o", help="Folder for all output; by default in studies/.")
     ] = None,
     quiet: Quiet = False,
     config_file: Config = None,
 ) -> None:
-    """Compare methods on an embedded model, in minutes.
+    """Compare methods on an embedded model in minutes.
 
-    Nothing is downloaded.
+    It downloads nothing.
     """
     from gradgate import sample
 

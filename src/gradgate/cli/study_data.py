@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from gradgate.study.replay.curves import Curves
     from gradgate.study.replay.replay import Replay
 
-Studies = Annotated[list[Path], typer.Argument(help="Folders that 'gradgate compare' made.")]
+Studies = Annotated[list[Path], typer.Argument(help="Folders of studies, as 'gradgate compare' writes them.")]
 
 
 def export(
     study: Studies,
     as_json: AsJson = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print as CSV, one column for each split and metric.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with one column per split and metric.")] = False,
     curves: Annotated[
         Path | None,
         typer.Option(
             metavar="<file>",
-            help="Write the learning curves of all runs to this CSV file instead, a row for each evaluation on dev; "
-            "'gradgate study replay' takes it.",
+            help="Write the learning curves of all runs to this CSV file instead, one row per evaluation on dev; "
+            "input for 'gradgate study replay'.",
         ),
     ] = None,
     config_file: Config = None,
 ) -> None:
     """Export runs and scores as JSON (default) or CSV.
 
-    The JSON of a study with a budget has its budget and verdict, and the runs under 'runs'.
+    For a study with a budget, the JSON has the budget, the verdict, and the runs under 'runs'.
     """
     _check_one_form(as_json, as_csv, curves)
     if curves is not None:
@@ -69,28 +69,26 @@ def _check_one_form(as_json: bool, as_csv: bool, curves: Path | None) -> None:
 def replay(
     study: Annotated[
         list[Path],
-        typer.Argument(
-            help="Finished studies of one grid, or the CSV file that 'gradgate study export --curves' wrote."
-        ),
+        typer.Argument(help="Finished studies of one grid, or a CSV file from 'gradgate study export --curves'."),
     ],
     budget: Annotated[
-        list[float] | None, typer.Option(help="Share of the grid's steps, by default 0.1; repeatable.")
+        list[float] | None, typer.Option(help="Share of the grid's steps; by default 0.1; repeatable.")
     ] = None,
     repeats: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="How often, each time with another order of seeds.")
+        int, typer.Option(min=1, max=1_000_000, help="Number of repeats, each with another order of the seeds.")
     ] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the orders.")] = 0,
     as_json: AsJson = False,
     config_file: Config = None,
 ) -> None:
-    """Measure how often a budget's answer agrees with a whole grid.
+    """Measure how often a budget's answer agrees with the full grid.
 
-    Each repeat takes an order of the grid's seeds, the same for all arms, and spends the budget on the recorded runs in
-    this order; if there are no more orders than repeats, each is taken once. The full grid is decisive if its best arm
-    is significantly better than every other by two-sided paired t-tests of its whole runs (p < 0.05 after Holm's
-    correction). A repeat agrees if it puts an arm first that is not significantly worse than the best by these tests:
-    of a decisive grid the best arm alone. A false winner is named if the grid is not decisive, or if it is another arm
-    than its best.
+    Each repeat shuffles the grid's seeds, in the same order for all arms, and spends the budget on the recorded runs in
+    that order; if there are few enough orders, each is used once. The full grid is decisive if its best arm is
+    significantly better than every other (two-sided paired t-tests, p < 0.05 after Holm's correction). A repeat agrees
+    if the arm it ranks first is not significantly worse than the grid's best; on a decisive grid, only the best arm
+    agrees. A repeat names a false winner if it declares one although the grid is not decisive, or one that is not the
+    grid's best.
     """
     curves = _curves(study)
     found = _play_again(curves, budget or [0.1], repeats, seed, quiet=as_json)
@@ -124,8 +122,8 @@ Margin = Annotated[
     typer.Option(
         min=0,
         metavar="<float>",
-        help="Difference that does not matter, in the unit of the page: points for accuracy and the like; default "
-        "1 point, and none for losses.",
+        help="Largest difference that does not matter, in the report's unit (points for accuracy and similar "
+        "metrics); by default 1 point, and none for losses.",
     ),
 ]
 
@@ -138,12 +136,12 @@ def verdicts(
 ) -> None:
     """Judge every arm against the reference.
 
-    Its word is better, worse, non-inferior, equivalent or inconclusive.
+    A verdict is better, worse, non-inferior, equivalent or inconclusive.
 
-    Better and worse are paired t-tests over seeds at p < 0.05, corrected (Holm) over the arms of one task and model.
-    Non-inferior: worse by less than the margin, one-sided at 95 %. Equivalent: within the margin by two one-sided
-    tests. An inconclusive verdict says how many seeds would decide it at the observed spread. If the runs store what
-    they predicted, test rows are resampled with the seeds, and the interval is in rows.
+    Better and worse: a paired t-test over seeds at p < 0.05, Holm-corrected over the arms of one task and model. Non-
+    inferior: worse by less than the margin, one-sided at 95 %. Equivalent: within the margin, by two one-sided tests.
+    An inconclusive verdict says how many seeds would decide it at the observed spread. If the runs stored their
+    predictions, a second interval resamples test rows together with seeds.
     """
     from gradgate.study.row_noise import row_verdicts
     from gradgate.study.verdicts import counted
@@ -170,9 +168,9 @@ def power(
 ) -> None:
     """Say how many seeds each comparison needs.
 
-    Each number gives a test 80 % power at the spread of the comparison's own differences: to find the observed
-    difference or one as large as the margin, at 0.05 over the arms of one task and model (Holm's first and strictest
-    step); and, if an arm is as good as the reference, to show that it is non-inferior or equivalent, at 0.05.
+    With each number of seeds, a test has 80 % power at the observed spread of the paired differences: to detect the
+    observed difference or one as large as the margin (at 0.05, Holm-corrected over the arms of one task and model),
+    and, for an arm that is as good as the reference, to show that it is non-inferior or equivalent (at 0.05).
     """
     from gradgate.study.power import study_power
 

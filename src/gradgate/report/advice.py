@@ -129,7 +129,7 @@ class _Field:
         if cheapest is not None:
             arm, cost = cheapest
             headline += f"; {arm.name} is the cheapest"
-            reasons.append(f"{arm.name} costs least of these: {cost}.")
+            reasons.append(f"{arm.name} is the cheapest of these: {cost}.")
         chosen = self.lead if cheapest is None else cheapest[0]
         return Advice(f"{headline}.", (*reasons, *self._collapses()), chosen, True)
 
@@ -138,7 +138,7 @@ class _Field:
         nearest, reference = self.undecided[0], self.study.reference
         reasons = [self._standing([nearest]), self._needed(nearest)]
         if self.lead is not reference and nearest is not reference and self._word(reference) is Word.WORSE:
-            reasons.append(f"{self.lead.name} is {self._apart(reference)}, and so better.")
+            reasons.append(f"{self.lead.name} is {self._apart(reference)}, so it is better.")
         out = len(self.arms) - len(candidates)
         if out:
             reasons.append(f"{counted(out, 'method')} {'is' if out == 1 else 'are'} worse.")
@@ -174,13 +174,13 @@ class _Field:
         """Say what would decide between the lead and an arm."""
         verdict, _ = self._judged(arm)
         if verdict.comparison.difference is None:
-            return "Common seeds would decide."
+            return "Runs with common seeds would decide."
         needed = verdict.pairs_needed
         return f"{'More' if needed is None else f'About {needed:,}'} seeds would decide."
 
     def _within(self) -> str:
         margin = self._judged(self.others[0])[0].margin
-        assert margin is not None, "without a margin no arm is equivalent"
+        assert margin is not None, "without a margin, no arm counts as equivalent"
         return f" within {margin_words(margin, self.study.format.factor)}"
 
     def _collapses(self) -> list[str]:

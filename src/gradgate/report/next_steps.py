@@ -70,7 +70,7 @@ def lines_of_repeating(study: StudySummary) -> list[Lines]:
 
     A budget is continued by its own command, and a part by that of the whole study, which has the queue.
     """
-    again = Lines("Write this page again", ["gradgate report ."])
+    again = Lines("Rewrite this page", ["gradgate report ."])
     if study.record.imported is not None or study.is_race or study.whole is not None:
         return [again]
     try:
@@ -78,7 +78,7 @@ def lines_of_repeating(study: StudySummary) -> list[Lines]:
     except RunError:  # damaged; the page says so
         return [again]
     waits = any(study.results.count(state) for state in (RunState.MISSING, RunState.PAUSED))
-    title = "Continue: train what has not finished" if waits else "Repeat, or add seeds and methods"
+    title = "Continue: train the unfinished runs" if waits else "Repeat, or add seeds and methods"
     lines = [Lines(title, [compare_command(grids, ".")]), again]
     if study.results.count(RunState.FAILED):
         retry = ["gradgate study retry .", "gradgate worker ."]

@@ -26,6 +26,7 @@ from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
 from gradgate.report.verdict import verdict
 from gradgate.runs.state import RunState
+from gradgate.study.imported import subject
 from gradgate.study.results import StudyResults
 from gradgate.study.run_result import RunResult
 
@@ -88,10 +89,12 @@ def render_page(
 def _heading(study: StudySummary) -> dict[str, Any]:
     """Return what was compared, and how many runs were planned."""
     record, parts = study.record, [part.record for _, part in study.parts]
+    tasks = _some(record.task.name, [part.task.name for part in parts], "task")
+    models = _some(record.model.label, [part.model.label for part in parts], "model")
     return {
         "study": record,
-        "tasks": _some(record.task.name, [part.task.name for part in parts], "task"),
-        "models": _some(record.model.label, [part.model.label for part in parts], "model"),
+        "subject": subject(tasks, models),
+        "part_unit": study.results.split_unit,
         "planned": _planned(study),
     }
 
@@ -161,6 +164,11 @@ def _breakable(name: str) -> Markup:
     return Markup(re.sub("([:,/])", r"\1<wbr>", str(escape(name))))
 
 
+def _whole_flags(lines: str) -> Markup:
+    """Return commands whose lines do not break inside a flag, such as behind the hyphens of ``--train-size``."""
+    return Markup(re.sub(r"(?<!\S)--[\w-]+", r"<span>\g<0></span>", str(escape(lines))))
+
+
 def _glued(text: str) -> str:
     """Return text whose signs and units stay with their numbers at the end of a line."""
     return re.sub(r"(?<=[±=<×]) | (?=[±=<×])|(?<=\d) (?=[kMB]\b)", "\u00a0", text)
@@ -211,4 +219,4 @@ def _readable(values: dict[str, Any]) -> dict[str, str]:
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in shown.items()}
 
 
-TEMPLATES.filters.update(count=count, breakable=_breakable, glued=_glued)
+TEMPLATES.filters.update(count=count, breakable=_breakable, glued=_glued, whole_flags=_whole_flags)

@@ -24,12 +24,12 @@ def power_table(found: Sequence[ArmPower]) -> Table:
         Column("pairs", "Pairs", "common seeds", show=lambda each: str(each.pairs), raw=lambda each: each.pairs),
         _score("difference", "Difference", "mean over pairs", lambda each: each.comparison.difference, signed=True),
         _score("sd", "Spread", "standard deviation of the differences", lambda each: each.comparison.sd),
-        _score("detectable", "Found now", "smallest difference found with 80 % power", lambda each: each.detectable),
-        _seeds("seeds_difference", "Seeds for it", "to find the observed difference", lambda each: each.difference),
+        _score("detectable", "Found now", "smallest that has 80 % power", lambda each: each.detectable),
+        _seeds("seeds_difference", "Seeds for it", "to detect the observed difference", lambda each: each.difference),
         Column(
             "seeds_margin",
             "Seeds for margin",
-            "to find a difference as large as the margin [at the ends of the spread's 95 % interval]",
+            "to detect a difference as large as the margin [for the ends of the spread's 95 % interval]",
             show=_margin,
             raw=lambda each: each.seeds.margin,
         ),
@@ -48,25 +48,28 @@ def power_table(found: Sequence[ArmPower]) -> Table:
 def notes_of(found: Sequence[ArmPower]) -> list[str]:
     """Say what the numbers mean, and what single rows lack; equal sentences stand once, with their rows."""
     if not found:
-        return ["Nothing is compared yet."]
+        return ["No comparison is possible yet."]
     notes = said_once((each.verdict.arm, each.note) for each in found)
-    more = [f"{len(notes) - _MOST_NOTES} more notes are in the rows of --json."] if len(notes) > _MOST_NOTES else []
+    more = [f"--json has {len(notes) - _MOST_NOTES} more notes."] if len(notes) > _MOST_NOTES else []
     return [_levels(found), _margins(found), *notes[:_MOST_NOTES], *more]
 
 
 def _levels(found: Sequence[ArmPower]) -> str:
     families = sorted({max(each.verdict.verdict.family, 1) for each in found})
     several = f"{families[0]} to {families[-1]}" if len(families) > 1 else str(families[0])
-    over = "" if families == [1] else f" over {several} tests, Holm's first and strictest step"
-    return f"A difference is found at p < 0.05{over}; 'Found now' is the smallest that the pairs there are find."
+    over = "" if families == [1] else f" (the first step of Holm's correction for {several} tests)"
+    return (
+        f"Differences are detected at p < 0.05{over}; 'Found now' is the smallest difference that the existing pairs "
+        f"would detect."
+    )
 
 
 def _margins(found: Sequence[ArmPower]) -> str:
     known = {each.verdict.verdict.margin: each.verdict.factor for each in found if each.verdict.verdict.margin}
     if not known:
-        return "No margin: nothing is said of differences that matter. --margin sets one, in the unit of the scores."
+        return "There is no margin: no size says which differences matter. Set --margin, in the unit of the scores."
     words = ", ".join(f"{margin * factor:g}" for margin, factor in known.items() if margin)
-    return f"Non-inferior and equivalent are shown at 5 %, one-sided, if the true difference is 0; margin: {words}."
+    return f"Non-inferior and equivalent: tested at 5 %, one-sided, assuming a true difference of 0; margin: {words}."
 
 
 def _score(

@@ -187,7 +187,7 @@ def text_column(key: str, title: str, about: str = "", *, of: Callable[[Row], st
     return Column(key, title, about, numeric=False, show=of, raw=of, field=field)
 
 
-def step_column(about: str = "optimizer steps done") -> Column[int]:
+def step_column(about: str = "optimizer steps") -> Column[int]:
     """Return the first column of a table with one row per step."""
     return Column("step", "Step", about, numeric=False, show=lambda step: Entry(str(step), step))
 

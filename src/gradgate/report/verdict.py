@@ -11,7 +11,7 @@ from gradgate.runs.records import DEV
 from gradgate.runs.state import RunState
 from gradgate.study.results import COMBINATION, SIZE
 
-_DEV_ONLY = "no test split: the dev score picked the checkpoint and also ranks the methods, so it is optimistic."
+_DEV_ONLY = "no test split: the dev score both selected the checkpoint and ranks the methods, so it is optimistic."
 _UNFINISHED = {RunState.FAILED: "failed", RunState.PAUSED: "paused", RunState.MISSING: "not finished yet"}
 
 
@@ -42,15 +42,15 @@ def _over_common_seeds(study: StudySummary, best: Sequence[ArmSummary]) -> str:
     others = [arm for arm in study.scored if arm is not reference and arm not in unranked]
     ahead = [arm for arm in best if arm is not reference]
     if reference not in study.scored:
-        return f"Arms have different seeds on {where}, and {reference.name} has none: nothing can be compared."
+        return f"The arms have different seeds on {where}, and {reference.name} has none, so nothing can be compared."
     if not others:
         return f"Nothing can be compared on {where}: {_apart(study)}"
     if len(best) > 1:
         found = f"{listed([arm.name for arm in best])} have the same mean on {where} over the seeds that they share."
     elif ahead:
-        found = f"{ahead[0].name} is ahead on {where} over common seeds: {_difference(study, ahead[0])}."
+        found = f"On common seeds, {ahead[0].name} is ahead on {where}: {_difference(study, ahead[0])}."
     else:
-        found = f"No arm is ahead of {reference.name} on {where} over common seeds. {_runner_up(study, others)}"
+        found = f"On common seeds, no arm is ahead of {reference.name} on {where}. {_runner_up(study, others)}"
     return f"{found} {_apart(study)}" if unranked else found
 
 
@@ -75,7 +75,7 @@ def cautions(study: StudySummary) -> list[str]:
     shared = {COMBINATION: "tasks, models or rows", SIZE: "their rows"}.get(results.split_unit)
     if shared is not None:
         notes.append(
-            f"{results.split_unit.capitalize()}s share {shared}, so that tests over them take their pairs for more "
+            f"{results.split_unit.capitalize()}s share {shared}, so tests over them treat their pairs as more "
             "independent than they are."
         )
     return [*notes, *results.problems]
@@ -128,7 +128,7 @@ def _difference(study: StudySummary, arm: ArmSummary) -> str:
     over = "over" if versus.difference > 0 else "against"
     by = f"{study.format.difference(versus.difference)} {over} {reference.name}"
     if versus.n == 1:
-        return f"{by} on the one seed that both finished: inconclusive, as one seed has no spread"
+        return f"{by} on the only seed that both finished: inconclusive, because one seed has no spread"
     if versus.p is None or arm.p is None:
         return f"{by} ({versus.note}): inconclusive"
     pairs = "" if versus.n == arm.score.n == reference.score.n else f"{counted(versus.n, 'common seed')}, "
@@ -149,10 +149,10 @@ def _word(study: StudySummary, arm: ArmSummary) -> str:
 
 def _runner_up(study: StudySummary, others: Sequence[ArmSummary]) -> str:
     second = next(arm for arm in study.by_score if arm in others)
-    return f"It is the reference; the nearest, {second.name}, is at {_difference(study, second)}."
+    return f"It is the reference; the next best, {second.name}, is at {_difference(study, second)}."
 
 
 def _alone(study: StudySummary) -> str:
     if len(study.arms) == 1:
-        return "It is the only method of this study, so there is nothing to compare it to."
+        return "It is the only method of this study, so there is nothing to compare it with."
     return "No other method has a finished run yet."

@@ -59,7 +59,7 @@ def _evidence(each: ArmVerdict) -> str:
     if verdict.p_corrected is None:
         return f"{by} ({versus.note}); "
     many = verdict.family > 1
-    runs = f"{each.collapsed.runs} and {each.reference_collapsed.runs} runs that nothing pairs"
+    runs = f"{each.collapsed.runs} and {each.reference_collapsed.runs} unpaired runs"
     pairs = runs if versus.unit == "run" else counted(versus.n, "pair")
     corrected = f" after Holm's correction for {verdict.family} tests" if many else ""
     interval = f"{'corrected ' if many else ''}95% CI {shown.interval(verdict.interval_corrected)}"

@@ -33,7 +33,7 @@ def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
         Column(
             "rows",
             "Seeds and rows",
-            "95% interval over resampled seeds and test rows [shares of the variance]",
+            "95% interval from resampling seeds and test rows [shares of the variance]",
             show=_rows,
             raw=lambda each: None if each.rows is None else each.rows.error,
             field="error_seeds_and_rows",
@@ -46,7 +46,7 @@ def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
         ),
         Column("family", raw=lambda each: each.verdict.family),
         Column("margin", raw=lambda each: each.verdict.margin),
-        text_column("word", "Verdict", "what may be said", of=lambda each: each.verdict.word.value),
+        text_column("word", "Verdict", "against the reference", of=lambda each: each.verdict.word.value),
         Column("seeds_needed", "Seeds needed", "to decide", show=_needed, raw=lambda each: each.verdict.pairs_needed),
         Column("collapsed", "Collapsed", "of its runs [Wilson's 95% interval]", show=_lost, raw=_lost_share),
         Column("word_without_collapsed", raw=_word_without),

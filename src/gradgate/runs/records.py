@@ -135,7 +135,7 @@ class RunRecord:
         return int(self.config["seed"])
 
     def check_continues(self, begun: RunRecord, folder: Path) -> None:
-        """Check that this run may resume one that was begun in a folder.
+        """Check that this run may resume one that was started in a folder.
 
         Raises:
             RunError: if that one has another number of processes, other data, or followed another plan.
@@ -143,21 +143,21 @@ class RunRecord:
         begun.check_plan(self.followed, folder)
         if begun.processes is not None and begun.processes != self.processes:
             raise RunError(
-                f"{folder} was begun with {begun.processes} processes, and {self.processes} were launched: "
-                f"each would see other batches. Launch as many as before, or give another out=."
+                f"{folder} was started with {begun.processes} processes, but {self.processes} were launched: each "
+                "would see other batches. Launch as many as before, or give another out=."
             )
         if begun.task is not None and self.task is not None and begun.task.fingerprint != self.task.fingerprint:
             raise RunError(
-                f"{folder} was begun on other data: the files of task {self.task.name!r} have changed since. "
-                f"Give another out= to train on them."
+                f"{folder} was started on other data: the files of task {self.task.name!r} have changed since. "
+                "Give another out= to train on them."
             )
 
     def check_plan(self, followed: str | None, folder: Path) -> None:
         """Raise RunError if this run followed a plan file that has changed since."""
         if self.followed is not None and self.followed.rpartition("@")[2] != str(followed).rpartition("@")[2]:
             raise RunError(
-                f"{folder} was begun with another plan: the file of {self.method!r} has changed since ({self.followed} "
-                f"there, {followed} here). Put back the file as it was, or give another out=."
+                f"{folder} was started with another plan: the file of {self.method!r} has changed since "
+                f"({self.followed} there, {followed} here). Put back the file as it was, or give another out=."
             )
 
 

@@ -39,7 +39,7 @@ class AdapterSetting:
         kind: what is put into the model.
         lr: peak learning rate, instead of the run's; None for the run's own.
         tapt_steps: length of its task-adaptive pre-training in optimizer steps, instead of the run's.
-        tapt_epochs: the same, in passes over the training texts.
+        tapt_epochs: length of the task-adaptive pretraining in epochs, instead of ``tapt_steps``.
         tapt_batch: texts in one forward pass of the pre-training, instead of the run's batch size.
         pooler: ``trained`` trains the pretrained pooler with the head, which AdapterEff's and AdapterHub's heads begin
             with; ``frozen`` keeps it as it is, as FUN's released code does. A pooler that the pretrained weights lack

@@ -16,9 +16,11 @@ class ComputeSettings(PlaceSettings):
 
     section: ClassVar[str] = "precision and memory"
 
-    batch_size: int = Field(32, ge=1, le=MOST_IN_BATCH, description="Rows in one forward pass.")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU if there is one.")
-    threads: int | None = Field(None, ge=1, le=MOST_THREADS, description="CPU threads; by default torch's number.")
+    batch_size: int = Field(32, ge=1, le=MOST_IN_BATCH, description="Rows per forward pass.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Where to compute; auto takes a GPU if there is one."
+    )
+    threads: int | None = Field(None, ge=1, le=MOST_THREADS, description="Number of CPU threads; by default torch's.")
 
 
 class RepresentationSettings(ComputeSettings):
@@ -27,14 +29,14 @@ class RepresentationSettings(ComputeSettings):
     section: ClassVar[str] = "data"
 
     tokens: int = Field(
-        5000, ge=3, le=10**7, description="Tokens to draw from each split, as in the paper; all if it has fewer."
+        5000, ge=3, le=10**7, description="Tokens to sample from each split (5000 in the paper); all if it has fewer."
     )
     split: Texts = Field(
         ("dev",),
-        description="Where the tokens are from, such as test.de; repeatable.",
+        description="Split to take tokens from, such as test.de; repeatable.",
         json_schema_extra={"default": "dev"},
     )
-    seed: int = Field(0, ge=0, le=MOST_SEED, description="Seed of the draw.")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="Seed of the sample.")
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -47,28 +49,26 @@ class LandscapeSettings(ComputeSettings):
 
     section: ClassVar[str] = "data"
 
-    rows: int = Field(64, ge=1, le=10**7, description="Rows of train and of dev whose mean loss is taken.")
+    rows: int = Field(64, ge=1, le=10**7, description="Rows of train and of dev to average the loss over.")
     low: float = Field(
         -2.0,
         ge=-100,
         lt=0,
-        description="Where the line begins; 0 is before training, with the head as it began.",
+        description="Start of the line; 0 is before training, with the initial head.",
         json_schema_extra={"flag": "--from"},
     )
     high: float = Field(
-        2.0, gt=1, le=100, description="Where it ends; 1 is after training.", json_schema_extra={"flag": "--to"}
+        2.0, gt=1, le=100, description="End of the line; 1 is after training.", json_schema_extra={"flag": "--to"}
     )
-    points: int = Field(
-        21, ge=2, le=10_001, description="Points of the line, to which 0 and 1 are added; the paper has 20."
-    )
+    points: int = Field(21, ge=2, le=10_001, description="Points on the line, plus 0 and 1; the paper has 20.")
     plane: int = Field(
-        11, ge=0, le=1001, description="Points of each side of the plane, an odd number; 0 for no plane."
+        11, ge=0, le=1001, description="Points along each side of the plane, an odd number; 0 for no plane."
     )
-    span: float = Field(1.0, gt=0, le=100, description="Half of a side of the plane; 1 is as long as the weights.")
-    plane_seeds: int = Field(
-        1, ge=0, description="Runs of each arm for which the plane is measured; 0 for the lines alone."
+    span: float = Field(
+        1.0, gt=0, le=100, description="Half the side of the plane, relative to the norm of the weights."
     )
-    seed: int = Field(0, ge=0, le=MOST_SEED, description="Seed of the rows and of the plane's directions.")
+    plane_seeds: int = Field(1, ge=0, description="Runs per arm to measure the plane for; 0 for lines only.")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="Seed of the sampled rows and the plane's directions.")
 
     @field_validator("plane")
     @classmethod
@@ -85,5 +85,5 @@ class ForgettingCourseSettings(ComputeSettings):
 
     text: str = Field(
         description="Other text: a file with one text per line, a table or hub data set with a column of texts, or "
-        "prompts and responses of another task; with options as 'train --forgetting' takes them."
+        "prompts and responses of another task; takes the options of 'train --forgetting'."
     )

@@ -43,13 +43,11 @@ class CrossedData(CheckedSettings):
     model: PlacesField = Field((), description=also("model", "repeat to compare on several"))
     task: PlacesField = Field(
         (),
-        description=also(
-            "task", "repeat to compare on several, for which data= holds a folder each that is named like it"
-        ),
+        description=also("task", "repeat to compare on several, with one folder per task, named after it, in data="),
     )
     train_size: SizesField = Field(
         (),
-        description=also("train_size", "repeat to compare at several, with 'all' for every row"),
+        description=also("train_size", "repeat to compare several sizes; 'all' takes every row"),
         json_schema_extra={"metavar": "<int|all>"},
     )
 
@@ -61,20 +59,20 @@ class CrossedMethods(CheckedSettings):
 
     method: ArmsField = Field(
         (),
-        description="A method, an adapter, or both, as gradual:every=50, lora:r=8 or 'lora:r=8 + graddrop'; repeat for "
-        "several. With an adapter of its own, it is not crossed with adapter=. lr=1e-3 among the options is its own "
-        "learning rate.",
+        description="A method, an adapter, or both, such as gradual:every=50, lora:r=8 or 'lora:r=8 + graddrop'; "
+        "repeat for several. One that names an adapter is not crossed with adapter=. The option lr=1e-3 "
+        "sets its own learning rate.",
     )
     adapter: AdaptersField = Field(
         (),
-        description="Compare on this adapter: a kind with its options, such as houlsby:size=64, or with PEFT lora:r=8, "
-        "dora, rslora, ia3, shira or peft:TYPE,r=4; repeat for several, with 'none' for the model itself. Every method "
-        "runs on each. lr=1e-3 among the options is this adapter's own learning rate, as adapters want a higher one "
-        "than lr= is for fine-tuning: LoRA's best one is about ten times as high. search='lr=...' finds one for each.",
+        description="Run every method on this adapter: a bottleneck adapter such as houlsby:size=64, or one of PEFT's: "
+        "lora:r=8, dora, rslora, ia3, shira or peft:TYPE,r=4; repeat for several, with 'none' for the model "
+        "itself. The option lr=1e-3 sets this adapter's own learning rate: adapters need a higher one than "
+        "fine-tuning, LoRA about ten times as high. search='lr=...' finds one for each.",
     )
     sweep: str | None = Field(
         None,
-        description="A row of methods: 'freeze' is full, then freeze:layers=1, 2, ... up to the head alone; "
+        description="A series of methods: 'freeze' is full, then freeze:layers=1, 2, ... down to the head alone; "
         "'freeze:step=3' takes every third of these.",
     )
 
@@ -101,14 +99,16 @@ class SearchSettings(CheckedSettings):
 
     search: SearchField = Field(
         (),
-        description="Try settings first, the same for each method, and compare each method with its best on dev: "
-        "'lr=1e-5,2e-5,5e-5', or the range 'lr=1e-5..1e-4' with trials=; repeat for several settings. A task of "
-        "generation searches 'lr=2e-5,1e-4,5e-4,2e-3,1e-2' where lr= is not given. With budget=, each setting is "
-        "an arm of each method, and the worse ones leave.",
+        description="Try the same settings for every method first, and compare the methods at their best ones on dev: "
+        "'lr=1e-5,2e-5,5e-5', or the range 'lr=1e-5..1e-4' with trials=; repeat for several settings. Generation "
+        "tasks search 'lr=2e-5,1e-4,5e-4,2e-3,1e-2' by default, unless lr= is given. With budget=, each method "
+        "with each setting is an arm, and the worse ones are dropped early.",
     )
-    trials: int | None = Field(None, ge=1, description="Settings to draw from the ranges of search=.")
-    search_seeds: int = Field(1, ge=1, description="Runs of each setting of search=, each with its own seed.")
-    prune: bool = Field(False, description="End runs of search= early whose dev scores are below the median so far.")
+    trials: int | None = Field(None, ge=1, description="Number of settings to draw from the ranges of search=.")
+    search_seeds: int = Field(1, ge=1, description="Runs (seeds) per setting of search=.")
+    prune: bool = Field(
+        False, description="Stop runs of search= early if their dev scores are below the median so far."
+    )
 
     @model_validator(mode="after")
     def _searches_something(self) -> SearchSettings:
@@ -134,16 +134,17 @@ class BudgetSettings(CheckedSettings):
 
     budget: float | None = Field(
         None,
-        description="Train at most this share of the grid's optimizer steps, such as 0.1. All methods run to a "
-        "quarter or half of their steps, or to their end if the budget pays for it; the best ones get the other "
-        "steps and seeds. If each method has a whole run, a test on dev says whether one is better than all others. "
-        "Run again with a larger share to resume; 1 trains every run.",
+        description="Train at most this share of the grid's optimizer steps, such as 0.1. Every method is trained "
+        "for a quarter or half of its steps, or in full if the budget allows; the best ones get the "
+        "remaining steps and seeds. If every method has at least one full run, a test on dev decides "
+        "whether one is better than all others. Run again with a larger share to continue; 1 trains "
+        "every run.",
     )
-    budget_steps: int | None = Field(None, description="The same as a number of optimizer steps, of all runs together.")
+    budget_steps: int | None = Field(None, description="The budget as a total number of optimizer steps.")
     budget_time: str | None = Field(
         None,
-        description="The same as a time, such as 30m or 1h30m. An eighth of one run of each method is trained in any "
-        "case; how long these take by the clock turns the time into steps, which stay the same when the study resumes.",
+        description="The budget as a time, such as 30m or 1h30m. An eighth of one run of each method is trained "
+        "first and timed; this turns the time into steps, which stay fixed when the study resumes.",
         json_schema_extra={"metavar": "<time>"},
     )
 
@@ -165,8 +166,8 @@ class QueueSettings(CheckedSettings):
 
     queue: str | None = Field(
         None,
-        description="database server that keeps the queue, as postgresql+psycopg://user:password@host/database; by "
-        f"default a SQLite file in the study's folder; {QUEUE_VARIABLE} has one, too",
+        description="database of the study's queue, such as postgresql+psycopg://user:password@host/database; by "
+        f"default ${QUEUE_VARIABLE}, or else a SQLite file in the study's folder",
     )
 
     @model_validator(mode="before")
@@ -196,7 +197,7 @@ class LocalSettings(QueueSettings):
 
     section: ClassVar[str] = "study"
 
-    workers: int = Field(1, ge=1, description="Runs that are trained at the same time.")
+    workers: int = Field(1, ge=1, description="Number of runs to train at the same time.")
 
 
 class WorkerSettings(LocalSettings):
@@ -204,8 +205,8 @@ class WorkerSettings(LocalSettings):
 
     section: ClassVar[str] = "study"
 
-    wait: bool = Field(False, description="Stay for runs that are added later.")
-    trust_remote_code: bool = Field(False, description="Run code that comes with the study's models.")
+    wait: bool = Field(False, description="Keep waiting for runs that are added later.")
+    trust_remote_code: bool = Field(False, description="Run Python code from the models' hub repositories.")
 
 
 class ExecutionSettings(LocalSettings):
@@ -214,11 +215,11 @@ class ExecutionSettings(LocalSettings):
     section: ClassVar[str] = "study"
 
     ray: str | None = Field(
-        None, description="Train on a Ray cluster instead: host:port, auto, or local to start Ray on this machine."
+        None, description="Train on a Ray cluster: its host:port, auto, or local to start Ray on this machine."
     )
-    gpus_per_run: float = Field(0.0, ge=0.0, description="GPUs that one run takes on ray=; 0.5 puts two on one.")
+    gpus_per_run: float = Field(0.0, ge=0.0, description="GPUs per run with ray=; 0.5 puts two runs on one GPU.")
     grace: int = Field(
-        30, ge=1, description="Seconds without a sign of life after which a worker's run is given to another."
+        30, ge=1, description="Seconds without a heartbeat after which a worker's run goes to another worker."
     )
 
 
@@ -229,7 +230,7 @@ class CompareSettings(ExecutionSettings, BudgetSettings, SearchSettings, SharedS
 
     seeds: SeedsField = Field(
         (0, 1, 2),
-        description="How many seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42; or 7,).",
+        description="Number of seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42; or 7, for one).",
         json_schema_extra={"default": "3", "text": True},
     )
 
@@ -266,17 +267,17 @@ class RecommendSettings(SharedSettings, SubjectSettings):
         30.0,
         gt=0,
         le=_MOST_MINUTES,
-        description="How long all of it may take, by the clock: timing the first steps, the race, the final model and "
-        "its scores. A part of it says first what these minutes can decide on this machine.",
+        description="Wall-clock time for everything: timing the first steps, the comparison, the final model and its "
+        "scores. First, a part of it is spent on estimating what this time can decide on this machine.",
         json_schema_extra={"metavar": "<minutes>"},
     )
     seeds: SeedsField = Field(
         (0, 1, 2, 3, 4),
-        description="At most this number of runs of each method, each with its own seed, or the seeds.",
+        description="Maximum number of seeds per method, or the seeds themselves.",
         json_schema_extra={"default": "5", "text": True},
     )
     train: bool = Field(
-        True, description="Train a model of the recommended arm to its end; otherwise stop after the race."
+        True, description="Train a final model with the recommended method; with --no-train, stop after the comparison."
     )
 
     @model_validator(mode="after")

@@ -31,16 +31,15 @@ class SubjectSettings(CheckedSettings):
 
     model: PlaceField = Field(
         "sample",
-        description="hub name or folder of a pretrained model; 'sample' is built in, and for "
-        "generation 'sample-decoder'",
+        description="hub name or folder of a pretrained model; 'sample' (an encoder) and 'sample-decoder' are built in",
     )
     task: PlaceField = Field(
         "sample",
-        description="name from 'gradgate tasks', several as 'cola+sst2', a YAML task file, a folder of data files, or "
-        "one file, whose rows are divided by split",
+        description="name from 'gradgate tasks', several joined as 'cola+sst2', a YAML task file, a folder of data "
+        "files, or one data file, which split= divides",
     )
     train_size: int | None = Field(
-        None, ge=1, description="train on this many examples (of each task), drawn at random by the seed"
+        None, ge=1, description="train on a random sample of this many examples (per task), drawn with the seed"
     )
 
     @model_validator(mode="before")
@@ -57,37 +56,41 @@ class DataSettings(CheckedSettings):
 
     section: ClassVar[str] = "data"
 
-    data: PathField = Field(None, description="folder with the files of a named task, or with the folders of several")
+    data: PathField = Field(None, description="folder with the files of a named task, or with one folder per task")
     mix: str | None = Field(
         None,
-        description="how several tasks are mixed: size (the default), or temperature:T, where a task of n examples has "
-        "a share in proportion to n^(1/T)",
+        description="how to mix several tasks: size (the default) samples each in proportion to its size n, "
+        "temperature:T in proportion to n^(1/T)",
     )
     text: str | None = Field(None, description="column of the (first) text")
     text_pair: str | None = Field(None, description="column of the second text")
     label: str | None = Field(None, description="column of the label or score")
     kind: KindName | None = Field(None, description="kind of task")
     train_file: PathField = Field(
-        None, description="training file, instead of the task's own; without a task, a task of its own"
+        None, description="training file, instead of the task's own; without task=, this file is the task"
     )
     dev_file: PathField = Field(None, description="dev file, instead of the task's own")
     test_file: PathField = Field(None, description="test file, instead of the task's own")
     split: SplitField = Field(
         None,
-        description="percentages of train, dev and test, of which those without a file are taken from the training "
-        "file by a fixed data seed, with equal shares of labels; 80/10/10 for a single file",
+        description="percentages of train, dev and test; splits without a file are taken from the training file, "
+        "stratified by label, with a fixed data seed; 80/10/10 for a single file",
     )
-    languages: CodesField = Field(None, description="score in these languages only, as 'de,fr'; default all there are")
-    source: str | None = Field(None, description="language to train and select in; default the task's, mostly en")
+    languages: CodesField = Field(None, description="score in these languages only, such as 'de,fr'; by default in all")
+    source: str | None = Field(None, description="language to train and select in; by default the task's, usually en")
     dev_size: int | None = Field(
         None,
         ge=1,
-        description="select on this many rows of train, drawn at random by the seed from those that train_size leaves "
-        "out, and score the task's own dev split as a test split",
+        description="select on this many random rows of train that train_size= leaves out, drawn with the seed, and "
+        "score the task's own dev split as a test split",
     )
-    max_length: int = Field(128, ge=4, le=MOST_IN_BATCH, description="tokens; longer inputs are cut")
+    max_length: int = Field(
+        128, ge=4, le=MOST_IN_BATCH, description="maximum number of tokens; longer inputs are truncated"
+    )
     packing: bool | None = Field(
-        None, description="generation: fill each training row up to max_length with several examples, kept apart"
+        None,
+        description="generation: pack several examples into each training row of max_length= tokens; they do not "
+        "attend to each other",
     )
 
     @field_validator("mix")

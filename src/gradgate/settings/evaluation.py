@@ -15,31 +15,37 @@ class EvaluationSettings(CheckedSettings):
 
     section: ClassVar[str] = "evaluation"
 
-    metric: str | None = Field(None, description="metric that selects the best checkpoint on dev")
-    eval_every: int | None = Field(
-        None, ge=1, le=MOST_STEPS, description="optimizer steps between scores on dev; default each epoch"
+    metric: str | None = Field(
+        None, description="metric on dev that selects the best checkpoint; by default the task's"
     )
-    skip_test: bool | None = Field(None, description="leave the test splits alone, as in a search of settings")
+    eval_every: int | None = Field(
+        None, ge=1, le=MOST_STEPS, description="optimizer steps between evaluations on dev; by default once per epoch"
+    )
+    skip_test: bool | None = Field(None, description="do not score the test splits, as in a search for settings")
     test_each_epoch: bool | None = Field(
-        None, description="score the test splits after each epoch too, for curves; nothing is selected by it"
+        None, description="also score the test splits after each epoch, for curves; nothing is selected by these scores"
     )
     max_new_tokens: int | None = Field(
         None,
         ge=1,
         le=MOST_IN_BATCH,
-        description="generation: tokens of a generated response at most; default 128, or half of the model's positions",
+        description="generation: maximum number of tokens in a response; by default 128, or half of the model's "
+        "positions if that is less",
     )
-    audit: bool | None = Field(None, description="prove at each change of plan that closed weights are bit-identical")
+    audit: bool | None = Field(
+        None, description="check at each change of plan that frozen weights are still bit-identical"
+    )
     track: TrackField = Field(
         None,
-        description="measure tr(F), the Fisher information of each layer, while training, which changes no bit of it: "
-        "fisher:every=50,batches=8, in optimizer steps and in training batches for one measurement",
+        description="measure the Fisher information tr(F) of each layer during training: fisher:every=50,batches=8 "
+        "measures every 50 optimizer steps on 8 training batches; the trained weights stay bit-identical",
     )
     forgetting: ForgettingField = Field(
         None,
-        description="generation: measure what training forgets of other text, before and after: a text file with one "
-        "text per line ('sample-opinions' is built in), a table or hub data set with a column of texts, or prompts and "
-        "responses of another task; with options as FILE:column=body,tokens=50000, or subset, split, metric and rows",
+        description="generation: measure how much other text the model forgets, before and after training: a text "
+        "file with one text per line ('sample-opinions' is built in), a table or hub data set with a "
+        "column of texts, or prompts and responses of another task; options follow a colon, as in "
+        "FILE:column=body,tokens=50000 (column, tokens, subset, split, metric, rows)",
     )
 
     @model_validator(mode="after")

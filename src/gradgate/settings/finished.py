@@ -20,8 +20,8 @@ class PlaceSettings(CheckedSettings):
 
     section: ClassVar[str] = "data"
 
-    data: PathField = Field(None, description="Folder with the files of the task, where they have moved.")
-    trust_remote_code: bool = Field(False, description="Run code that comes with the models.")
+    data: PathField = Field(None, description="Folder with the task's files, if they have moved.")
+    trust_remote_code: bool = Field(False, description="Run Python code from the models' hub repositories.")
 
 
 class ColumnSettings(PlaceSettings):
@@ -29,8 +29,8 @@ class ColumnSettings(PlaceSettings):
 
     section: ClassVar[str] = "data"
 
-    text: str | None = Field(None, description="Text column; by default that of the run's task.")
-    text_pair: str | None = Field(None, description="Column of the second text, of pairs.")
+    text: str | None = Field(None, description="Text column; by default the run's.")
+    text_pair: str | None = Field(None, description="Column of the second text of a pair.")
 
 
 class OfTaskSettings(ColumnSettings):
@@ -38,7 +38,7 @@ class OfTaskSettings(ColumnSettings):
 
     section: ClassVar[str] = "data"
 
-    of_task: str | None = Field(None, description="One of the tasks that the run trained together.")
+    of_task: str | None = Field(None, description="Task to use, if the run trained several together.")
 
 
 class EvaluateSettings(OfTaskSettings):
@@ -46,10 +46,10 @@ class EvaluateSettings(OfTaskSettings):
 
     section: ClassVar[str] = "data"
 
-    task: OptionalPlaceField = Field(None, description="A task of the same kind; by default the run's own.")
-    label: str | None = Field(None, description="Label column; by default that of the task.")
+    task: OptionalPlaceField = Field(None, description="Another task of the same kind; by default the run's own.")
+    label: str | None = Field(None, description="Label column; by default the task's.")
     languages: tuple[str, ...] | None = Field(
-        None, description="Score in these languages only, as 'de,fr'.", json_schema_extra={"text": True}
+        None, description="Score in these languages only, such as 'de,fr'.", json_schema_extra={"text": True}
     )
     test_file: PathField = Field(None, description="Test file, instead of the task's own.")
 
@@ -64,14 +64,12 @@ class PredictSettings(OfTaskSettings):
 
     section: ClassVar[str] = "data"
 
-    keep: Texts = Field(
-        (), description="Column of the file to give back with each prediction, such as an id; repeatable."
-    )
+    keep: Texts = Field((), description="Column of the file to copy to each prediction, such as an id; repeatable.")
     language: str | None = Field(
         None,
-        description="Language of the rows, whose adapter runs, for runs that were made with language_adapters.",
+        description="Language of the rows, for runs that were trained with language adapters.",
     )
-    batch_size: int | None = Field(None, ge=1, le=MOST_IN_BATCH, description="Rows of a batch [default: the run's].")
+    batch_size: int | None = Field(None, ge=1, le=MOST_IN_BATCH, description="Rows per batch [default: the run's].")
 
 
 class ExportSettings(CheckedSettings):
@@ -81,9 +79,9 @@ class ExportSettings(CheckedSettings):
 
     to: Form | None = Field(
         None,
-        description="Form of what is written; by default transformers for a whole model, peft for an adapter of PEFT, "
-        "adapterhub for a bottleneck adapter.",
+        description="Format; by default transformers for a whole model, peft for a PEFT adapter, adapterhub for a "
+        "bottleneck adapter.",
         json_schema_extra={"flag": "--as"},
     )
-    dtype: Dtype | None = Field(None, description="Type of the weights; by default as the run stored them.")
-    trust_remote_code: bool = Field(False, description="Run code that comes with the model.")
+    dtype: Dtype | None = Field(None, description="Type of the weights; by default as stored by the run.")
+    trust_remote_code: bool = Field(False, description="Run Python code from the model's hub repository.")

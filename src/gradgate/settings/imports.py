@@ -17,30 +17,36 @@ class ImportSettings(CheckedSettings):
 
     section: ClassVar[str] = "data"
 
-    arm: Columns = Field((), description="Column with what is compared; repeat to join several to one name.")
-    score: Columns = Field(
-        (), description="Column with the scores; repeat for a table with a column per metric or seed."
+    arm: Columns = Field(
+        (), description="Column with the arm, which is what to compare; repeat to join several columns to one name."
     )
-    seed: Columns = Field((), description="Column with the seed of a run, a number or a name; repeat to join several.")
-    task: Columns = Field((), description="Column with the task or data set; repeat to join several to one name.")
-    model: Columns = Field((), description="Column with the pretrained model; repeat to join several to one name.")
+    score: Columns = Field(
+        (), description="Column with the scores; repeat for a table with one column per metric or seed."
+    )
+    seed: Columns = Field(
+        (), description="Column with the seed of a run, a number or a name; repeat to join several columns."
+    )
+    task: Columns = Field(
+        (), description="Column with the task or data set; repeat to join several columns to one name."
+    )
+    model: Columns = Field(
+        (), description="Column with the pretrained model; repeat to join several columns to one name."
+    )
     split: str | None = Field(
-        None, description="Column with the split of a score, or its name, dev or test, if all have the same."
+        None, description="Column with the split of a score, or dev or test if all scores have the same."
     )
     step: str | None = Field(None, description="Column with the optimizer step or epoch of a score.")
     metric: str | None = Field(
         None, description="Column with the metric of a score, or the name of the metric to compare on."
     )
     rows: str | None = Field(
-        None, description="Column with a number of rows, such as the size of the training set: each is a condition."
+        None,
+        description="Column with a number of rows, such as the training set's size; each value is one condition.",
     )
     cost: Columns = Field((), description="Column with a cost, such as seconds or bytes; repeatable.")
-    lower_is_better: bool = Field(False, description="Lower scores are better, whatever the metric's name says.")
-    reference: str | None = Field(
-        None, description="The arm that the others are compared to; by default full, or the first."
-    )
+    lower_is_better: bool = Field(False, description="Lower scores are better, whatever the metric's name suggests.")
+    reference: str | None = Field(None, description="Arm to compare the others with; by default full, or the first.")
     pair: str | None = Field(
         None,
-        description="Column that makes two scores a pair, such as the split that was drawn; default the seed. 'none' "
-        "for scores that nothing pairs.",
+        description="Column that pairs scores, such as the fold; by default the seed. 'none' if scores are not paired.",
     )

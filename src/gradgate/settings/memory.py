@@ -40,25 +40,30 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
     adapter: AdapterField = Field(None, description=str(RunConfig.model_fields["adapter"].description))
     weights: Literal["float32", "bfloat16"] | Quantization | None = Field(  # type: ignore[assignment]
         None,
-        description="type of the weights, float32 by default; nf4, int8 and fp8 are those of a frozen model's matrices "
-        "under an adapter, with everything else in bfloat16",
+        description="type of the weights; by default float32; nf4, int8 and fp8 quantize the matrices of a frozen "
+        "model under an adapter and keep everything else in bfloat16",
     )
-    head: Head = Field("auto", description="what the model ends with; auto is as the task's kind wants it")
+    head: Head = Field("auto", description="head of the model; auto takes the one for the task's kind")
     shards: int = Field(
-        1, ge=1, le=MOST_SHARDS, description="FSDP2 processes that share the model; one of them is described"
+        1,
+        ge=1,
+        le=MOST_SHARDS,
+        description="number of FSDP2 processes that shard the model; the table is for one of them",
     )
-    steps: int = Field(1000, ge=1, le=MOST_STEPS, description="optimizer steps of the training")
+    steps: int = Field(1000, ge=1, le=MOST_STEPS, description="number of optimizer steps of the training")
     epochs: float = Field(
-        1.0, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="passes over the data, for methods that count them"
+        1.0, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="number of epochs, for methods that count in epochs"
     )
-    steps_per_epoch: int | None = Field(None, ge=1, le=MOST_STEPS, description="the same by their length")
+    steps_per_epoch: int | None = Field(
+        None, ge=1, le=MOST_STEPS, description="length of an epoch in steps, instead of epochs="
+    )
 
     gpu: float | None = Field(
         None,
         gt=0,
         le=MOST_GIB,
         allow_inf_nan=False,
-        description="memory of your device in GiB: what fits it comes first, the least memory on top",
+        description="memory of your device in GiB: list the methods that fit it first, the smallest on top",
     )
 
     @classmethod

@@ -20,15 +20,16 @@ class MethodChoice(CheckedSettings):
 
     method: MethodField = Field(
         Full(),
-        description="what learns when: a method from 'gradgate methods' with its options, an adapter, or both, as "
-        "'lora:r=8 + gradual:every=50'; lr=1e-3 among the options is its own learning rate",
+        description="what learns when: a method from 'gradgate methods' with its options, an adapter, or both, such as "
+        "'lora:r=8 + gradual:every=50'; the option lr=1e-3 sets its own learning rate",
     )
     adapter: AdapterField = Field(
         None,
-        description="train an adapter and the head on a frozen model: a kind with its options, such as "
-        "houlsby:size=64, or of PEFT lora:r=16, dora, rslora, ia3, shira, and its others as peft:TYPE,r=4; lr=1e-3, "
-        "tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. 2020) among them are this "
-        "adapter's own, and pooler=frozen keeps the pretrained pooler as it is, as FUN's code does; none for none",
+        description="train an adapter and the head on a frozen model: a bottleneck adapter such as houlsby:size=64, "
+        "or one of PEFT's: lora:r=16, dora, rslora, ia3, shira, or any other as peft:TYPE,r=4; the "
+        "options lr=1e-3, tapt_steps=500 or tapt_epochs=20, and tapt_batch=256 (as in Gururangan et al. "
+        "2020) apply to this adapter alone, and pooler=frozen does not train the pooler, as in FUN's "
+        "code; 'none' trains the model itself",
     )
 
     @model_validator(mode="before")
@@ -59,9 +60,9 @@ class HeadSettings(CheckedSettings):
 
     head: Literal["fresh", "keep"] | None = Field(
         None,
-        description="the classification head that a checkpoint brings: fresh draws a new one; keep takes the outputs "
-        "whose labels the task has, or all by position if they have no names; by default it is kept if its labels are "
-        "those of the task, and otherwise fresh",
+        description="what to do with a checkpoint's classification head: fresh initializes a new one; keep copies the "
+        "outputs whose labels the task has, or all by position if they have no names; by default it is kept if "
+        "its labels are the task's, and fresh otherwise",
     )
 
 
@@ -70,37 +71,43 @@ class MethodSettings(CheckedSettings):
 
     section: ClassVar[str] = "method"
 
-    layers: str | None = Field(None, description="path of the layer stack where it cannot be found by itself")
+    layers: str | None = Field(
+        None, description="path of the layer stack, such as encoder.block, if it is not found automatically"
+    )
     open_new_tokens: bool | None = Field(
         None,
-        description="train the rows of tokens that were added to the tokenizer, whatever the method does, and nothing "
-        "else of the embeddings; a table without rows for them gets these",
+        description="train the embedding rows of tokens added to the tokenizer, even if the method freezes the "
+        "embeddings; the table is resized if it lacks these rows",
     )
     language_adapters: LanguageField = Field(
         None,
-        description="MAD-X: keep a pretrained language adapter frozen below the adapter that is trained, and score "
-        "each test split with that of its language: folders, archives or names on the hub, with {language} for a "
-        "language's code, as adapters/{language}; one without it is for all languages; in a comparison, of the arms "
-        "with an adapter",
+        description="MAD-X: stack the trained adapter on a frozen pretrained language adapter, and score each test "
+        "split with the one for its language: a folder, archive or hub name, with {language} for the "
+        "language's code, such as adapters/{language}; without {language}, the same one serves all "
+        "languages; in a comparison, only for arms with an adapter",
     )
     tapt_steps: int | None = Field(
         None,
         ge=1,
         le=MOST_STEPS,
-        description="first train the adapter, or without one the whole model, to fill in masked words of the training "
-        "texts, for this number of steps; in a comparison with adapters, these alone",
+        description="task-adaptive pretraining: first train the adapter, or the whole model if there is none, on "
+        "masked words of the training texts for this number of steps; in a comparison with adapters, "
+        "only the arms with one",
     )
     tapt_epochs: float | None = Field(
-        None, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="the same, in passes over the training texts"
+        None,
+        ge=LEAST_EPOCHS,
+        le=MOST_EPOCHS,
+        description="length of the task-adaptive pretraining in epochs, instead of tapt_steps=",
     )
     tapt_batch: int | None = Field(
-        None, ge=1, le=MOST_IN_BATCH, description="texts in one forward pass of it, instead of batch_size"
+        None, ge=1, le=MOST_IN_BATCH, description="batch size of the task-adaptive pretraining; by default batch_size="
     )
     frozen_dropout: bool | None = Field(
         None,
-        description="keep dropout on in the closed layers at the bottom, as FUN's code does; else they run without",
+        description="keep dropout on in frozen bottom layers, as FUN's code does; by default they run without dropout",
     )
-    trust_remote_code: bool = Field(False, description="run code that comes with a hub model")
+    trust_remote_code: bool = Field(False, description="run Python code from the model's hub repository")
 
     @model_validator(mode="after")
     def _one_tapt_length(self) -> MethodSettings:

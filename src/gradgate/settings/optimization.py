@@ -22,7 +22,7 @@ class SeedSettings(CheckedSettings):
 
     section: ClassVar[str] = "optimization"
 
-    seed: int = Field(0, ge=0, le=MOST_SEED, description="seed of new weights, the data order, dropout and masks")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="seed of new weights, data order, dropout and masks")
 
 
 class OptimizationSettings(CheckedSettings):
@@ -31,30 +31,30 @@ class OptimizationSettings(CheckedSettings):
     section: ClassVar[str] = "optimization"
 
     epochs: float | None = Field(None, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="passes over the training data")
-    steps: int | None = Field(None, ge=1, le=MOST_STEPS, description="optimizer steps, instead of epochs")
-    batch_size: int = Field(32, ge=1, le=MOST_IN_BATCH, description="examples in one forward pass of one process")
-    accumulate: int = Field(1, ge=1, le=MOST_IN_BATCH, description="forward passes for one optimizer step")
+    steps: int | None = Field(None, ge=1, le=MOST_STEPS, description="number of optimizer steps, instead of epochs=")
+    batch_size: int = Field(32, ge=1, le=MOST_IN_BATCH, description="examples per forward pass and process")
+    accumulate: int = Field(1, ge=1, le=MOST_IN_BATCH, description="forward passes per optimizer step")
     optim: str | None = Field(
         None,
-        description="optimizer, by Trainer's names, such as sgd, adafactor, or in 8 bits adamw_torch_8bit (torchao) "
-        "and adamw_bnb_8bit (bitsandbytes); default AdamW",
+        description="optimizer, by Trainer's names, such as sgd, adafactor, or with 8-bit states adamw_torch_8bit "
+        "(torchao) or adamw_bnb_8bit (bitsandbytes); by default AdamW",
     )
     lr: float = Field(5e-5, gt=0, description="peak learning rate")
     lr_scale: LrScaleField = Field(
         None,
-        description="SELECTOR=FACTOR on the learning rate of what it names, such as head=10 or layers.bottom4=0.1; "
-        "repeat for several",
+        description="factors on the learning rate of selected parameters, as SELECTOR=FACTOR, such as head=10 or "
+        "layers.bottom4=0.1; repeat for several",
     )
     schedule: Literal["linear", "constant", "cosine"] = Field("linear", description="learning rate after warm-up")
-    warmup: float = Field(0.06, ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    warmup: float = Field(0.06, ge=0, lt=1, description="share of the steps in which the learning rate warms up")
     weight_decay: float = Field(0.01, ge=0, description="decoupled weight decay")
-    clip: float = Field(1.0, ge=0, description="limit of the gradient's norm; 0 for none")
-    dropout: float | None = Field(None, ge=0, lt=1, description="ordinary dropout, instead of the model's own")
+    clip: float = Field(1.0, ge=0, description="maximum gradient norm; 0 for no clipping")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout probability, instead of the model's own")
 
     class_weights: Literal["balanced"] | None = Field(
         None,
-        description="weights of classes in the loss: balanced weights each by its rows in train as scikit-learn does, "
-        "rows / (classes * rows of the class); the loss on dev and test has no weights",
+        description="weights of the classes in the training loss: balanced gives each class rows / (classes * rows "
+        "of the class), as scikit-learn does; the loss on dev and test is unweighted",
     )
 
     @model_validator(mode="after")

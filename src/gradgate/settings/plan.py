@@ -22,9 +22,9 @@ class PlanSettings(SharedSettings, SeedSettings, MethodChoice, SubjectSettings):
 
     section: ClassVar[str] = "optimization"
 
-    steps: int = Field(ge=1, le=MOST_STEPS, description="optimizer steps of the training")
+    steps: int = Field(ge=1, le=MOST_STEPS, description="number of optimizer steps of the training")
     epochs: float = Field(
-        1.0, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="passes over the data, for methods that count them"
+        1.0, ge=LEAST_EPOCHS, le=MOST_EPOCHS, description="number of epochs, for methods that count in epochs"
     )
 
     @model_validator(mode="after")
@@ -43,24 +43,24 @@ class LayersSettings(CheckedSettings):
 
     section: ClassVar[str] = "data"
 
-    task: OptionalPlaceField = Field(
-        None, description="Task whose kind decides the head; by default one of classification."
-    )
+    task: OptionalPlaceField = Field(None, description="Task whose kind decides the head; by default classification.")
     kind: KindName | None = Field(None, description="Kind of task that decides the head.")
     data: PathField = Field(None, description="Folder with the files of the task.")
-    layers: str | None = Field(None, description="Path of the layer stack, as 'encoder.block'.")
+    layers: str | None = Field(None, description="Path of the layer stack, such as 'encoder.block'.")
     unit: Literal["layer", "part", "module"] | None = Field(
-        None, description="Size of the groups in the layers; layer, or module with snr=."
+        None, description="Size of the groups within the stack; by default layer, or module with snr=."
     )
     select: str | None = Field(
-        None, description="Print the parameters that a selector names, as 'layers.top4/@norm/head'."
+        None, description="Print the parameters that a selector matches, such as 'layers.top4/@norm/head'."
     )
     snr: bool = Field(False, description="Print the signal-to-noise ratio of each module's weights, by kind.")
-    share: float | None = Field(None, description="With snr=, mark what spectrum opens of each kind; 0.25 by default.")
-    device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="With snr=, where it is measured; auto takes a GPU if there is one."
+    share: float | None = Field(
+        None, description="With snr=, mark the modules that spectrum would train at this share; by default 0.25."
     )
-    trust_remote_code: bool = Field(False, description="Run code that comes with a hub model.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="With snr=, where to compute; auto takes a GPU if there is one."
+    )
+    trust_remote_code: bool = Field(False, description="Run Python code from the model's hub repository.")
 
     @model_validator(mode="after")
     def _one_question(self) -> LayersSettings:

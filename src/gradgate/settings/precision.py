@@ -18,7 +18,7 @@ class ShardSettings(CheckedSettings):
 
     section: ClassVar[str] = MEMORY
 
-    fsdp: bool = Field(False, description="shard the model over the launched processes, with PyTorch's FSDP2")
+    fsdp: bool = Field(False, description="shard the model over the launched processes with PyTorch's FSDP2")
 
 
 class PrecisionSettings(CheckedSettings):
@@ -26,34 +26,39 @@ class PrecisionSettings(CheckedSettings):
 
     section: ClassVar[str] = MEMORY
 
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU if there is one")
-    threads: int | None = Field(
-        None, ge=1, le=MOST_THREADS, description="CPU threads of the computation; sums depend on it in their last bits"
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="where to compute; auto takes a GPU if there is one"
     )
-    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="precision of the forward and backward pass")
+    threads: int | None = Field(
+        None, ge=1, le=MOST_THREADS, description="number of CPU threads; it changes the last bits of sums"
+    )
+    precision: Literal["fp32", "bf16", "fp16"] = Field(
+        "fp32", description="precision of the forward and backward pass (autocast)"
+    )
     weights: Literal["float32", "bfloat16"] | None = Field(
-        None, description="type that the model is loaded and trained in, float32 by default; bfloat16 takes half of it"
+        None, description="type to load and train the weights in; by default float32; bfloat16 takes half the memory"
     )
     master: Literal["float32", "none"] | None = Field(
         None,
-        description="what the optimizer steps where weights are in 16 bits: float32 copies of those that are open, "
-        "which is the default, or the weights themselves",
+        description="what the optimizer updates if the weights have 16 bits: float32 copies of the trainable ones (the "
+        "default), or the weights themselves (none)",
     )
     checkpointing: bool | None = Field(
-        None, description="compute activations again in the backward pass, so that few are in memory; the same bits"
+        None,
+        description="gradient checkpointing: recompute activations in the backward pass to save memory; bit-identical",
     )
     release_gradients: bool | None = Field(
         None,
-        description="step each weight within the backward pass, so that few gradients are in memory; the same bits, "
-        "with clip=0 and in one process",
+        description="update each weight during the backward pass to save the memory of gradients; bit-identical; needs "
+        "clip=0 and one process",
     )
     activation_cache: PlaceField = Field(
         "auto",
-        description="compute closed lower layers once for each example: auto (where it pays, until the run or study "
-        "has finished), off, or a folder that is kept",
+        description="compute frozen bottom layers once per example and reuse their output: auto (if it saves time; "
+        "deleted when the run or study has finished), off, or a folder that is kept",
     )
-    activation_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="type of the cached rows")
-    activation_cache_size: float = Field(10.0, gt=0, description="limit of the activation cache, in GiB")
+    activation_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="type of the cached activations")
+    activation_cache_size: float = Field(10.0, gt=0, description="maximum size of the activation cache, in GiB")
 
     @field_validator("precision", mode="before")
     @classmethod

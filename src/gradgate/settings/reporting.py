@@ -46,9 +46,8 @@ class ReportingSettings(CheckedSettings):
 
     report_to: TrackersField = Field(
         None,
-        description="log losses, scores, open share and phase to trackers, through Trainer's integrations: "
-        "tensorboard, wandb, mlflow or trackio, several as tensorboard,mlflow; by default to none, whatever the "
-        "environment says",
+        description="log losses, scores, trainable share and phase through Trainer's integrations: tensorboard, wandb, "
+        "mlflow or trackio, several as tensorboard,mlflow; by default none, whatever the environment says",
     )
 
     @property

@@ -36,7 +36,7 @@ def differing(there: Mapping[str, Any], here: Mapping[str, Any], near: Path) -> 
 def worded_as(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
     """Return the places of a record that are written otherwise here, where they can be found from here as well.
 
-    Runs are distinguished by their settings as text, so a study continues with the words that it was begun with.
+    Runs are distinguished by their settings as text, so a study continues with the words that it was started with.
     """
     found = {}
     for name in _PLACES:

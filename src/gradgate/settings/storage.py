@@ -16,18 +16,18 @@ class StorageSettings(CheckedSettings):
     section: ClassVar[str] = "output"
 
     save_every: int | None = Field(
-        None, ge=1, le=MOST_STEPS, description="optimizer steps between checkpoints; default each epoch"
+        None, ge=1, le=MOST_STEPS, description="optimizer steps between checkpoints; by default once per epoch"
     )
-    keep_model: bool = Field(True, description="write the best model into the run folder")
+    keep_model: bool = Field(True, description="store the best model in the run folder")
     keep_checkpoints: bool | None = Field(
         None,
-        description="keep the weights that have learned at each score on dev, in weights/ of the run folder, for "
-        "'analyze forgetting'; as large each time as what learns",
+        description="keep the trained weights of every evaluation on dev in the run folder's weights/, for 'analyze "
+        "forgetting'; each copy is as large as what learns",
     )
     store: Literal["auto", "delta", "model"] = Field(
         "auto",
-        description="how the best model is kept: model whole, delta as what training changed in the pretrained one, "
-        "auto as a delta where that is less than half of it",
+        description="how to store the best model: model whole, delta only what training changed, auto a delta if "
+        "that is less than half the size",
     )
 
     @field_validator("store", mode="before")

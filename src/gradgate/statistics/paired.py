@@ -59,7 +59,7 @@ class Comparison:
 
 
 def compare_unpaired(scores: Sequence[float], reference: Sequence[float], confidence: float = 0.95) -> Comparison:
-    """Compare a method to the reference over runs that nothing pairs, by Welch's t-test.
+    """Compare a method to the reference over unpaired runs, by Welch's t-test.
 
     Args:
         scores: of the method's runs.

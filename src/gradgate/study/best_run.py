@@ -45,7 +45,7 @@ def best_run(path: Path) -> ChosenRun:
         return _of_study(path)
     if read_conditions(path) is not None:
         raise UsageError(
-            f"{path} compares several tasks or models, each with a best run of its own. Name a run, or a study of "
+            f"{path} compares several tasks or models, each with its own best run. Name a run, or the study of "
             f"one task and model in {path}."
         )
     folder = RunFolder(path)

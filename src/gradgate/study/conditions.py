@@ -100,15 +100,15 @@ class Conditions:
         """Return the parts that a study's folder has, followed by these.
 
         Raises:
-            RunError: for a further training size in a study that was begun with one.
+            RunError: for a further training size in a study that was started with one.
         """
         existing = read_conditions(folder)
         if existing is None:
             return replace(self, train_sizes=self.train_sizes if len(self.train_sizes) > 1 else ())
         if len(self.train_sizes) > 1 and not existing.train_sizes:
             raise RunError(
-                f"{folder} was begun with one training size, and {len(self.train_sizes)} were given with train_size=. "
-                f"Give another out= for a study of several."
+                f"{folder} was started with one training size, but train_size= gives {len(self.train_sizes)}. "
+                "Give another out= for a study of several."
             )
         sizes = tuple(dict.fromkeys([*existing.train_sizes, *self.train_sizes])) if existing.train_sizes else ()
         tasks, models = _unique([*existing.tasks, *self.tasks]), _unique([*existing.models, *self.models])
@@ -125,7 +125,8 @@ class Conditions:
         given = [f"{name}=" for name in _OF_ONE_TASK if getattr(base, name) is not None]
         if given and len(self.tasks) > 1:
             raise UsageError(
-                f"{', '.join(given)}: these describe one task, and there are several. Describe each in a YAML file."
+                f"{', '.join(given)}: these describe one task, but there are several. Describe each in its own "
+                "YAML file."
             )
         combined = self._combined(base)
         if len(combined) == 1 and read_conditions(folder) is None:
@@ -189,14 +190,14 @@ def condition_folders(folder: Path) -> list[Path]:
     """Return the study folders of all parts that have started; the folder itself for a study of one task and one model.
 
     Raises:
-        RunError: if the study has several, and none was begun.
+        RunError: if the study has several, and none was started.
     """
     conditions = read_conditions(folder)
     if conditions is None:
         return [folder]
     found = [path for path in conditions.paths(folder) if (path / STUDY_FILE).is_file()]
     if not found:
-        raise RunError(f"{folder} holds no part of its study yet. Run the command that began it again.")
+        raise RunError(f"{folder} has no part of its study yet. Run the command that started it again.")
     return found
 
 
@@ -211,7 +212,7 @@ def refuse_condition(folder: Path) -> None:
     """Raise RunError for the folder of a part, whose runs are in the queue of the whole study."""
     whole = find_whole(folder)
     if whole is not None:
-        raise RunError(f"{folder} is a part of the study {whole}, which has its queue. Name that folder instead.")
+        raise RunError(f"{folder} is a part of the study {whole}, which has the queue. Name that folder instead.")
 
 
 def condition_names(tasks: Sequence[str], models: Sequence[str], sizes: Sequence[Size] = ()) -> list[str]:

@@ -149,13 +149,13 @@ class Grid:
         adapter = next((adapter for adapter in self.adapters if adapter is not None), None)
         if probe is not None and adapter is not None:
             raise UsageError(
-                f"{probe.name} fits the head on the pretrained model and trains no adapter, so that it cannot be "
+                f"{probe.name} fits the head on the pretrained model and trains no adapter, so it cannot be "
                 f"crossed with adapter={str(adapter)!r}. Give the adapter with its method instead, as in "
                 f"'{adapter} + full', or leave {probe.name} out."
             )
 
     def check_model_alone(self) -> None:
-        """Raise RunError for an adapter in a study that was begun with pre-training of the model itself."""
+        """Raise RunError for an adapter in a study that was started with pre-training of the model itself."""
         adapter = next((arm.adapter for arm in self.arms if arm.adapter is not None), None)
         if adapter is not None:
             raise RunError(
@@ -198,15 +198,15 @@ class Grid:
         """Return the grid with a search before it.
 
         Raises:
-            RunError: if the study was begun without one, or with another.
+            RunError: if the study was started without one, or with another.
         """
         existing = find_study(self.path)
         if existing is None:
             return replace(self, search=search.without_results())
         if existing.search is None or existing.search.without_results() != search.without_results():
             raise RunError(
-                f"{self.path} was begun with {'another search' if existing.search else 'no search'}. Leave search= "
-                f"out to continue as it was begun, or give another out=."
+                f"{self.path} was started with {'another search' if existing.search else 'no search'}. Leave "
+                "search= out to continue the study, or give another out=."
             )
         return self
 
@@ -214,16 +214,16 @@ class Grid:
         """Return the grid with an arm of each method for each of these settings.
 
         Raises:
-            RunError: if the study was begun with others, or without any.
+            RunError: if the study was started with others, or without any.
             UsageError: for more runs than a study can hold.
         """
         existing = find_study(self.path)
         if existing is not None and existing.variants != variants:
             there = "; ".join(map(format_settings, existing.variants)) or "none"
             raise RunError(
-                f"{self.path} was begun with other settings as arms: {there}. Expected the same, here "
-                f"{'; '.join(map(format_settings, variants))}. Leave search= out to continue as it was begun, or give "
-                f"another out=."
+                f"{self.path} was started with other settings as arms: {there}. Expected the same, got "
+                f"{'; '.join(map(format_settings, variants))}. Leave search= out to continue the study, or give "
+                "another out=."
             )
         grid = replace(self, variants=variants)
         grid.check_size()
@@ -270,7 +270,7 @@ class Grid:
         """Write ``study.json``. Return the grid with what another process may have put there meanwhile.
 
         Raises:
-            RunError: if the study was begun on other data or language adapters.
+            RunError: if the study was started on other data or language adapters.
         """
         self.check_data(task)
         self.check_same_languages(language_adapters or {})
@@ -292,24 +292,24 @@ class Grid:
         return grid
 
     def check_data(self, task: TaskRecord) -> None:
-        """Raise RunError if the study was begun on other data than that of a task's record."""
+        """Raise RunError if the study was started on other data than that of a task's record."""
         existing = find_study(self.path)
         if existing is not None and existing.task.fingerprint != task.fingerprint:
             raise RunError(
-                f"{self.path} was begun on other data: the files of task {task.name!r} have changed since, so "
-                f"that new runs would not compare with finished ones. Give another out=."
+                f"{self.path} was started on other data: the files of task {task.name!r} have changed since, so "
+                "new runs would not be comparable with finished ones. Give another out=."
             )
 
     def check_same_languages(self, digests: Mapping[str, str]) -> None:
-        """Raise RunError if the study was begun with other language adapters than those of these digests."""
+        """Raise RunError if the study was started with other language adapters than those of these digests."""
         existing = find_study(self.path)
         known = {} if existing is None else existing.language_adapters
         changed = [code for code, own in known.items() if digests.get(code) != own]
         if changed:
             raise RunError(
-                f"{self.path} was begun with other language adapters: those for {', '.join(changed)} in "
-                f"{self.base.language_adapters} have changed since, so that new runs would not compare with finished "
-                f"ones. Put them back, or give another out=."
+                f"{self.path} was started with other language adapters: those for {', '.join(changed)} in "
+                f"{self.base.language_adapters} have changed since, so new runs would not be comparable with "
+                "finished ones. Put them back, or give another out=."
             )
 
     def write_search(self) -> None:
@@ -367,6 +367,6 @@ def _check_same_settings(path: Path, there: dict[str, Any], here: dict[str, Any]
     if others:
         listed = ", ".join(f"{name}: {old!r} there, {new!r} here" for name, (old, new) in others.items())
         raise RunError(
-            f"{path} already holds a study with other settings ({listed}). Methods, adapters and seeds may be added to "
-            f"a study, settings not: give another out=."
+            f"{path} already holds a study with other settings ({listed}). Methods, adapters and seeds can be "
+            "added to a study, but settings cannot be changed. Give another out=."
         )

@@ -24,6 +24,14 @@ SCORES_FILE = "scores.csv"
 RUNS_FILE = "runs.csv"
 IMPORT_FILE = "import.json"
 _MADE_BY = "gradgate study import"
+UNSTATED_TASK, UNSTATED_MODEL = "results", "unstated model"
+"""The task and model of scores whose source names none."""
+
+
+def subject(task: str, model: str) -> str:
+    """Return what was compared on, without a task or model that the source of the scores does not name."""
+    task = "imported results" if task == UNSTATED_TASK and model == UNSTATED_MODEL else task
+    return task if model == UNSTATED_MODEL else f"{task} with {model}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +97,8 @@ def refuse_training(folder: Path) -> None:
     """Raise UsageError for an imported study, in which nothing can be trained."""
     if is_imported(folder) or (folder / IMPORT_FILE).is_file():
         raise UsageError(
-            f"{folder} holds imported results, and nothing can be trained in it. Give another out= for a study of your "
-            f"own; 'gradgate report {folder}' judges these."
+            f"{folder} holds imported results, and nothing can be trained in it. Give another out= for a study of "
+            f"your own; 'gradgate report {folder}' compares these."
         )
 
 

@@ -41,7 +41,7 @@ class StudyRequest:
 
     Attributes:
         base: the settings that all runs share; its method, adapter and seed do not count. Without ``threads``, each
-            run takes its worker's part of the CPU cores, or what the study was begun with.
+            run takes its worker's part of the CPU cores, or what the study was started with.
         methods: the first is the one that the report compares the others to. Those with an adapter of their own are not
             crossed with ``adapters``. Texts are read, here and in ``adapters``.
         seeds: one run of each method for each.
@@ -51,7 +51,7 @@ class StudyRequest:
             adapter is the reference.
         conditions: several tasks, models and training sizes, each with each, in place of the base's; in a study that
             has others they are added to these. See :mod:`gradgate.study.conditions` for the folders of their runs.
-        search: settings to try first for each method; its runs take its best setting on dev. A study that was begun
+        search: settings to try first for each method; its runs take its best setting on dev. A study that was started
             with one resumes it. A new one of generation, without a budget, searches learning
             rates if ``base`` gives none. With a budget nothing is searched first: each setting is an arm of each
             method.
@@ -292,16 +292,16 @@ def _with_settings(grid: Grid, request: _ConditionRequest, seen: Preview, progre
     if not request.is_budgeted and searches.wants_rates(seen.task, grid):
         progress.note(
             grid.labelled(
-                f"No lr was given, so the rate of each method is chosen on dev from {GENERATION_RATES}. "
-                f"search='lr=...' tries others; lr= trains every method with one."
+                f"lr= is not set, so the learning rate of each method is chosen on dev from {GENERATION_RATES}. "
+                "search='lr=...' tries other rates; lr= uses one rate for every method."
             )
         )
         return grid.with_search(read_space([GENERATION_RATES]).record())
     if request.is_budgeted and any(arm.lr is None for arm in grid.arms):
         progress.note(
             grid.labelled(
-                f"No lr was given, so that arms without a rate of their own train with {grid.base.peak_lr:g}, which "
-                f"suits some better than others. search='lr=...' makes each rate an arm of each method."
+                f"lr= is not set, so arms without their own rate train with {grid.base.peak_lr:g}, which suits "
+                "some methods better than others. search='lr=...' makes each rate an arm of each method."
             )
         )
     return grid
@@ -320,8 +320,8 @@ def _check_together(planned: list[PlannedCondition]) -> None:
     for other in planned[1:]:
         if set(other.grid.methods) != set(first.methods):
             raise UsageError(
-                f"sweep= gives other methods for {other.grid.base.model} than for {first.base.model}, which has "
-                f"another number of layers. Sweep them in studies of their own, or name the methods."
+                f"sweep= gives different methods for {other.grid.base.model} and {first.base.model}, which differ "
+                "in their number of layers. Sweep each model in its own study, or name the methods."
             )
 
 

@@ -48,7 +48,7 @@ def read_pooled(folder: Path) -> StudyResults:
     lacking = len(named.paths(folder)) - begun
     if lacking and whole.study.imported is None:
         problems.append(
-            f"{lacking} of {lacking + begun} {whole.split_unit}s have not begun: run the command that added them."
+            f"{lacking} of {lacking + begun} {whole.split_unit}s have not started: run the command that added them."
         )
     return replace(whole, problems=(*problems, *whole.problems))
 
@@ -83,7 +83,7 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
     """
     if not parts:
         raise RunError(
-            f"{folder} holds no part of a study. Name a folder that compare made for several tasks or models."
+            f"{folder} has no part of a study. Name the folder of a comparison over several tasks or models."
         )
     tasks = [part.study.task for _, part in parts]
     metrics = {task.metric for task in tasks}

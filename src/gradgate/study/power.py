@@ -19,7 +19,7 @@ class SeedsNeeded:
     """The seeds that each test needs for 80 % power at one spread; None above a million, or if nothing applies.
 
     Attributes:
-        difference: to find the observed difference, if it is the true one.
+        difference: to detect the observed difference, if it is the true one.
         margin: to find a difference as large as the margin.
         non_inferior: to show that an arm as good as the reference is worse by less than the margin.
         equivalent: to show that it is within the margin on both sides.
@@ -36,7 +36,7 @@ class ArmPower:
     """What one comparison with the reference needs.
 
     Attributes:
-        verdict: the comparison and what may be said of it.
+        verdict: the comparison and against the reference of it.
     """
 
     verdict: ArmVerdict
@@ -77,7 +77,7 @@ class ArmPower:
 
     @property
     def sd_interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the standard deviation; None without one, and for runs that nothing pairs."""
+        """The 95 % interval of the standard deviation; None without one, and for unpaired runs."""
         if self.sd is None or not self.is_paired:
             return None
         low, high = deviation_interval(self.pairs)
@@ -169,20 +169,20 @@ def _no_spread(power: ArmPower) -> str | None:
     if power.sd is not None:
         return None
     if not found:
-        return "No common seed: no spread is known. Run the same seeds of both."
+        return "No common seed, so no spread is known. Run the same seeds for both."
     if found == 1:
         runs = "1 common seed" if power.is_paired else "1 run of one arm"
-        return f"{runs}: no spread is known, and so no number of seeds. Run 3 or more of both."
+        return f"{runs}: too few to know the spread, and so the number of seeds. Run 3 or more for both."
     if power.is_paired and not power.comparison.difference:
-        return f"The same scores as the reference for all {found} seeds: no spread, and so no number of seeds."
+        return f"The scores equal the reference's for all {found} seeds, so there is no spread to plan with."
     what = f"The same difference for all {found} seeds" if power.is_paired else "The same score in all runs of an arm"
-    return f"{what}: a spread of 0, from which no number of seeds follows. Finer scores or more rows may show one."
+    return f"{what}: the spread is 0, so no number of seeds follows. A finer metric or more rows may help."
 
 
 def _unpaired(power: ArmPower) -> str | None:
     if power.is_paired:
         return None
-    return "Nothing pairs these runs: the numbers are runs of each arm, with the degrees of freedom of as many pairs."
+    return "These runs are not paired: the numbers are runs per arm, with the degrees of freedom of as many pairs."
 
 
 def _collapsed(power: ArmPower) -> str | None:
@@ -191,11 +191,14 @@ def _collapsed(power: ArmPower) -> str | None:
         return None
     lost = f"{own.collapsed} of {own.runs} runs and {theirs.collapsed} of {theirs.runs} of the reference collapsed"
     alone = "no number" if without.margin is None else f"{without.margin:,} for the margin"
-    return f"{lost}: t-tests of such scores have less power than these numbers promise. Without them: {alone}."
+    return f"{lost}: t-tests on such scores have less power than these numbers promise. Without these runs: {alone}."
 
 
 def _few(power: ArmPower) -> str | None:
     if power.sd_interval is None or power.pairs > 5 or power.sd is None:
         return None
     low, high = (end / power.sd for end in power.sd_interval)
-    return f"The spread of {power.pairs} pairs is uncertain: its 95 % interval is {low:.1f} to {high:.1f} times it."
+    return (
+        f"The spread of {power.pairs} pairs is uncertain: its 95 % interval is {low:.1f} to {high:.1f} times the "
+        "estimate."
+    )

@@ -134,7 +134,9 @@ def read_run(folder: Path) -> StudyResults:
     """
     run = read_record(RunFolder(folder).run_file, RunRecord)
     if run.task is None:
-        raise RunError(f"{folder} holds a run that has not begun to train. Run the command that began it again.")
+        raise RunError(
+            f"{folder} has a run that has not started training. Run the command that started the study again."
+        )
     config, parameters = run.config, run.model.get("parameters", 0)
     study = StudyRecord(
         task=run.task,
@@ -292,7 +294,7 @@ def _differences(cells: list[RunResult]) -> Iterator[str]:
     finished = [cell for cell in cells if cell.scores]
     devices = Counter(cell.scores.cost.device for cell in finished if cell.scores)
     if len(devices) > 1:
-        yield f"Runs used different devices, so that times do not compare: {_counted(devices)}."
+        yield f"Runs used different devices, so times are not comparable: {_counted(devices)}."
     for name in sorted({name for cell in finished for name in cell.versions}):
         versions = Counter(str(cell.versions.get(name, "unknown")) for cell in finished)
         if len(versions) > 1:

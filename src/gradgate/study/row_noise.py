@@ -91,24 +91,24 @@ class _StoredRows:
     def noise_of(self, verdict: ArmVerdict, seed: int) -> tuple[RowNoise | None, str | None]:
         """Return the noise of a verdict, or why it is unknown."""
         if self.results.study.imported is not None:
-            return None, "Judged by seeds: imported scores have no rows."
+            return None, "Judged by seeds only: imported scores have no rows."
         if self.metric is None:
-            return None, f"Judged by seeds: {verdict.metric} is not computed from sums over rows."
+            return None, f"Judged by seeds only: {verdict.metric} is not computed from sums over rows."
         shared = [each for each in self.results.study.seeds if self._has(verdict.arm, each, verdict.reference)]
         pairs = verdict.verdict.comparison.n
         if len(shared) < pairs:
             return (
                 None,
-                f"Judged by seeds: {pairs - len(shared)} of {pairs} pairs store no rows with their scores.",
+                f"Judged by seeds only: {pairs - len(shared)} of {pairs} pairs stored no predictions.",
             )
         if len(shared) < 2:
-            return None, "The noise of seeds and rows takes two pairs."
+            return None, "Estimating the noise of seeds and rows needs two pairs."
         sides = [
             [[self.counts[name, each][place] for each in shared] for place in range(len(self.splits))]
             for name in (verdict.arm, verdict.reference)
         ]
         if any(len({len(counts) for side in sides for counts in side[place]}) > 1 for place in range(len(self.splits))):
-            return None, "Judged by seeds: the runs were scored on other numbers of rows."
+            return None, "Judged by seeds only: the runs were scored on different numbers of rows."
         ours, theirs = ([np.stack(split) for split in side] for side in sides)
         noise = multi_bootstrap(ours, theirs, self.metric, seed=seed)
         return noise, _note(verdict, noise)
@@ -137,11 +137,13 @@ class _StoredRows:
 
 def _note(verdict: ArmVerdict, noise: RowNoise | None) -> str | None:
     if noise is None:
-        return "Judged by seeds: neither seeds nor rows vary."
+        return "Judged by seeds only: neither seeds nor rows vary."
     low, high = noise.interval_t
     if verdict.verdict.word in (Word.BETTER, Word.WORSE) and low <= 0 <= high:
         word = verdict.verdict.word.value.capitalize()
         return f"{word} on these test rows only: the 95 % interval over seeds and rows includes 0."
     if verdict.verdict.word is Word.INCONCLUSIVE and noise.variance_rows > 0.5:
-        return f"Rows, not seeds: {noise.variance_rows:.0%} of the variance is due to test rows, which no seed reduces."
+        return (
+            f"Rows, not seeds: {noise.variance_rows:.0%} of the variance comes from test rows; more seeds do not help."
+        )
     return None

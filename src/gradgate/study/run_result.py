@@ -49,8 +49,8 @@ class RunResult:
         """The folder of the run; RunError for an imported one, which has none."""
         if self.folder is None:
             raise RunError(
-                f"{self.arm.name} with seed {self.seed} has no folder; expected a run that was trained. Imported "
-                f"results have scores only."
+                f"{self.arm.name} with seed {self.seed} has no folder; expected a trained run. Imported results "
+                "have scores only."
             )
         return RunFolder(self.folder)
 

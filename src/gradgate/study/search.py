@@ -80,7 +80,7 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
                 f"{', '.join(OWN_SETTINGS)}, as in lr=1e-5,2e-5."
             )
         if name in axes:
-            raise UsageError(f"search= gives {name!r} twice. Give it once, with all its values: '{name}=a,b,c'.")
+            raise UsageError(f"search= gives {name!r} twice. Give it once with all its values: '{name}=a,b,c'.")
         ends = [_value(name, end) for end in rest.split("..")]
         axes[name] = (ends[0], ends[1]) if len(ends) == 2 else [_value(name, word) for word in rest.split(",")]
     ranged = [name for name, axis in axes.items() if isinstance(axis, tuple)]
@@ -244,12 +244,12 @@ def _dev(folder: RunFolder) -> float | None:
 
 def _fail(grid: Grid, arm: Arm) -> None:
     """Write why a method has no runs, for the report."""
-    message = f"No setting of its search has finished; the reasons are in {grid.path / 'search'}."
+    message = f"No run of its search has finished; the reasons are in {grid.path / 'search'}."
     for seed in grid.seeds:
         folder = grid.folder_of(arm, seed)
         if folder.finished:
             raise RunError(
-                f"{folder.path} has finished although no setting of its search has. Move that folder away, and run the "
-                f"same command again."
+                f"{folder.path} has finished although no run of its search has. Move that folder away and run the "
+                "same command again."
             )
         write_record(folder.error_file, Failure("SearchFailed", message))

@@ -29,7 +29,7 @@ def shared_rate(arms: Sequence[Arm], lr: float | None, tried: Sequence[Mapping[s
         return None
     rate = f" of {lr:g}" if lr is not None else ""
     return (
-        f"{', '.join(adapters)} and the model itself share the learning rate{rate}. LoRA's best one is about 10 times "
-        f"that of full fine-tuning ({SOURCE}), so one for both favours one of them. Give adapters their own, as in "
-        f"lora:r=8,lr={10 * (lr or 5e-5):g}, or search it for each with search='lr=...'."
+        f"{', '.join(adapters)} and the model itself share the learning rate{rate}. LoRA's best rate is about 10 "
+        f"times that of full fine-tuning ({SOURCE}), so a shared one favours one of them. Give adapters their own "
+        f"rate, as in lora:r=8,lr={10 * (lr or 5e-5):g}, or search the rate of each with search='lr=...'."
     )

@@ -87,23 +87,23 @@ class Decidable:
         seeds = f"{self.seeds} seed{'s' * (self.seeds != 1)}"
         if self.basis is None:
             return (
-                f"{where}: what {seeds} can decide is unknown, as no like task is recorded ({self.metric} of "
-                f"{self.task}). 'gradgate study power' says it of finished runs with 3 or more seeds."
+                f"{where}: what {seeds} can detect is unknown, because no similar task is recorded ({self.metric} "
+                f"of {self.task}). 'gradgate study power' computes it from finished runs with 3 or more seeds."
             )
         unit = " points" if self.margin is not None else ""
         if self.difference is None or self.difference_range is None:
-            needed = "" if self.seeds_margin is None else f"; {self.seeds_margin:,} would find {self.margin:g} point"
-            return f"{where}: 1 seed decides nothing, as it shows no spread{needed}, by {self.basis}."
+            needed = "" if self.seeds_margin is None else f"; {self.seeds_margin:,} would detect {self.margin:g} point"
+            return f"{where}: 1 seed decides nothing, because it has no spread{needed}, by {self.basis}."
         low, high = self.difference_range
         over = f" over {self.tests} tests" if self.tests > 1 else ""
         line = (
-            f"{where}: {seeds} find a difference of {self.difference:.2g}{unit} with 80 % power (p < 0.05{over}), and "
-            f"of {low:.2g} to {high:.2g} at the ends of what differs between {self.basis}."
+            f"{where}: {seeds} detect a difference of {self.difference:.2g}{unit} with 80 % power (p < "
+            f"0.05{over}), and of {low:.2g} to {high:.2g} over the range of {self.basis}."
         )
         if self.seeds_margin is not None and self.seeds_equivalent is not None:
             line += (
-                f" {self.seeds_margin:,} seeds find {self.margin:g} point; {self.seeds_equivalent:,} show equivalence "
-                f"within it if nothing differs."
+                f" {self.seeds_margin:,} seeds detect {self.margin:g} point; {self.seeds_equivalent:,} show "
+                "equivalence within it if there is no difference."
             )
         return line
 

@@ -96,12 +96,12 @@ def _unseen(folder: Path, url: str | None) -> str:
     """Return what the folders of runs do not show of a study with a queue elsewhere; an empty text for others."""
     where = elsewhere(folder)
     if where is not None:
-        return f"{where} Give queue= to see which runs are running; here they count as waiting."
-    return "" if url is None else "The study has no queue yet, at that address or elsewhere."
+        return f"{where} Give queue= to see which runs are running; without it they count as waiting."
+    return "" if url is None else "The study has no queue yet, neither at that address nor elsewhere."
 
 
 def open_queue(folder: Path, url: str | None = None) -> Queue:
-    """Open the queue of a study that was begun; if the store is empty, queue the runs of the study's file.
+    """Open the queue of a study that was started; if the store is empty, queue the runs of the study's file.
 
     Raises:
         RunError: if the folder holds no study.

@@ -177,9 +177,9 @@ def read_study_file(folder: Path) -> StudyRecord:
     study = find_study(folder)
     if study is None and (run := RunFolder(folder)).run_file.is_file():
         raise RunError(
-            f"{folder} holds no study, but a single run, which has no report. Its scores are in {run.scores_file}; "
-            f"'gradgate evaluate', 'gradgate predict' and 'gradgate analyze' take it. Name a folder that "
-            f"`gradgate compare` made."
+            f"{folder} is a single run, not a study, and has no report. Its scores are in {run.scores_file}; use "
+            "'gradgate evaluate', 'gradgate predict' or 'gradgate analyze' with it, or name the folder of a "
+            "study."
         )
     if study is None:
         raise RunError(
@@ -192,7 +192,7 @@ def read_study_file(folder: Path) -> StudyRecord:
 def check_size(study: StudyRecord) -> None:
     """Raise RunError for a study with more runs than one can have."""
     if study.size_fault is not None:
-        raise RunError(f"The study {study.size_fault}. Compare less at once.")
+        raise RunError(f"The study {study.size_fault}. Split it into smaller studies.")
 
 
 def write_study_file(folder: Path, study: StudyRecord) -> None:
@@ -223,15 +223,15 @@ def locked_folder(folder: Path) -> Iterator[None]:
         lock = take_lock(folder / LOCK_FILE, wait=_LOCK_PATIENCE)
         if lock is None:
             raise StoreError(
-                f"{folder / LOCK_FILE} has been locked by another process for {_LOCK_PATIENCE} s. Wait until that "
-                f"process has ended or end it, and run the same command again."
+                f"{folder / LOCK_FILE} has been locked by another process for {_LOCK_PATIENCE} s. Wait for that "
+                "process or stop it, and run the same command again."
             )
     except NoLocksError:
         pass
     except OSError as error:
         raise StoreError(
-            f"{folder} cannot be written: {error.strerror or error}. Nothing is lost: what has finished can be "
-            f"reported, and the study continues once the folder can be written."
+            f"{folder} cannot be written: {error.strerror or error}. Nothing is lost: finished runs can be "
+            "reported, and the study continues once the folder is writable."
         ) from error
     try:
         yield

@@ -93,11 +93,11 @@ def test_nobody_leaves_early_if_whole_runs_are_paid(arms: int, seeds: int, tasks
 def test_the_plan_says_what_it_can_decide() -> None:
     grid = full_grid(6, 5)
     assert Allocator(grid, grid.total_steps // 5).promise == (
-        "With 6 arms and 5 seeds this budget ranks; it cannot test, a budget of 0.3 can. All arms stop at 4/8 of the "
-        "schedule first, and those that leave there are not compared."
+        "With 6 arms and 5 seeds this budget ranks; it cannot test, a budget of 0.3 can. All arms first stop at "
+        "4/8 of the schedule, and those dropped there are not compared."
     )
     assert Allocator(grid, round(0.3 * grid.total_steps)).promise == (
-        "With 6 arms and 5 seeds this budget trains each arm to its end and tests the leader against all others."
+        "With 6 arms and 5 seeds this budget trains each arm in full and tests the leader against all others."
     )
     assert "no budget can: give more seeds" in Allocator(full_grid(4, 1), 200).promise
 
@@ -313,7 +313,7 @@ def test_a_failed_arm_leaves() -> None:
     known[RunKey("a0", "t0", 0)] = Progress(7, state=RunState.FAILED)
     verdict = allocator.verdict(run_from(allocator, known))
     assert "a0" not in verdict.winners
-    assert verdict.departures[0].reason == "a0 left because a run of it failed."
+    assert verdict.departures[0].reason == "a0 was dropped because one of its runs failed."
     lost = {key: Progress(10, {10: float("nan")}) for key in known}
     assert allocator.verdict(lost).winners == ()
     assert "No arm is left" in allocator.verdict(lost).summary

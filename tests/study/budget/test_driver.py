@@ -213,7 +213,7 @@ def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
 
 
 def test_one_method_alone_is_refused(base: RunConfig, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is only full"):
+    with pytest.raises(UsageError, match="full is the only one"):
         compare(StudyRequest(base, ["full"], [0, 1], budget=Budget(share=0.5)), tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 

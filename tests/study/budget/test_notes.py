@@ -45,9 +45,9 @@ def test_leaders_and_departures_are_said_once(tmp_path: Path) -> None:
         progress.begin_run("another")
     reasons = [left.reason for left in verdict.departures]
     assert reasons
-    assert [text for text in seen.texts if " left after " in text] == reasons
-    leaders = [text for text in seen.texts if " has the best mean on dev, " in text]
-    assert leaders[0].startswith("a5 has the best mean on dev, ")
+    assert [text for text in seen.texts if " was dropped after " in text] == reasons
+    leaders = [text for text in seen.texts if " has the best mean on dev; " in text]
+    assert leaders[0].startswith("a5 has the best mean on dev; ")
     assert len(set(leaders)) == len(leaders)
     progress.note("passed on")
     assert seen.texts[-1] == "passed on"

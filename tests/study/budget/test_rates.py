@@ -170,7 +170,7 @@ def test_a_budget_on_ray_trains_the_same(base: RunConfig, done: Path, tmp_path: 
 def test_other_rates_and_what_belongs_to_a_search_are_refused(base: RunConfig, done: Path, tmp_path: Path) -> None:
     study = Path(shutil.copytree(done, tmp_path / "study"))
     with pytest.raises(
-        RunError, match=r"other settings as arms: lr=0\.0001; lr=0\.01\. Expected the same, here lr=0\.5"
+        RunError, match=r"other settings as arms: lr=0\.0001; lr=0\.01\. Expected the same, got lr=0\.5"
     ):
         race(base, study, search=read_space(["lr=0.5"]))
     with pytest.raises(UsageError, match=r"prune=True and search_seeds=2: with a budget"):
@@ -182,18 +182,18 @@ def test_other_rates_and_what_belongs_to_a_search_are_refused(base: RunConfig, d
 
 def test_a_study_that_searched_before_it_compared_takes_no_budget(base: RunConfig, tmp_path: Path) -> None:
     grid = Grid(tmp_path / "study", base, tuple(arms(["full", "head"])), (0,)).with_search(RATES.record())
-    with pytest.raises(UsageError, match="was begun with a search of settings before its comparison"):
+    with pytest.raises(UsageError, match="was started with a search for settings before the comparison"):
         check_budgeted([grid], [])
 
 
 def test_a_budget_without_a_rate_says_which_one_all_arms_have(base: RunConfig, tmp_path: Path) -> None:
     heard = Listens()
-    with pytest.raises(UsageError, match="there is only full"):
+    with pytest.raises(UsageError, match="full is the only one"):
         race(base, tmp_path / "study", methods=["full"], search=None, progress=heard)
     (note,) = heard.notes
-    assert note.startswith("No lr was given, so that arms without a rate of their own train with 5e-05")
+    assert note.startswith("lr= is not set, so arms without their own rate train with 5e-05")
     given = Listens()
-    with pytest.raises(UsageError, match="there is only full"):
+    with pytest.raises(UsageError, match="full is the only one"):
         race(
             make_config(**base.model_dump(exclude_unset=True) | {"lr": 1e-3}),
             tmp_path / "study",

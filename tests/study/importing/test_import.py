@@ -188,11 +188,11 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "what two scores differ in": (
         [{**row, "family": family} for family in "ab" for row in LONG], {}, r"They differ in family \(a, b\)"
     ),
-    "no column of scores": ([{"arm": "a", "seed": 1}], {}, "no column has scores; it has arm, seed"),
-    "no column of arms": ([{"x": "a", "score": 1}], {}, "no column says what is compared; it has x, score"),
+    "no column of scores": ([{"arm": "a", "seed": 1}], {}, "no column has scores; the columns are arm, seed"),
+    "no column of arms": ([{"x": "a", "score": 1}], {}, "no column names what to compare; the columns are x, score"),
     "a column that is not there": (LONG, {"arm": "metod"}, "arm='metod': r.csv has no such column"),
     "a reference that is not there": (LONG, {"reference": "ful"}, "reference='ful' is not an arm. Did you mean 'full'"),
-    "no score in any row": ([{"arm": "a", "score": ""}, {"arm": "b", "score": "x"}], {}, "No row has a score"),
+    "no score in any row": ([{"arm": "a", "score": ""}, {"arm": "b", "score": "x"}], {}, "No row has a usable score"),
 }  # fmt: skip
 
 
@@ -288,7 +288,7 @@ def test_a_metric_names_scores_without_one(tmp_path: Path) -> None:
 
 def test_a_study_has_its_own_columns(tmp_path: Path) -> None:
     imported(write_csv(tmp_path / "r.csv", LONG), tmp_path / "study")
-    with pytest.raises(UsageError, match=r"has its own columns\. Leave out arm="):
+    with pytest.raises(UsageError, match=r"needs no columns\. Leave out arm="):
         read_judgeable(tmp_path / "study", ImportSettings(arm=("arm",)))
 
 

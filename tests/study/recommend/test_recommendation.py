@@ -123,7 +123,7 @@ def test_what_the_device_has_no_room_for_is_left_out_with_the_reason(
 def test_one_arm_is_no_choice(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], tmp_path: Path) -> None:
     monkeypatch.setattr(fitting_arms, "free_bytes", lambda config: 0)
     monkeypatch.setattr(fitting_arms, "peak_bytes", lambda arm, config, kind: 2**30)
-    with pytest.raises(UsageError, match=r"nothing to choose from: .* full is left out: it takes 1.0 GiB"):
+    with pytest.raises(UsageError, match=r"too few methods to choose from: .* full is left out: it takes 1.0 GiB"):
         recommend(make_config(**settings), 1.0, [0], tmp_path / "study", SilentStudy())
     assert not (tmp_path / "study").exists()
 

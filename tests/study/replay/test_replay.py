@@ -58,7 +58,9 @@ def test_a_decisive_grid_is_found_again(clear: list[CurveRow]) -> None:
 
 def test_a_grid_without_dev_has_no_replay(clear: list[CurveRow]) -> None:
     unscored = [replace(row, dev=None) for row in clear]
-    with pytest.raises(DataError, match="None of the 100 runs has a score on dev, by which a budget compares them"):
+    with pytest.raises(
+        DataError, match="None of the 100 runs has a score on dev, which a budget needs to compare them"
+    ):
         as_curves(unscored)
 
 
@@ -139,7 +141,7 @@ def test_the_command_prints_table_or_json(clear: list[CurveRow], tmp_path: Path,
     words = ["study", "replay", str(file), "--budget", "0.1", "--budget", "0.2", "--repeats", "5"]
     code, out, told = command(*words)
     assert code == 0
-    assert "Agrees: put an arm first that is not significantly worse than the best by the full grid's own test." in told
+    assert "Agrees: how often the arm ranked first is not significantly worse than the full grid's best;" in told
     assert "The full grid is decisive: a0 has the best mean on dev" in " ".join(out.split())
     assert [line.split()[:2] for line in out.splitlines()[2:]] == [
         ["0.1", "budget"],
@@ -208,7 +210,7 @@ def test_one_seed_ranks_and_tests_nothing(clear: list[CurveRow]) -> None:
     assert (found.repeats, found.truth.decisive, found.can_name_a_winner) == (1, False, False)
     assert found.scores[0].false_winners is None
     line = truth_line(curves, found.truth)
-    assert "One seed ranks arms, but cannot test them" in line
+    assert "One seed can rank arms but not test them" in line
     assert "significant" not in line
 
 
@@ -218,10 +220,10 @@ def test_rows_that_are_not_a_grid_are_refused(clear: list[CurveRow], tmp_path: P
         replay(curves, 1.5)
     with pytest.raises(DataError, match="two rows at one step"):
         as_curves([*clear, clear[0]])
-    with pytest.raises(DataError, match="No seed was run with each of the 2 arms"):
+    with pytest.raises(DataError, match="No seed was run with every one of the 2 arms"):
         as_curves([row for row in clear if (row.arm, row.seed) in (("a0", 0), ("a1", 1))])
     assert as_curves([row for row in clear if (row.arm, row.seed) != ("a0", 9)]).notes == (
-        "seed 9 is left out, which not every arm has run",
+        "seed 9 is left out, because not every arm has it",
     )
     file = tmp_path / "grid.csv"
     file.write_text("task,arm\n")

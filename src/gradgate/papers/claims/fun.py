@@ -157,7 +157,7 @@ def _f10(numbers: Numbers) -> ClaimOutcome:
         for what, on in (("peak", TRACE_PEAK), ("area", TRACE_AREA))
         if on in numbers.on(place, SCHEDULES)
     ]
-    return any_of(findings, f"needs four schedules or more that open layers on the way, all {_TRACKED}")
+    return any_of(findings, f"needs at least four schedules that open layers on the way, all {_TRACKED}")
 
 
 _TRACKED = "trained with track='fisher:every=50,batches=8'"

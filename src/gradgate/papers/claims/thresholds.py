@@ -82,7 +82,7 @@ def level(numbers: Numbers, what: str, quantity: Callable[[Lookup], float], marg
         margin: above 0.
     """
     if not numbers.paired:
-        return ClaimCheck(UNKNOWN, f"{what}: whether runs that nothing pairs are level is not tested")
+        return ClaimCheck(UNKNOWN, f"{what}: whether unpaired runs are level is not tested")
     values = _values(numbers, what, quantity, "seed")
     if isinstance(values, ClaimCheck):
         return values
@@ -149,7 +149,7 @@ def tests_done(findings: Sequence[ClaimCheck]) -> int:
 def _unpaired(
     numbers: Numbers, what: str, quantity: Callable[[Lookup], float], threshold: float, claimed: str
 ) -> ClaimCheck:
-    """Return the finding on runs that nothing pairs, all of which count."""
+    """Return the finding on unpaired runs, all of which count."""
     from gradgate.papers.claims.unpaired import compare_quantity
 
     try:

@@ -93,14 +93,14 @@ class BudgetSection(Section):
         if self.record is None:
             return []
         variants = [format_settings(variant) for variant in self.study.record.variants]
-        tried = f"Each method is compared with {' and with '.join(variants)}; each of these is an arm of its own."
+        tried = f"Each method is compared with {' and with '.join(variants)}, each as an arm of its own."
         return [
             *([tried] if variants else []),
-            "Within the budget, all arms train with the same seeds and the same order of the data. A budget that does "
-            "not pay for whole runs of all arms begins with shorter ones. After each stage the arms that are worst on "
-            "dev leave, and the others continue from there, with more seeds. The mean score and the mean loss of "
-            "short runs count alike, and the score of whole runs alone. Only dev decides; test splits are scored for "
-            "whole runs only.",
+            "All arms train with the same seeds and the same order of the data. If the budget does not allow "
+            "full runs of all arms, it starts with shorter ones. After each stage, the arms that are worst on "
+            "dev are dropped, and the others continue with more seeds. Short runs are ranked by the mean score "
+            "and the mean loss in equal parts, full runs by the score alone. Only dev decides; test splits are "
+            "scored for full runs only.",
         ]
 
     def cautions(self) -> list[str]:
@@ -125,13 +125,13 @@ def draw_budget(stages: StageScores) -> Drawing:
             places = [EIGHTHS.index(eighths) for eighths in lengths]
             label = legend_label(arm, 40)
             axes.plot(places, means, color=style.colour, ls=style.dash, marker=style.marker, lw=1.6, ms=4, label=label)
-        axes.set(xlabel="share of the schedule", ylabel=wrapped(f"{metric.label}, dev"))
+        axes.set(xlabel="share of a full run", ylabel=wrapped(f"{metric.label}, dev"))
         axes.set_xticks(range(len(EIGHTHS)), [percent(eighths / 8) for eighths in EIGHTHS])
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         name_marks(figure)
         caption = (
-            "Each line ends where its arm left. Points are means over the runs that came so far; arms that "
-            "stayed have more of them, so that a later point shows other runs than an earlier one."
+            "Each line ends where its arm was dropped. Points are means over the runs that reached this point; "
+            "arms that stayed have more runs, so later points are not means over the same runs as earlier ones."
         )
         return finish(figure, NAME, TITLE, caption, _text(stages, arms), NAME)
 

@@ -78,7 +78,7 @@ class StageScores:
         if left is not None and left.place is None:
             return "a run failed"
         if left is not None:
-            return f"left at {percent(left.step_share)}: place {left.place} of {left.of}"
+            return f"dropped at {percent(left.step_share)}: place {left.place} of {left.of}"
         if not self.record.final:
             return "still training"
         if arm not in verdict.winners:
@@ -95,14 +95,14 @@ def budget_table(stages: StageScores) -> Table:
     metric = stages.study.format
     runs = {arm: [progress for key, progress in stages.observed.items() if key.arm == arm] for arm in stages.ranked}
     columns = (
-        text_column("method", "Method", "those that stayed longest first", of=lambda arm: arm),
-        Column("runs", "Runs", "that were begun", show=lambda arm: Entry(str(len(runs[arm])), len(runs[arm]))),
-        Column("steps", "Steps", "optimizer steps of all its runs", show=lambda arm: _steps(runs[arm])),
+        text_column("method", "Method", "longest in the study first", of=lambda arm: arm),
+        Column("runs", "Runs", "that were started", show=lambda arm: Entry(str(len(runs[arm])), len(runs[arm]))),
+        Column("steps", "Steps", "optimizer steps of all runs", show=lambda arm: _steps(runs[arm])),
         *(_length_column(stages, eighths) for eighths in stages.lengths),
         Column(
             "outcome",
             "Outcome",
-            "when it left, and its place among the arms of that stage",
+            "when it was dropped, and its place among the arms of that stage",
             numeric=False,
             show=lambda arm: Entry(stages.outcome(arm), stages.outcome(arm)),
         ),
@@ -135,7 +135,7 @@ def _length_column(stages: StageScores, eighths: int) -> Column[str]:
         scores = stages.at.get((arm, eighths))
         return Entry(stages.study.format.value(scores.mean), scores.mean, f"({scores.n})") if scores else Entry(NONE)
 
-    about = "of the schedule: mean on dev, and the number of runs"
+    about = "of a full run: mean on dev, and the number of runs"
     return Column(f"at{eighths}", f"At {percent(eighths / 8)}", about, show=show)
 
 

@@ -47,16 +47,16 @@ def draw_cost(study: StudySummary) -> Drawing:
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         name_marks(figure)
         caption = (
-            "Marks are means, lines ± one standard deviation; larger marks: a larger share of parameters learned "
-            "(in brackets)."
+            "Marks are means, lines ± one standard deviation; the mark's size is the share of the parameters "
+            "that were trained (in brackets)."
         )
         return finish(figure, "cost", "Score against cost", caption, _cost_text(study), "main")
 
 
 def _cost_text(study: StudySummary) -> str:
     parts = [
-        f"{arm.name} {study.format.value(arm.score.mean)} at {formats.seconds(arm.cost.seconds_per_step)} "
-        f"a step with {formats.share(arm.cost.trainable_share)} of the parameters learning"
+        f"{arm.name} {study.format.value(arm.score.mean)} at {formats.seconds(arm.cost.seconds_per_step)} per "
+        f"step with {formats.share(arm.cost.trainable_share)} of the parameters trained"
         for arm in study.scored
     ]
     return f"{'; '.join(parts)}."

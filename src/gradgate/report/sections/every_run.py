@@ -54,7 +54,7 @@ def seed_table(study: StudySummary) -> Table:
         Column(
             "best_step",
             "Best step",
-            "the step whose checkpoint scored best on dev",
+            "the step with the best score on dev",
             show=lambda cell: (
                 NONE if cell.scores is None or cell.scores.best_step is None else str(cell.scores.best_step)
             ),

@@ -65,7 +65,7 @@ def split_table(study: StudySummary) -> Table:
     splits, metric = study.results.test_splits, study.format
     scores = {(arm.name, split): arm.on(split) for arm in study.arms for split in splits}
     scores |= {(arm.name, "average"): summarize(_averages(arm, splits)) for arm in study.arms}
-    shown = {**dict.fromkeys(splits, ""), "average": "of the splits, for seeds that have all of them"}
+    shown = {**dict.fromkeys(splits, ""), "average": "over the splits, for seeds that have all of them"}
     columns = (
         text_column("method", "Method", of=lambda arm: arm.name),
         *(_mean_column(split, scores, metric, about) for split, about in shown.items()),

@@ -25,13 +25,13 @@ from gradgate.statistics import bootstrap_interval, compare_over, weigh
 from gradgate.study.results import COMBINATION, LANGUAGE, SIZE
 
 _SHARED = {
-    LANGUAGE: "; languages share their models, so that the tests speak of these languages, not of other seeds",
-    COMBINATION: "; combinations share tasks and models, and are not independent pairs",
-    SIZE: "; training sizes share their rows, and are not independent pairs",
+    LANGUAGE: "; languages share their models, so the tests generalise to these languages, not to other seeds",
+    COMBINATION: "; combinations share tasks and models, so they are not independent pairs",
+    SIZE: "; training sizes share their rows, so they are not independent pairs",
 }
 _NEEDED = (
-    "to find an effect of the observed size at p < 0.05 with 80% power, by a paired t-test; a size that few seeds "
-    "measured is uncertain, and this number with it"
+    "to detect an effect of the observed size at p < 0.05 with 80% power by a paired t-test; with few seeds the "
+    "observed size is uncertain, and so is this number"
 )
 
 

@@ -52,7 +52,7 @@ def lost_columns(study: StudySummary) -> tuple[Column[EvidenceRow], ...]:
         return Entry(f"{number} of {len(row.arm.cells)}", number, f"({why})" if why else "")
 
     return (
-        Column("pairs", "Seeds compared", "seeds that the method and the first one have both finished", show=pairs),
+        Column("pairs", "Seeds compared", "seeds that both the method and the first one have finished", show=pairs),
         *fields_of(lambda row: lost[row.arm.name], _UNPAIRED),
     )
 
@@ -106,7 +106,7 @@ def difference_columns(study: StudySummary) -> tuple[Column[EvidenceRow], ...]:
         Column(
             "difference",
             f"Mean difference, {metric.label}",
-            f"to {first} [95% t-interval, which takes the differences as roughly normal]",
+            f"to {first} [95% t-interval, which assumes roughly normal differences]",
             show=difference,
             raw=value_of(lambda found: found.comparison.difference),
         ),

@@ -53,15 +53,15 @@ class ForgettingSection(Section):
             what = f"{record.metric} over {formats.counted(record.rows, 'row')} of prompts and responses"
         else:
             what = (
-                f"the mean negative log-likelihood in nats of {record.tokens:,} tokens in "
-                f"{formats.counted(record.rows, 'text')}, each read alone, in blocks of max_length tokens that begin "
-                f"with the last token of the block before, so that none is counted twice"
+                f"the mean negative log-likelihood, in nats, of {record.tokens:,} tokens in "
+                f"{formats.counted(record.rows, 'text')}; each text is read on its own, in blocks of max_length "
+                "tokens that start with the previous block's last token, so that each token is counted once"
             )
         return [
-            f"Forgetting on {record.file}: {what}. Before is the pretrained model without an adapter, after are the "
-            f"weights that were best on dev, with it. Above 0, the model has become worse there. A method is on the "
-            f"frontier if none is as good or better in score, forgetting and training time, all means over seeds, and "
-            f"better in one of them."
+            f"Forgetting on {record.file}: {what}. 'Before' is the pretrained model without an adapter; 'after' "
+            "is the best checkpoint on dev, with its adapter. Values above 0 mean that the model became worse on "
+            "this text. A method is on the frontier if no other is at least as good in score, forgetting and "
+            "training time (means over seeds) and better in one of them."
         ]
 
 
@@ -70,7 +70,7 @@ def forgetting_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
     if study.forgetting is None:
         return ()
     about = (
-        f"how much worse on {first_record(study).file} than the pretrained model, mean ± standard deviation over seeds"
+        f"how much worse than the pretrained model on {first_record(study).file}, mean ± standard deviation over seeds"
     )
     return (
         Column(
@@ -175,7 +175,7 @@ def _metric_columns(
         Column(
             "after",
             f"{form.label} after",
-            "of the best weights on dev, mean ± standard deviation over seeds",
+            "of the best checkpoint on dev, mean ± standard deviation over seeds",
             show=lambda arm: spread_entry(after[arm.name], form),
             raw=lambda arm: after[arm.name].mean,
             field="after_mean",

@@ -34,10 +34,9 @@ def caption(study: StudySummary, form: ScoreFormat, measured: list[ArmSummary]) 
         f"{formats.listed(on)} {'is' if len(on) == 1 else 'are'} on the frontier of score, forgetting and time"
     )
     parts.append(
-        f"; {formats.counted(beaten, 'other method')} {'is' if beaten == 1 else 'are'} no better in any of the three "
-        f"than one that beats {'it' if beaten == 1 else 'them'}."
+        f"; {formats.counted(beaten, 'other method')} {'is' if beaten == 1 else 'are'} dominated by one of these."
         if beaten
-        else ": no method beats another."
+        else ": no method dominates another."
     )
     return f"{parts[0]} {parts[1]}{parts[2]}"
 
@@ -65,9 +64,9 @@ def draw_forgetting(study: StudySummary, form: ScoreFormat, measured: list[ArmSu
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         name_marks(figure)
         whole = (
-            f"{caption(study, form, measured)} Marks are means, bars 95% confidence intervals, or ± one standard "
-            f"deviation where there are two seeds. Methods on the frontier of score, forgetting and training time are "
-            f"filled. The line is the frontier of score and forgetting alone."
+            f"{caption(study, form, measured)} Marks are means, bars 95% confidence intervals (± one standard "
+            "deviation for two seeds). Methods on the frontier of score, forgetting and training time are "
+            "filled. The line is the frontier of score and forgetting alone."
         )
         return finish(figure, NAME, "Score against forgetting", whole, _text(study, form, measured), NAME)
 

@@ -51,7 +51,7 @@ def _draw_gains(study: StudySummary, splits: list[str], arms: list[ArmSummary]) 
         _add_legend(figure, study)
         caption = (
             f"Mean differences to {study.reference.name}, paired by seed, in points and in percent of its score; "
-            f"{unit}s from its best to its worst."
+            f"{unit}s are sorted from its best to its worst."
         )
         table = gains_name(study)
         return finish(figure, table, f"Gains by {unit}", caption, _text(study, splits), table)

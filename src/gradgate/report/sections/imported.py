@@ -42,7 +42,7 @@ class ImportedSection(Section):
             f"The scores were measured elsewhere and imported from {source}: {kept:,} of {read:,} rows."
             + (f" Left out: {left}." if left else ""),
             *self.record.get("notes", []),
-            *(["--all-sections writes a page for each task and model."] if self.study.parts else []),
+            *(["'gradgate report --all-sections' writes a page for each task and model."] if self.study.parts else []),
         ]
 
     def cautions(self) -> list[str]:

@@ -200,7 +200,7 @@ def _size_columns() -> tuple[Column[ArmSummary], ...]:
         Column(
             "share",
             "Trainable share",
-            "open parameters over all, mean over the steps",
+            "share of the parameters that train, averaged over the steps",
             show=lambda arm: formats.share(arm.cost.trainable_share),
             raw=lambda arm: arm.cost.trainable_share,
             field="trainable_share",
@@ -208,7 +208,7 @@ def _size_columns() -> tuple[Column[ArmSummary], ...]:
         Column(
             "parameters",
             "Ever trained",
-            "parameters that were open at any step",
+            "parameters that were trained at any step",
             show=lambda arm: formats.count(arm.cost.parameters_trained),
             raw=lambda arm: arm.cost.parameters_trained,
             field="parameters_trained",
@@ -216,7 +216,7 @@ def _size_columns() -> tuple[Column[ArmSummary], ...]:
         Column(
             "stored",
             "Stored per task",
-            "trained tensors, and those that the pretrained model lacks",
+            "trained tensors, and new ones that the pretrained model lacks",
             show=lambda arm: formats.size(arm.cost.bytes_stored),
             raw=lambda arm: arm.cost.bytes_stored,
             field="bytes_stored",

@@ -82,8 +82,8 @@ class PerClassSection(Section):
     def notes(self) -> list[str]:
         """Say how the numbers are made."""
         return [
-            "Scores of each class are scikit-learn's, computed from the prediction files of each run and averaged over "
-            f"seeds, on {self.study.split_label}."
+            "Per-class scores are computed by scikit-learn from each run's prediction file on "
+            f"{self.study.split_label}, and averaged over seeds."
         ]
 
     def cautions(self) -> list[str]:
@@ -119,7 +119,8 @@ def class_table(study: StudySummary, arms: Sequence[_OfArm]) -> Table:
     ]  # fmt: skip
     title = f"Each label: {best.arm.name}, {study.split_label}"
     columns = [column for column in columns if counts or column.key != "train"]
-    more = (f"The {_LONGEST} most frequent labels; the file has all {len(labels)}.",) if len(labels) > _LONGEST else ()
+    cut = f"Only the {_LONGEST} most frequent labels are shown; the file has all {len(labels)}."
+    more = (cut,) if len(labels) > _LONGEST else ()
     return Table.of("classes", title, rows[:_LONGEST], columns, records=records_of(rows, columns), notes=more)
 
 
@@ -132,8 +133,8 @@ def confusion_table(study: StudySummary, best: _OfArm, confusion: list[list[int]
         {"method": best.arm.name, "label": labels[place], "predicted": labels[to], "rows": confusion[place][to]}
         for place, to in pairs
     )
-    title = f"Which labels are taken for which: {best.arm.name}, {study.split_label}"
-    note = f"Shares of the rows with a label, and their number in {counted(len(best.by_seed), 'seed')}."
+    title = f"Confusion matrix: {best.arm.name}, {study.split_label}"
+    note = f"Each row is a true label: shares of its rows, and their number over {counted(len(best.by_seed), 'seed')}."
 
     def cell(place: int, to: int) -> Entry:
         share = confusion[place][to] / totals[place] if totals[place] else 0.0
@@ -151,7 +152,7 @@ def confusion_table(study: StudySummary, best: _OfArm, confusion: list[list[int]
         text_column("predicted", "Predicted", of=lambda pair: labels[pair[1]]),
         Column("share", "Share", show=lambda pair: cell(*pair)),
     ]
-    notes = (note, f"The {_WIDEST} most frequent errors; the file has all pairs.")
+    notes = (note, f"Only the {_WIDEST} most frequent errors are shown; the file has all pairs.")
     return Table.of("confusion", title, errors[:_WIDEST], common, records=records, notes=notes)
 
 

@@ -29,8 +29,8 @@ def draw_scores(study: StudySummary) -> Drawing:
         )
         axes.spines["left"].set_visible(False)
         caption = (
-            "Dots are seeds, diamonds means, bars 95% confidence intervals of the mean (arrows: beyond the picture). "
-            f"Dashed: mean of {study.reference.name}."
+            "Dots are seeds, diamonds means, bars 95% confidence intervals of the mean (arrows: beyond the "
+            f"axis). Dashed: mean of {study.reference.name}."
         )
         return finish(figure, "scores", "Scores", caption, _scores_text(study), "main")
 

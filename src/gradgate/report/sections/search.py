@@ -32,17 +32,17 @@ def search_notes(record: StudyRecord) -> list[str]:
     seeds = ", ".join(map(str, search.seeds))
     notes = [
         f"Searched before the comparison: {'; '.join(search.space)}. The same {len(search.settings)} settings "
-        f"were tried for each method, with seed {seeds}, and judged by {record.task.metric} on dev alone; no test "
-        f"split was scored in the search."
-        + (" Runs whose dev scores fell below the median of their method's were ended early." * search.prune)
+        f"were tried for each method, with seed {seeds}, and ranked by {record.task.metric} on dev; the search "
+        "scored no test split."
+        + (" Runs with dev scores below their method's median were stopped early." * search.prune)
     ]
     for name in record.arm_names:
         results = search.results.get(name)
         if results:
             tried = "; ".join(f"{format_settings(result.setting)}: {result.dev:.4f}" for result in results)
-            notes.append(f"{name} runs with {format_settings(results[0].setting)} (dev {record.task.metric}: {tried}).")
+            notes.append(f"{name} uses {format_settings(results[0].setting)} (dev {record.task.metric}: {tried}).")
         elif results is not None:
-            notes.append(f"{name}: no setting of its search has finished.")
+            notes.append(f"{name}: no run of its search has finished.")
     return [*notes, *_at_ends(record, search)]
 
 
@@ -56,7 +56,7 @@ def _at_ends(record: StudyRecord, search: SearchRecord) -> list[str]:
         chosen = [name for name in record.arm_names if search.chosen.get(name, {}).get("lr") == rate]
         if chosen:
             notes.append(
-                f"{', '.join(chosen)}: the {side} rate that was tried, {rate:g}, was the best, so a better one may lie "
-                f"beyond. Search further in another study."
+                f"{', '.join(chosen)}: the {side} rate tried, {rate:g}, was the best, so a better one may lie "
+                "beyond it. Search a wider range in another study."
             )
     return notes

@@ -19,6 +19,8 @@ class SharedRateSection(Section):
     def find(cls, study: StudySummary) -> SharedRateSection | None:
         """Return None if the rates are fair, or the study has no adapter that needs another than the model."""
         record = study.record
+        if record.imported is not None and "lr" not in record.settings:
+            return None  # nobody knows the rates
         rate = record.settings.get("lr")
         caution = shared_rate(record.arms, rate if isinstance(rate, int | float) else None, record.tried)
         return cls(study, caution) if caution else None

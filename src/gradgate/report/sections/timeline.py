@@ -62,7 +62,7 @@ def read_plans(study: StudySummary) -> tuple[list[MethodPlan], list[str]]:
 def timeline_table(plans: list[MethodPlan]) -> Table:
     """Return one row per layer, the head first; one column per method: how much learned, and from which step."""
     groups = list(dict.fromkeys(layer for shown in plans for layer in shown.plan.layers))
-    title = "What was open when: share of each group that learned"
+    title = "What was trained when: share of each group that learned"
     return _table("timeline", title, plans, groups, {shown.method: _learned_by_layer(shown.plan) for shown in plans})
 
 
@@ -70,7 +70,7 @@ def unit_table(plans: list[MethodPlan]) -> Table:
     """Return the same with one row per part or module that a method opens and closes."""
     finer = [shown for shown in plans if len(shown.plan.layers) < len(shown.plan.groups)]
     groups = list(dict.fromkeys(group for shown in finer for group in shown.plan.groups))
-    title = "What was open when, inside the layers: share of each part or module that learned"
+    title = "What was trained when, within the layers: share of each part or module that learned"
     return _table("timeline-units", title, finer, groups, {shown.method: _learned(shown.plan) for shown in finer})
 
 
@@ -98,7 +98,7 @@ def _plan_column(shown: MethodPlan, learned: dict[str, Learned]) -> Column[str]:
         share, first = _of(learned, shown, group)
         return Entry(formats.share(share), share, "" if first is None or first == 1 else f"(from step {first})")
 
-    about = f"mean over the steps of seed {shown.seed} (first step that learns)"
+    about = f"mean over the steps of seed {shown.seed} (first step that trains it)"
     return Column(shown.method, shown.method, about, show=show)
 
 

@@ -36,8 +36,8 @@ _LABELS_PER_INCH = 5.4
 _HIGHEST = 1.3  # inches of a band
 _TITLE = 0.34  # inches above a band
 _CAPTION = (
-    "From the embeddings at the bottom to the head at the top; the darker, the larger the share of a group's elements "
-    "that learned. One seed for each method."
+    "From the embeddings at the bottom to the head at the top; the stronger the colour, the larger the share of "
+    "the group that was trained. One seed per method."
 )
 
 
@@ -64,7 +64,7 @@ def draw_timeline(plans: list[MethodPlan]) -> Drawing:
         axes.spines["left"].set_visible(False)
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
         _add_legend(figure)
-        return finish(figure, "timeline", "What was open when", _CAPTION, _text(plans), "timeline")
+        return finish(figure, "timeline", "What was trained when", _CAPTION, _text(plans), "timeline")
 
 
 def _height(groups: int) -> float:
@@ -100,7 +100,7 @@ def _picture(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _add_legend(figure: Figure) -> None:
-    parts = ((0.0, "closed"), (0.5, "half learns"), (1.0, "open"))
+    parts = ((0.0, "frozen"), (0.5, "half trained"), (1.0, "trained"))
     handles = [Patch(facecolor=_SHARES(share), label=label) for share, label in parts]
     figure.legend(handles=handles, loc="outside lower left", ncols=3, handlelength=1.2, columnspacing=1.2)
 
@@ -115,7 +115,7 @@ def _story(plan: Timeline) -> str:
     of = f"of {len(plan.groups)} groups"
     if len(set(states)) == 1:
         part = len(states[0][1])
-        return f"keeps {counts[0]} {of} open throughout{f', {part} of them in part' if part else ''}"
+        return f"trains {counts[0]} {of} throughout{f', {part} of them in part' if part else ''}"
     if counts == sorted(counts):
-        return f"starts with {counts[0]} {of} open and has {counts[-1]} open from step {plan.phases[-1].step}"
-    return f"changes {len(states) - 1} times, with {min(counts)} to {max(counts)} {of} open"
+        return f"starts with {counts[0]} {of} and trains {counts[-1]} from step {plan.phases[-1].step}"
+    return f"changes {len(states) - 1} times and trains {min(counts)} to {max(counts)} {of}"

@@ -20,7 +20,7 @@ _HELP = {
     Word.BETTER: "p < 0.05 after Holm's correction over the methods of a task and model",
     Word.EQUIVALENT: "the difference is within the margin on both sides, by two one-sided tests",
     Word.NON_INFERIOR: "worse by less than the margin, one-sided at 95 %",
-    Word.INCONCLUSIVE: "no test shows anything",
+    Word.INCONCLUSIVE: "no test is significant",
     Word.WORSE: "p < 0.05 after Holm's correction over the methods of a task and model",
 }
 
@@ -100,15 +100,17 @@ class VerdictSection(Section):
         margins = {each.verdict.margin for each in self.verdicts} - {None}
         lost = sum(each.collapsed.collapsed for each in self.verdicts)
         notes = [
-            "Better and worse: p < 0.05 by a paired t-test over seeds, Holm-corrected over the methods of one task and "
-            "model; the corrected interval then excludes 0. Not worse, and equivalent: tests against a margin"
-            f"{_margin(self.study, margins)}, one-sided at 95 %, not corrected. Inconclusive: none of these; the seeds "
-            "needed would decide it with 80 % power if the observed difference and spread are the true ones."
+            "Better and worse: p < 0.05 by a paired t-test over seeds, Holm-corrected over the methods of one "
+            "task and model; the corrected interval then excludes 0. Not worse (non-inferior) and equivalent: "
+            f"one-sided tests at 95 % against a margin{_margin(self.study, margins)}, not corrected. "
+            "Inconclusive: none of these; the number of seeds would decide it with 80 % power if the observed "
+            "difference and spread are the true ones."
         ]
         if lost:
             notes.append(
                 "A run has collapsed if it is more than ten points and five robust standard deviations below the "
-                "median of its arm. Verdicts are with all runs; those without the collapsed ones are next to them."
+                "median of its arm. Verdicts use all runs; the ones without collapsed runs are shown next to "
+                "them."
             )
         return notes
 

@@ -65,11 +65,11 @@ class Allocator:
         arms, seeds = len(self.grid.arms), len(self.grid.seeds)
         size = f"With {arms} arm{'s' * (arms != 1)} and {seeds} seed{'s' * (seeds != 1)} this budget"
         if self.can_name_a_winner:
-            return f"{size} trains each arm to its end and tests the leader against all others."
+            return f"{size} trains each arm in full and tests the leader against all others."
         least = smallest_test(self.grid)
         more = "no budget can: give more seeds" if least is None else f"{self._share(least)} can"
         early = self.stages[0].eighths
-        cut = f" All arms stop at {early}/8 of the schedule first, and those that leave there are not compared."
+        cut = f" All arms first stop at {early}/8 of the schedule, and those dropped there are not compared."
         return f"{size} ranks; it cannot test, {more}.{cut if early < EIGHTHS[-1] and len(self.stages) > 1 else ''}"
 
     def _share(self, steps: int) -> str:
@@ -184,9 +184,9 @@ class Allocator:
         begun = [key for key, progress in observed.items() if progress.step]
         whole = {key.arm for key in begun if observed[key].step >= grid.steps[key.task]}
         left, unknown = grid.runs - len(begun), len(grid.arms) - len(whole)
-        found = [f"{left} of {grid.runs} runs did not begin."] if left else []
+        found = [f"{left} of {grid.runs} runs were never started."] if left else []
         if unknown:
-            found.append(f"{unknown} of {len(grid.arms)} arms have no whole run: nothing is known about how they end.")
+            found.append(f"{unknown} of {len(grid.arms)} arms have no full run, so their final scores are unknown.")
         return " ".join(found)
 
     def _needed(self, now: Standing, finding: LookResult, observed: Observed) -> Needed | None:

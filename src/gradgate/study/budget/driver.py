@@ -40,8 +40,9 @@ def arms_of(space: Space) -> tuple[dict[str, Any], ...]:
     ]
     if passed:
         raise UsageError(
-            f"{' and '.join(passed)}: with a budget, settings are not searched first. Each is an arm of each method, "
-            f"with the seeds of all, and the worse ones leave. Leave {' and '.join(passed)} out."
+            f"{' and '.join(passed)}: with a budget, there is no search before the comparison. Each method with "
+            "each setting is an arm with the same seeds, and the worse ones are dropped. Leave "
+            f"{' and '.join(passed)} out."
         )
     return space.record().settings
 
@@ -50,20 +51,20 @@ def check_budgeted(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
     """Raise UsageError if a budget cannot be spent on these grids."""
     if any(grid.search is not None for grid in grids):
         raise UsageError(
-            f"{grids[0].path} was begun with a search of settings before its comparison, and with a budget settings "
-            f"are arms. Give another out= for a study with a budget."
+            f"{grids[0].path} was started with a search for settings before the comparison; with a budget, "
+            "settings are arms. Give another out= for a study with a budget."
         )
     arms = grids[0].arms
     if len(arms) < 2:
         raise UsageError(
-            f"A budget is spent on which of several methods is the best, and there is only {arms[0].name}. Give "
-            f"another method=, or leave the budget out."
+            f"A budget decides which of several methods is best, and {arms[0].name} is the only one. Give another "
+            "method=, or leave the budget out."
         )
     metrics = dict.fromkeys(task.metric for task in tasks)
     if len(metrics) > 1:
         raise UsageError(
-            f"A budget averages the scores of tasks as they are, and these have {len(metrics)} metrics: "
-            f"{', '.join(metrics)}. Expected one. Give a study and a budget to each metric."
+            f"A budget averages the scores of all tasks, and these have {len(metrics)} different metrics: "
+            f"{', '.join(metrics)}. Expected one. Use one study with a budget per metric."
         )
 
 
@@ -166,8 +167,8 @@ class BudgetDriver:
             left = any(run.is_open for run in self._queue.runs())  # another process added them
             if self._observed(grid) == observed and not left:
                 raise RunError(
-                    f"None of the {len(batch)} runs that the budget asked for got any further. 'gradgate study status "
-                    f"{self.study.folder}' says what they do; run the same command again to resume."
+                    f"None of the {len(batch)} runs that the budget asked for made progress. 'gradgate study "
+                    f"status {self.study.folder}' shows their state; run the same command again to resume."
                 )
         record = replace(record, verdict=allocator.verdict(observed), final=True)
         self._write(record)
@@ -186,8 +187,8 @@ class BudgetDriver:
         if existing is not None and allowed < existing.steps_allowed:
             raise UsageError(
                 f"This budget allows {allowed:,} optimizer steps, and {self.study.folder} was given "
-                f"{existing.steps_allowed:,} before. Expected as many or more: a budget is raised, not lowered. Give a "
-                f"larger one, or another out=."
+                f"{existing.steps_allowed:,} before. Expected at least as many, because a budget cannot be "
+                "lowered. Give a larger one, or another out=."
             )
         plan = grid.arms, grid.seeds, dict(grid.steps), allowed
         before = existing and (existing.arms, existing.seeds, dict(existing.steps), existing.steps_allowed)
@@ -215,9 +216,9 @@ class BudgetDriver:
             first = grid.until(key.task, allocator.stages[0].eighths)
             if not progress.has_failed and progress.step >= first and min(progress.dev, default=first + 1) > first:
                 raise UsageError(
-                    f"{key.arm} seed {key.seed} in {self.study.folder} was trained without a budget and has no score "
-                    f"on dev up to step {first}, where a budget compares. Give budget=1 to train every run, or "
-                    f"another out=; or begin a study with eval_every={first} or less."
+                    f"{key.arm} seed {key.seed} in {self.study.folder} was trained without a budget and has no "
+                    f"score on dev up to step {first}, where a budget compares. Give budget=1 to train every run, "
+                    f"or another out=; or start a study with eval_every={first} or less."
                 )
 
     def _observed(self, grid: FullGrid) -> Observed:
@@ -248,8 +249,8 @@ class BudgetDriver:
             tried = [waiting[task].pop(0) for task in lacking if waiting[task]]
             if len(tried) < len(lacking):
                 raise RunError(
-                    f"No run of {', '.join(lacking)} could be trained, so that the budget cannot be planned. "
-                    f"'gradgate study failed {self.study.folder}' says why."
+                    f"No run of {', '.join(lacking)} could be trained, so the budget cannot be planned. 'gradgate "
+                    f"study failed {self.study.folder}' says why."
                 )
             if tried:
                 self._add([replace(self._runs[key], until=1) for key in tried])
@@ -269,7 +270,7 @@ class BudgetDriver:
         done = [progress for progress in observed.values() if progress.seconds]
         if not done:
             raise RunError(
-                f"No run of {self.study.folder} could be trained, so that a time cannot be turned into steps. "
+                f"No run of {self.study.folder} could be trained, so the time cannot be converted to steps. "
                 f"'gradgate study failed {self.study.folder}' says why."
             )
         return sum(each.seconds or 0.0 for each in done) / sum(each.step for each in done)

@@ -26,7 +26,7 @@ class LookResult:
         beaten: the arms that are significantly worse than the leader.
         unsettled: arms that left after whole runs and are not significantly worse than the leader, or not tested.
         uncompared: arms that left before their end; early scores say nothing certain of them.
-        within: how far each arm with whole runs may be behind the best of these; empty without a test.
+        within: how far each arm with full runs may be behind the best of these; empty without a test.
         p: the largest of the leader against the others; None if one of them could not be tested.
         pairs: that the arms of the last stage have in common.
         how: a sentence on the test, or on why there was none.
@@ -131,7 +131,7 @@ def _left_early(compared: Sequence[Compared]) -> tuple[str, ...]:
 
 
 def _within(compared: Sequence[Compared]) -> tuple[Within, ...]:
-    """Return how far each arm with whole runs is behind the best of them at most, at :data:`LEVEL` for all together.
+    """Return how far each arm with full runs is behind the best of them at most, at :data:`LEVEL` for all together.
 
     The bound of an arm is the largest, over the others, of the upper limit of the other's lead: a one-sided t interval
     on the pairs that both have, with the noise of :func:`deficits`, at the level over the number of other arms.
@@ -171,9 +171,9 @@ def seen_by_length(compared: Sequence[Compared]) -> dict[int, dict[str, Sequence
 def _why_untested(last: Compared, pairs: int) -> str | None:
     if last.stage.eighths < 8:
         share = f"{last.stage.eighths / 8:g} of the schedule"
-        return f"The budget ends at {share}; nothing is tested there, as the order may still change."
+        return f"The budget ends at {share}; nothing is tested there, because the ranking may still change."
     if pairs < FEWEST_TESTED:
-        return f"{pairs} pair{'s' * (pairs != 1)} of whole runs: too few for a test."
+        return f"{pairs} pair{'s' * (pairs != 1)} of full runs: too few for a test."
     return None
 
 
@@ -181,15 +181,15 @@ def _how(
     tests: Sequence[Deficit], arms: Sequence[str], pairs: int, look: Look, p: float | None, early: Sequence[str]
 ) -> str:
     out = len(tests) - len(arms) + 1
-    left = f", and against the {out} that left after fewer whole runs on these" if out else ""
-    are = "s left before the end and are" if len(early) != 1 else " left before the end and is"
+    left = f", and against the {out} that were dropped with fewer full runs, on these" if out else ""
+    are = "s were dropped early and are" if len(early) != 1 else " was dropped early and is"
     lost = f" {len(early)} arm{are} not compared." if early else ""
     found = "the scores have no spread to test" if p is None else f"p = {p:.3g} at most"
     others = f"{len(arms) - 1} other arm{'s' * (len(arms) != 2)}"
     return (
-        f"Two-sided paired t-tests of the leader against {others} on {pairs} pairs of whole runs{left}; noise pooled "
-        f"over arms, Holm-corrected over {len(tests)} tests: {found}, level {look.level:.3g} of {LEVEL:g} at this look."
-        f"{lost}"
+        f"Two-sided paired t-tests of the leader against {others} on {pairs} pairs of full runs{left}; noise "
+        f"pooled over arms, Holm-corrected over {len(tests)} tests: {found}, level {look.level:.3g} of {LEVEL:g} "
+        f"at this look.{lost}"
     )
 
 

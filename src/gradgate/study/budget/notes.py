@@ -56,6 +56,7 @@ class LeaderNotes:
         if leader and (new or leader != self._leader):
             spent = f"{record.verdict.steps_spent:,} of {record.steps_allowed:,} steps"
             self._inner.note(
-                f"{leader} has the best mean on dev, {len(record.remaining)} of {len(record.arms)} are left ({spent})."
+                f"{leader} has the best mean on dev; {len(record.remaining)} of {len(record.arms)} arms remain "
+                f"({spent})."
             )
         self._leader = leader

@@ -71,7 +71,8 @@ def plan_stages(grid: FullGrid, allowed: int) -> Plan:
         need = count * grid.seed_steps(1)
         raise UsageError(
             f"The budget allows {allowed:,} optimizer steps; an eighth of one run of each of {count} arms takes "
-            f"{need:,}, which is {need / grid.total_steps:.2g} of the grid. Allow more, or compare fewer arms."
+            f"{need:,}, which is {need / grid.total_steps:.2g} of the grid. Allow more steps, or compare fewer "
+            "arms."
         )
     plans = [plan for stage in first for plan in _plans(grid, stage, allowed)]
     cut = [plan for plan in plans if len(plan) > 1 or plan[0].eighths == WHOLE or count < 3]

@@ -31,16 +31,16 @@ class Departure:
     def reason(self) -> str:
         """Why it left, in a sentence."""
         if self.place is None:
-            return f"{self.arm} left because a run of it failed."
+            return f"{self.arm} was dropped because one of its runs failed."
         return (
-            f"{self.arm} left after {self.step_share:g} of the schedule: place {self.place} of {self.of} on "
+            f"{self.arm} was dropped after {self.step_share:g} of the schedule: place {self.place} of {self.of} on "
             f"{self.pairs} pair{'s' * (self.pairs != 1)}, {self.behind:.4g} behind the best score on dev."
         )
 
 
 @dataclass(frozen=True)
 class Within:
-    """How far an arm may be behind the best arm with whole runs: at most ``behind``, on dev, with 95 % confidence.
+    """How far an arm may be behind the best arm with full runs: at most ``behind``, on dev, with 95 % confidence.
 
     The bounds of all arms of a verdict hold together.
     """
@@ -80,7 +80,7 @@ class Verdict:
         unsettled: arms that left after whole runs and are not significantly worse than the leader, or were not tested;
             while there are any, nothing is decided.
         uncompared: arms that left before their end. Nothing is known about how they end, so nothing is decided either.
-        within: how far each arm with whole runs may be behind the best of them, the closest first.
+        within: how far each arm with full runs may be behind the best of them, the closest first.
         p: the largest of the leader against the others, after Holm's correction; None if one was not tested.
         pairs: whole runs of the leader and the others that the verdict rests on.
         step_share: of the schedule after which the arms were compared; 1 for whole runs.
@@ -125,14 +125,14 @@ class Verdict:
     def headline(self) -> str:
         """Who won or leads, in a sentence."""
         if not self.winners:
-            return "No arm is left: a run of each failed."
+            return "No arm is left, because each has a failed run."
         leader, *others = self.winners
         if self.decided:
             return f"{leader} is better than every other arm."
         if not self.tested:
             return f"Inconclusive: nothing was tested. {self._untested()}"
         if not others:
-            return f"Inconclusive: {leader} is the one arm that remains."
+            return f"Inconclusive: {leader} is the only remaining arm."
         are = "is" if len(others) == 1 else "are"
         return f"Inconclusive: {leader} leads, but {_listed(others)} {are} not significantly worse."
 
@@ -140,8 +140,8 @@ class Verdict:
         """Say what is known of the arms that remain, in a sentence."""
         leader, *others = self.winners
         if not others:
-            return f"{leader} is the one arm that remains."
-        return f"Of {_listed(self.winners)}, which remain, {leader} has the best mean on dev."
+            return f"{leader} is the only remaining arm."
+        return f"Of the remaining {_listed(self.winners)}, {leader} has the best mean on dev."
 
     @property
     def details(self) -> str:
@@ -166,7 +166,7 @@ class Verdict:
             yield f"{some} left {'on scores that are not significantly worse' if self.tested else 'without a test'}."
         if self.uncompared:
             early = len(self.uncompared)
-            yield f"{early} arm{'s' * (early != 1)} left before the end: early scores do not show how they end."
+            yield f"{early} arm{'s' * (early != 1)} dropped early; their early scores do not show their final ones."
         yield from self._bounds()
 
     def _bounds(self) -> Iterator[str]:
@@ -174,15 +174,16 @@ class Verdict:
         known = [arm for arm in self.winners if arm in bounds]
         if len(known) > 1:
             shown = _listed([f"{arm} ({bounds[arm]:.4g})" for arm in known])
-            whole = "arm with whole runs" if self.uncompared else "arm"
+            whole = "arm with full runs" if self.uncompared else "arm"
             yield f"On dev, with 95 % confidence for all, these are behind the best {whole} by at most: {shown}."
 
     def _need(self) -> str:
         if self.needed is None:
             return ""
         return (
-            f"If the lead over {self.needed.against} is as large as it looks, {self.needed.pairs} pairs of whole runs "
-            f"show it with 80 % power: {self.needed.seeds} more seeds, {self.needed.steps:,} more steps."
+            f"If the lead over {self.needed.against} is as large as it looks, {self.needed.pairs} pairs of full "
+            f"runs would show it with 80 % power: {self.needed.seeds} more seeds, {self.needed.steps:,} more "
+            "steps."
         )
 
     def record(self) -> dict[str, Any]:

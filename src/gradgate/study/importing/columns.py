@@ -108,7 +108,8 @@ def find_columns(table: RawTable, asked: ImportSettings) -> ColumnMapping:
     mapping = _with_scores(table, mapping, asked)
     if not mapping.arm:
         raise UsageError(
-            f"{table.source}: no column says what is compared; it has {_some(table.columns)}. Name one with arm=."
+            f"{table.source}: no column names what to compare; the columns are {_some(table.columns)}. Name one "
+            "with arm=."
         )
     used = {*mapping.arm, *mapping.score, *mapping.seed, *mapping.task, *mapping.model}
     logged = tuple(name for name in table.columns if name in LOGGED)
@@ -153,7 +154,9 @@ def _with_scores(table: RawTable, mapping: ColumnMapping, asked: ImportSettings)
     metrics = tuple(name for name in numeric if (metric := metric_column(name)) is not None and metric[0] != "train")
     found = seeds if len(seeds) > 1 else metrics
     if not found:
-        raise UsageError(f"{table.source}: no column has scores; it has {_some(table.columns)}. Name one with score=.")
+        raise UsageError(
+            f"{table.source}: no column has scores; the columns are {_some(table.columns)}. Name one with score=."
+        )
     return replace(mapping, score=found, metric=None)
 
 

@@ -71,7 +71,7 @@ def _joined(kind: str, warnings: Sequence[tuple[str, FairnessWarning]]) -> Fairn
     for name, warning in warnings:
         places.setdefault(warning.text, []).append(name)
     texts = [f"{_some(names, between='; ')}: {text}" if any(names) else text for text, names in places.items()]
-    more = f" The same of {len(texts) - _SHOWN} more conditions or groups." if len(texts) > _SHOWN else ""
+    more = f" The same applies to {len(texts) - _SHOWN} more conditions or groups." if len(texts) > _SHOWN else ""
     arms = tuple(dict.fromkeys(arm for _, warning in warnings for arm in warning.arms))
     return FairnessWarning(kind, arms, " ".join(texts[:_SHOWN]) + more)
 
@@ -99,7 +99,8 @@ def _identical(condition: ScoredCondition) -> Iterable[FairnessWarning]:
             yield FairnessWarning(
                 IDENTICAL,
                 tuple(arms),
-                f"{_some(arms)} have the same {len(same)} scores, to the last digit: they are one training.",
+                f"{_some(arms)} have the same {len(same)} scores to the last digit, so they are probably the same "
+                "training.",
             )
 
 
@@ -111,7 +112,7 @@ def _seeds(condition: ScoredCondition, reference: str) -> Iterable[FairnessWarni
         what = (
             "every arm has" if len(single) == len(seeds) else f"{_some(single)} {'has' if len(single) == 1 else 'have'}"
         )
-        yield FairnessWarning(ONE_SEED, single, f"{what} one seed: a difference may be noise.")
+        yield FairnessWarning(ONE_SEED, single, f"{what} one seed, so a difference may be noise.")
     theirs = seeds.get(reference)
     other = tuple(arm for arm, own in seeds.items() if condition.paired and theirs is not None and own != theirs)
     if other:
@@ -119,8 +120,8 @@ def _seeds(condition: ScoredCondition, reference: str) -> Iterable[FairnessWarni
         yield FairnessWarning(
             UNEQUAL_SEEDS,
             other,
-            f"{_some(other)} and {reference} have other seeds ({common} in common at least); only common ones are "
-            "paired.",
+            f"{_some(other)} and {reference} have different seeds (at least {common} in common); only common "
+            "seeds are paired.",
         )
 
 
@@ -132,19 +133,17 @@ def _searches(condition: ScoredCondition, reference: str) -> Iterable[FairnessWa
         most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
         if counts[least] == 1:
             alone = tuple(arm for arm, count in counts.items() if count > 1)
-            yield FairnessWarning(ONE_SIDED, alone, f"settings were tried for {_some(alone)} and not for {least}.")
+            yield FairnessWarning(ONE_SIDED, alone, f"settings were tuned for {_some(alone)} but not for {least}.")
         else:
             yield FairnessWarning(
                 UNEQUAL,
                 (most, least),
-                f"{counts[most]} settings were tried for {most}, and {counts[least]} for {least}.",
+                f"{counts[most]} settings were tried for {most}, but only {counts[least]} for {least}.",
             )
     for arm, scores in condition.arms.items():
         rate = _rate_at_edge(scores, condition)
         if rate is not None:
-            yield FairnessWarning(
-                EDGE, (arm,), f"the best rate of {arm} is {rate}, at the edge of those that were tried."
-            )
+            yield FairnessWarning(EDGE, (arm,), f"the best rate of {arm}, {rate}, is at the edge of those tried.")
 
 
 def _rate_at_edge(scores: Sequence[Score], condition: ScoredCondition) -> str | None:
@@ -186,8 +185,8 @@ def _unreached(condition: ScoredCondition, is_constant: bool) -> Iterable[Fairne
         yield FairnessWarning(
             NEVER_REACHED,
             tuple(last_step),
-            f"the highest rate of {_some(tuple(last_step))} is that of the last step ({first}: "
-            f"{last_step[first]:g}): the warm-up had not ended, or the rate is constant.",
+            f"the highest rate of {_some(tuple(last_step))} is that of its last step ({first}: "
+            f"{last_step[first]:g}); the warm-up had not ended, or the rate is constant.",
         )
 
 
@@ -205,8 +204,7 @@ def _selected_on_test(condition: ScoredCondition) -> Iterable[FairnessWarning]:
         yield FairnessWarning(
             TEST_SELECTED,
             tuple(found),
-            f"the scores of {_some(found)} were chosen among several on the split that is reported, so that they are "
-            f"too high.",
+            f"the scores of {_some(found)} were selected among several on the reported split, so they are too high.",
         )
 
 

@@ -56,8 +56,8 @@ def read_judgeable(place: Path, asked: ImportSettings) -> Judgeable:
         columns = [f"{name}=" for name in passed(asked) if name != "reference"]
         if columns:
             raise UsageError(
-                f"{place} is a study, which has its own columns. Leave out {', '.join(columns)}, or name the file that "
-                f"it was imported from."
+                f"{place} is a study and needs no columns. Leave out {', '.join(columns)}, or name the file that "
+                "it was imported from."
             )
         conditions = tuple(read_study(part) for part in condition_folders(place))
         record = read_json(place / IMPORT_FILE) if (place / IMPORT_FILE).is_file() else {}

@@ -91,7 +91,7 @@ def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
                 read.left_out[reason or "no score"] += 1
     if not read.scores:
         reasons = "; ".join(f"{count} rows: {reason}" for reason, count in read.left_out.items())
-        raise DataError(f"No row has a score that can be used ({reasons or 'there are no rows'}).")
+        raise DataError(f"No row has a usable score ({reasons or 'there are no rows'}).")
     return read
 
 
@@ -179,8 +179,8 @@ def _duplicate(
     ]
     values = [f"{name} ({text_of(theirs[name])}, {text_of(mine[name])})" for name in differing[:4]]
     remedy = (
-        f"They differ in {', '.join(values)}. Name the column that makes them two scores with arm=, task=, model=, "
-        f"seed= or step=, in addition to those that are found by themselves; or remove one."
+        f"They differ in {', '.join(values)}. Name the column that makes them two scores with arm=, task=, "
+        "model=, seed= or step=, in addition to the recognized ones; or remove one."
         if values
         else "Remove one."
     )

@@ -14,7 +14,15 @@ from gradgate.runs.records import DEV, TRAIN, ModelRecord, TaskRecord
 from gradgate.settings.base import MOST_SEED
 from gradgate.settings.imports import ImportSettings
 from gradgate.study.conditions import Conditions, TaskChoice, condition_names
-from gradgate.study.imported import COSTS, IMPORT_FILE, ImportedCosts, ImportedScore, ImportRecord
+from gradgate.study.imported import (
+    COSTS,
+    IMPORT_FILE,
+    UNSTATED_MODEL,
+    UNSTATED_TASK,
+    ImportedCosts,
+    ImportedScore,
+    ImportRecord,
+)
 from gradgate.study.importing.columns import UNPAIRED, ColumnMapping
 from gradgate.study.importing.condition import ImportedCondition
 from gradgate.study.importing.fairness import FairnessWarning, ScoredCondition, fairness
@@ -28,7 +36,6 @@ from gradgate.study.study_file import StudyRecord
 from gradgate.tasks.metrics.names import higher_is_better, is_bounded, preference
 
 _ALL_ROWS = ("full", "all", "")
-_NO_TASK, _NO_MODEL = "results", "unstated model"
 Place = tuple[str, str, str]
 """Task, model and training size, as the source has them."""
 
@@ -147,7 +154,9 @@ def _lost_costs(asked: ImportSettings, mappings: Sequence[ColumnMapping]) -> Ite
     known = {column for mapping in mappings for column, cost in mapping.costs if cost in COSTS}
     lost = [column for column in asked.cost if column not in known]
     if lost:
-        yield f"{', '.join(lost)}: left out, as no table shows this cost. Costs with a place: {', '.join(COSTS)}."
+        yield (
+            f"{', '.join(lost)}: left out, because no table shows this cost. Costs that are shown: {', '.join(COSTS)}."
+        )
 
 
 def _check_folder(out: Path, files: Sequence[SourceFile], asked: ImportSettings) -> None:
@@ -179,7 +188,7 @@ class _StudyPlan:
             if score.cell.split != TRAIN:
                 self.by_place.setdefault(self._place(score), []).append(score)
         if not self.by_place:
-            raise DataError("All scores are on train, and nothing is compared on it. Name the other split with split=.")
+            raise DataError("All scores are on train, which is not compared. Name another split with split=.")
         self.arms = self._ordered_arms()
         self.tasks = tuple(dict.fromkeys(task for task, _, _ in self.by_place))
         self.models = tuple(dict.fromkeys(model for _, model, _ in self.by_place))
@@ -189,7 +198,7 @@ class _StudyPlan:
 
     def _place(self, score: Score) -> Place:
         cell = score.cell
-        return cell.task or _NO_TASK, cell.model or _NO_MODEL, cell.size if self._has_sizes else ""
+        return cell.task or UNSTATED_TASK, cell.model or UNSTATED_MODEL, cell.size if self._has_sizes else ""
 
     def _ordered_arms(self) -> tuple[str, ...]:
         arms = list(dict.fromkeys(score.cell.arm for scores in self.by_place.values() for score in scores))

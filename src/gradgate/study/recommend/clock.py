@@ -65,8 +65,8 @@ class RaceClock:
         if not chosen:
             self.record = replace(self.record, stopped=True)
             self._progress.note(
-                f"{minutes(self.spent)} of {minutes(60 * self.record.minutes)} are spent, and the next run would not "
-                f"end in time: the race stops here."
+                f"{minutes(self.spent)} of {minutes(60 * self.record.minutes)} are spent, and the next run would "
+                "not finish in time, so the comparison stops here."
             )
         self.note()
         self._started = time.monotonic(), total

@@ -86,7 +86,7 @@ def measure_costs(
 
     ends = time.monotonic() + seconds
     first, *others = arms
-    progress.note(f"Timing the first steps of {len(arms)} arms.")
+    progress.note(f"Timing the first steps of {len(arms)} methods.")
     timed = time_first_steps(config.model_copy(update=first.settings), _FIRST, pauses=True)
     steps, left_out = _step_seconds(first, timed.seconds, others, config, ends)
     dev = timed.pause or 0.0

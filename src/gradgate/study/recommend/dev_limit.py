@@ -30,4 +30,4 @@ def dev_limit(rows: int, metric: str, kind: str) -> str | None:
     if least < _WORTH_SAYING:
         return None
     about = "" if metric == "accuracy" else "about "
-    return f"{rows:,} dev rows: differences below {about}{100 * least:.2g} points cannot be seen, with any seeds."
+    return f"{rows:,} dev rows: no number of seeds detects differences below {about}{100 * least:.2g} points."

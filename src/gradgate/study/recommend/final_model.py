@@ -71,7 +71,7 @@ def train_final(study: Path, arm: str, progress: StudyProgress) -> FinalModel:
         run = max(_runs_of(study, arm), key=lambda run: _steps_done(run.folder))
         shown = progress.begin_run(run.label)
         train(run.config, run.folder.path, shown, cache=study / CACHE_FOLDER)
-        progress.end_run(run.label, "trained to its end", failed=False)
+        progress.end_run(run.label, "trained in full", failed=False)
         found = find_final(study, arm)
     assert found is not None, "a run that ends without an error has finished"
     return found

@@ -157,7 +157,8 @@ def _schedules(subject: Subject) -> list[str]:
 def _unfit_schedules(subject: Subject) -> list[LeftOut]:
     if subject.layers >= _MANY_LAYERS:
         return []
-    return [LeftOut("lisa", f"it is for models of {_MANY_LAYERS} layers and more, and this one has {subject.layers}.")]
+    reason = f"it is meant for models with at least {_MANY_LAYERS} layers, and this one has {subject.layers}."
+    return [LeftOut("lisa", reason)]
 
 
 def _heads(subject: Subject, lr: float) -> list[str]:
@@ -176,7 +177,7 @@ def _freezing(layers: int, lr: float) -> list[str]:
 def _refusal(adapter: str, subject: Subject) -> str | None:
     """Return why an adapter cannot be tried, as far as is known without the model; None if it can."""
     if subject.is_multitask:
-        return "several tasks at once take no adapter."
+        return "adapters cannot be trained on several tasks at once."
     if adapter.startswith("lora") and PEFT not in subject.installed:
         return "it needs PEFT, which is not installed: pip install 'gradgate[peft]'."
     return None

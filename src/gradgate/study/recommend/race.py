@@ -28,7 +28,7 @@ _SHARES = (1.0, 2 / 3, 1 / 3, 1 / 6)
 _SHORTEST = 8  # steps, of which each eighth is one
 _FEWEST = 4  # arms, before runs are made shorter
 _TIMING = 1 / 8  # of the minutes at most, to time first steps
-_TOO_LONG = "these minutes do not pay for it, and recorded studies favour the other arms."
+_TOO_LONG = "there is no time for it, and the recorded studies favour the other arms."
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ def prepare_race(
     for each in race.record.left_out:
         progress.note(str(each))
     record = race.record
-    progress.note(f"Comparing {', '.join(record.arms)}; lr {record.lr:g} where an arm has none of its own.")
+    progress.note(f"Comparing {', '.join(record.arms)}; with lr {record.lr:g} unless an arm has its own.")
     if record.steps is not None:
         progress.note(
-            f"Runs have {record.steps:,} steps, fewer than by default, so that these minutes pay for a race of "
-            f"{len(record.arms)} arms. steps= or epochs= sets the length."
+            f"Runs have {record.steps:,} steps, fewer than by default, so that {len(record.arms)} arms can be "
+            "compared in this time. steps= or epochs= sets the length."
         )
     progress.note(record.plan.said)
     out.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def _resumed(
     grid = _grid(existing.arms, seen, existing.costs.steps, seeds)
     if minutes <= existing.minutes:
         if minutes < existing.minutes:
-            progress.note(f"{in_minutes(60 * existing.minutes)} were planned before, which stay.")
+            progress.note(f"{in_minutes(60 * existing.minutes)} were planned before, and still apply.")
         return Race(existing, grid, config)
     plan = plan_time(grid, existing.costs, (), 60 * minutes)
     if plan.steps_allowed < existing.plan.steps_allowed:
@@ -192,9 +192,9 @@ def _check_choice(chosen: Portfolio) -> None:
     """Raise UsageError with fewer than two arms."""
     if len(chosen.arms) < 2:
         raise UsageError(
-            f"There is nothing to choose from: {', '.join(map(str, chosen.arms)) or 'nothing'} can be trained here. "
-            f"{' '.join(map(str, chosen.left_out))} Expected two or more; give a smaller batch_size=, max_length= or "
-            f"model, or what is missing."
+            f"There are too few methods to choose from: {', '.join(map(str, chosen.arms)) or 'nothing'} can be "
+            f"trained here. {' '.join(map(str, chosen.left_out))} Expected two or more; give a smaller "
+            "batch_size=, max_length= or model, or install what is missing."
         )
 
 

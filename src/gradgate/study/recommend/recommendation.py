@@ -82,16 +82,16 @@ class Recommendation:
         if verdict.decided:
             return f"Train {name}."
         if not self.is_of_tie:
-            return f"{name} is the one arm that remains; nothing shows that it is the best."
+            return f"{name} is the only remaining arm, but nothing shows that it is the best."
         return (
-            f"Each of {len(verdict.tied)} arms may be the best: {', '.join(verdict.tied)}. The cheapest of the "
-            f"{len(verdict.winners)} that remain is {name}: train that."
+            f"Any of {len(verdict.tied)} arms may be the best: {', '.join(verdict.tied)}. Train {name}, the "
+            f"cheapest of the {len(verdict.winners)} remaining."
         )
 
     @property
     def text(self) -> str:
         """The verdict, what was spent, the model, and how to train it again, for people."""
-        spent = f"{in_minutes(self.asked.seconds_spent)} of {in_minutes(60 * self.asked.minutes)} were taken."
+        spent = f"{in_minutes(self.asked.seconds_spent)} of {in_minutes(60 * self.asked.minutes)} were used."
         lines = [self.budget.verdict.summary, f"{self.budget.spending} {spent}", *([self.limit] if self.limit else [])]
         lines += ["", self.advice]
         if self.model is not None:

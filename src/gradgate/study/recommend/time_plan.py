@@ -44,13 +44,13 @@ class TimePlan:
         """What the minutes can give, in words, before anything is trained."""
         arms = f"{len(self.arms)} arms"
         if self.seconds_to_test is None:
-            return f"One seed cannot test {arms}: there will be no winner. Give two or more seeds=."
+            return f"One seed is not enough to test {arms}, so there will be no winner. Give seeds=2 or more."
         needed = f"about {minutes(self.seconds_to_test)}"
         if self.can_test:
-            return f"A test of {arms} takes {needed} here. The minutes pay for it: it may find a winner, or a tie."
+            return f"A test of {arms} takes {needed} here, which fits: it may find a winner or a tie."
         return (
-            f"A useful answer, which is a test of {arms}, takes {needed} here. These minutes rank the arms, and cannot "
-            f"test them: there will be no winner."
+            f"A test of {arms} takes {needed} here. The time given only ranks them without a test, so there will "
+            "be no winner."
         )
 
 
@@ -80,9 +80,9 @@ def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: fl
         leaver = next((arm for arm in leaving if arm in arms), None)
         if leaver is None or len(arms) <= fewest:
             raise UsageError(
-                f"minutes= leaves {minutes(seconds)} after the first steps were timed, and {', '.join(arms)} take "
-                f"about {minutes(shortest / _MARGIN)} on this machine, as busy as it is. Give more minutes=, fewer "
-                f"steps= or a smaller train_size=."
+                f"minutes= leaves {minutes(seconds)} after timing the first steps, but {', '.join(arms)} take "
+                f"about {minutes(shortest / _MARGIN)} on this machine at its current load. Give more minutes=, "
+                "fewer steps= or a smaller train_size=."
             )
         arms.remove(leaver)
         dropped.insert(0, leaver)

@@ -24,7 +24,7 @@ class CurveRow:
 
     Attributes:
         arm: method, adapter and rate.
-        step: optimizer steps done, of ``of_steps``.
+        step: optimizer steps, of ``of_steps``.
         dev: the task's metric on dev; None in the last row of a run that failed or was not evaluated there.
         test: on the main test split, by the checkpoint with the best dev score; in the last row alone.
         seconds: of the whole training; in the last row alone.
@@ -53,7 +53,7 @@ class CurveRow:
 
 def _refuse_impossible(row: CurveRow) -> None:
     if not 0 <= row.step <= row.of_steps:
-        raise ValueError(f"step {row.step} of {row.of_steps}: no such row can be")
+        raise ValueError(f"step {row.step} of {row.of_steps}: such a row is impossible")
 
 
 _FILE = CsvRows(

@@ -47,8 +47,8 @@ def as_curves(rows: Sequence[CurveRow]) -> Curves:
     chosen = [row for row in whole_schedules if row.arm not in of_other_length]
     if not any(row.dev is not None for row in chosen):
         raise DataError(
-            f"None of the {len(rows_by_run(chosen))} runs has a score on dev, by which a budget compares them: there "
-            f"is nothing to replay. Expected runs that were scored on dev while they trained."
+            f"None of the {len(rows_by_run(chosen))} runs has a score on dev, which a budget needs to compare "
+            "them, so there is nothing to replay. Expected runs that were evaluated on dev during training."
         )
     found = rows_by_run(chosen)
     arms = tuple(dict.fromkeys(key.arm for key in found))
@@ -57,19 +57,19 @@ def as_curves(rows: Sequence[CurveRow]) -> Curves:
     whole = tuple(seed for seed in seeds if all(RunKey(arm, task, seed) in found for arm in arms for task in tasks))
     if not whole:
         raise DataError(
-            f"No seed was run with each of the {len(arms)} arms on each of the {len(tasks)} tasks: there is no grid to "
-            f"replay. Finish the study first, or give all studies that belong to it."
+            f"No seed was run with every one of the {len(arms)} arms on every one of the {len(tasks)} tasks, so "
+            "there is no grid to replay. Finish the study first, or give all studies that belong to it."
         )
     steps = {task: _one(task, "of_steps", found) for task in tasks}
     higher = {_one(task, "better", found) for task in tasks}
     if len(higher) > 1:
-        raise DataError("Higher scores are better on some tasks and lower ones on others. Replay them one by one.")
+        raise DataError("Higher scores are better on some tasks and lower ones on others. Replay them separately.")
     of_arm = {row.arm: row for row in chosen}
     methods = {arm: arm_of_texts(row.method, row.adapter).name for arm, row in of_arm.items()}
     grid = FullGrid(arms=arms, seeds=whole, steps=steps, methods=methods, higher_is_better=higher == {"higher"})
     runs = {key: _progress(key, found[key]) for key in found if key.seed in whole}
     lengths = [f"left out: {arm}; {reason}" for arm, reason in of_other_length.items()]
-    left_out = [f"seed {seed} is left out, which not every arm has run" for seed in seeds if seed not in whole]
+    left_out = [f"seed {seed} is left out, because not every arm has it" for seed in seeds if seed not in whole]
     notes = [*lengths, *left_out, *_stand_ins(grid, runs)]
     return Curves(grid, runs, tuple(notes))
 
@@ -101,8 +101,8 @@ def _one(task: str, name: str, found: dict[RunKey, list[CurveRow]]) -> Any:
     values = {getattr(row, name) for key, rows in found.items() if key.task == task for row in rows}
     if len(values) > 1:
         raise DataError(
-            f"Runs of {task} differ in {name}: {', '.join(map(str, sorted(values)))}. A grid has one for all its runs; "
-            f"give studies that were made alike."
+            f"Runs of {task} differ in {name}: {', '.join(map(str, sorted(values)))}. A grid has one for all its "
+            "runs; give studies with the same settings."
         )
     return values.pop()
 
@@ -111,8 +111,8 @@ def _progress(key: RunKey, rows: Sequence[CurveRow]) -> Progress:
     steps = [row.step for row in rows]
     if len(set(steps)) < len(steps):
         raise DataError(
-            f"{key.arm} on {key.task} with seed {key.seed} has two rows at one step. Give each study once, and studies "
-            f"of different settings one by one."
+            f"{key.arm} on {key.task} with seed {key.seed} has two rows at one step. Give each study once, and "
+            "studies with different settings separately."
         )
     last = max(rows, key=lambda row: row.step)
     dev = {row.step: row.dev for row in rows if row.dev is not None}
@@ -126,4 +126,4 @@ def _stand_ins(grid: FullGrid, runs: dict[RunKey, Progress]) -> Iterator[str]:
         for until in sorted({grid.until(task, eighths) for eighths in EIGHTHS}):
             lacking = sum(until not in run.dev for key, run in runs.items() if key.task == task and not run.has_failed)
             if lacking:
-                yield f"{lacking} runs of {task} have no score at step {until}: the best one before it is used"
+                yield f"{lacking} runs of {task} have no score at step {until}; the best earlier one is used"

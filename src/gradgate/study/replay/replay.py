@@ -249,7 +249,7 @@ def truth_of(curves: Curves) -> Truth:
         if len(found) == len(grid.seeds) * len(grid.steps):
             scores[arm] = {pair: score for pair, score in found.items() if score is not None}
     if not scores:
-        raise DataError("Every arm has a run that failed: there is no best one to find. Repair the study first.")
+        raise DataError("Every arm has a failed run, so there is no best one to find. Repair the study first.")
     sign = 1 if grid.higher_is_better else -1
     ranked = sorted(scores, key=lambda arm: -sign * fmean(scores[arm].values()))
     best, method = ranked[0], grid.method_of(ranked[0])

@@ -10,16 +10,16 @@ from gradgate.study.replay.curves import Curves
 from gradgate.study.replay.replay import Replay, Truth
 
 COLUMNS = {
-    "Agrees": "put an arm first that is not significantly worse than the best by the full grid's own test. Of a "
-    "decisive grid that is the best arm alone.",
-    "By chance": "how often an arm that is drawn at random agrees.",
-    "Same best": "put the arm first that has the best mean of the full grid, however small its lead.",
-    "Same method": "put an arm of that arm's method first, at any rate.",
-    "Within 1 sd": "put an arm first whose mean is behind the best by at most the noise of one whole run.",
-    "Behind": "how far the arm that was put first is behind the best, on dev, on average.",
-    "Names a winner": "called one arm the winner; - if the budget does not pay for a test.",
-    "False winner": "called one arm the winner although the full grid is not decisive, or another than its best; - if "
-    "the budget does not pay for a test, so that it cannot be wrong.",
+    "Agrees": "how often the arm ranked first is not significantly worse than the full grid's best; on a decisive "
+    "grid, only the best arm agrees.",
+    "By chance": "how often an arm chosen at random agrees.",
+    "Same best": "how often the arm ranked first has the best mean of the full grid, however small its lead.",
+    "Same method": "how often the arm ranked first has that arm's method, at any learning rate.",
+    "Within 1 sd": "how often the mean of the arm ranked first is at most the noise of one full run behind the best.",
+    "Behind": "mean distance on dev between the best arm and the one ranked first.",
+    "Names a winner": "how often one arm was declared the winner; - if the budget allows no test.",
+    "False winner": "how often a winner was declared although the full grid is not decisive, or one that is not its "
+    "best; - if the budget allows no test, so there is no winner to be wrong about.",
     "Steps": "of the full grid's, on average.",
 }
 """Each column to what it counts, as a share of all repeats."""
@@ -34,9 +34,9 @@ def truth_line(curves: Curves, truth: Truth) -> str:
     lead = abs(truth.means[truth.best] - truth.means[truth.second])
     best = f"{truth.best} has the best mean on dev, {lead:.4g} ahead of {truth.second}"
     if len(grid.seeds) * len(grid.steps) < 2:
-        return f"{size}. One seed ranks arms, but cannot test them: {best}, and no arm is known to be worse."
+        return f"{size}. One seed can rank arms but not test them: {best}, and no arm is known to be worse."
     p = "" if truth.p is None else f", p = {truth.p:.2g} at most"
-    how = f"two-sided paired t-tests of whole runs, Holm-corrected{p}"
+    how = f"two-sided paired t-tests of full runs, Holm-corrected{p}"
     if truth.decisive:
         return f"{size}. The full grid is decisive: {best}; the difference to every other arm is significant ({how})."
     others = len(truth.tied) - 1

@@ -92,8 +92,9 @@ def read_note(folder: Path) -> StoreNote | None:
     except ValueError as error:
         wrong = str(error)
     raise StoreError(
-        f"{file} is damaged: {wrong}. Expected the study's name in the database of its queue. Restore a good copy; or "
-        f"remove the file when no worker runs, and 'gradgate compare' builds the queue again: finished runs stay."
+        f"{file} is damaged: {wrong}. Expected the study's name in the database of its queue. Restore a good "
+        "copy; or remove the file while no worker runs; 'gradgate compare' then rebuilds the queue and keeps "
+        "finished runs."
     )
 
 
@@ -105,7 +106,7 @@ def find_address(folder: Path, url: str | None) -> Address | None:
         url: of the database, from the user; None for the file in the folder.
 
     Raises:
-        StoreError: if the study was begun with another kind of database, the address cannot be one, or ``store.json``
+        StoreError: if the study was started with another kind of database, the address cannot be one, or ``store.json``
             is damaged.
     """
     note, own = read_note(folder), folder / DATABASE_FILE
@@ -116,8 +117,8 @@ def find_address(folder: Path, url: str | None) -> Address | None:
         return Address(sqlalchemy.URL.create("sqlite", database=str(own.absolute())), LOCAL, True)
     if note is None and os.path.lexists(own):
         raise StoreError(
-            f"{folder} keeps its queue in {own}. Leave queue= out; or remove that file when no worker runs, and the "
-            f"queue is rebuilt: finished runs stay."
+            f"{folder} keeps its queue in {own}. Leave queue= out; or remove that file while no worker runs; the "
+            "queue is then rebuilt and finished runs stay."
         )
     address = parse_address(url)
     return None if note is None else Address(address, note.study, False)
@@ -154,8 +155,8 @@ def parse_address(text: str) -> sqlalchemy.URL:
         raise StoreError(f"queue={shown!r} is not an address{why}: expected one such as {_EXAMPLE}.") from None
     if address.get_backend_name() == "sqlite" and address.database in (None, "", ":memory:"):
         raise StoreError(
-            f"queue={shown!r} is a database in memory, which no other process sees. Expected a file, such as "
-            f"sqlite:////home/me/queue.db, or a server, such as {_EXAMPLE}."
+            f"queue={shown!r} is an in-memory database, which other processes cannot see. Expected a file, such "
+            f"as sqlite:////home/me/queue.db, or a server, such as {_EXAMPLE}."
         )
     return address
 
@@ -182,8 +183,8 @@ def _check_own(file: Path) -> None:
         if os.path.lexists(each) and not stat.S_ISREG(each.lstat().st_mode):
             what = f"a link to {os.readlink(each)}" if each.is_symlink() else "not a file"  # noqa: PTH115
             raise StoreError(
-                f"{each} is {what}. Expected a file in the study's own folder. Remove it, and 'gradgate compare' "
-                f"builds the queue again: finished runs stay."
+                f"{each} is {what}. Expected a file in the study's own folder. Remove it; 'gradgate compare' then "
+                "rebuilds the queue and keeps finished runs."
             )
 
 
@@ -201,8 +202,8 @@ def _is_at_rest(file: Path) -> bool:
         log, index = (file.with_name(f"{file.name}-{name}") for name in ("wal", "shm"))
         if log.exists() and not index.exists():
             raise StoreError(
-                f"{file} has changes in {log} that reading it would write. Run 'gradgate compare' or 'gradgate worker' "
-                f"on the study, which write them."
+                f"{file} has pending changes in {log}, and reading it would write them. Run 'gradgate compare' or "
+                "'gradgate worker' on the study, which apply them."
             )
         return not log.exists()
     return False

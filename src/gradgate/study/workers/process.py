@@ -103,14 +103,15 @@ def refuse_unseen_methods() -> None:
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise UsageError(
-            "This script registers a method and compares at its top level, so that each run, which imports it for the "
-            "method, would compare again. Put what the script does under: if __name__ == '__main__':"
+            "This script registers a method and compares at its top level, so each run, which imports the script "
+            "for the method, would start the comparison again. Put the script's code under: if __name__ == "
+            "'__main__':"
         )
     if MAIN in registered_modules() and getattr(sys.modules[MAIN], "__file__", None) is None:
         raise UsageError(
-            "A method is registered that a notebook or prompt defines, and each run of a study trains in a process of "
-            "its own, which does not see it. Put the class with gradgate.register into a file, such as my_methods.py, "
-            "and import that; gradgate.train takes the method as it is."
+            "A registered method is defined in a notebook or prompt, but each run of a study trains in its own "
+            "process, which cannot see it. Put the class and gradgate.register into a file, such as "
+            "my_methods.py, and import that. gradgate.train takes the method as it is."
         )
 
 

@@ -70,8 +70,8 @@ class Queue:
         study, folder = self.store.folder.resolve(), self.folder_of(run).path.resolve()
         if not folder.is_relative_to(study):
             raise StoreError(
-                f"{self.folder_of(run).path} leads by a link to {folder}, which is not in the study's folder. Move the "
-                f"study, or link its folder as a whole: a study names no place outside itself."
+                f"{self.folder_of(run).path} is a link to {folder}, outside the study's folder, which is not "
+                "allowed. Move the study as a whole, or link its whole folder."
             )
 
     def failure_of(self, run: QueuedRun) -> str | None:

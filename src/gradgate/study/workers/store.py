@@ -99,7 +99,7 @@ def open_store(
 
     Raises:
         DamagedStoreError: if the SQLite file is damaged.
-        StoreError: if the store cannot be reached or written, is not the one that the study was begun with, or is one
+        StoreError: if the store cannot be reached or written, is not the one that the study was started with, or is one
             whose address is not passed.
     """
     with locked_folder(folder):
@@ -128,8 +128,8 @@ def read_store(folder: Path, url: str | None = None) -> Store | None:
     if address.is_own:
         return None
     raise StoreError(
-        f"{address.place} has no queue of {folder}, which is called {address.study!r} there. Give the queue= that the "
-        f"study was begun with."
+        f"{address.place} has no queue of {folder}, which is called {address.study!r} there. Give the queue= that "
+        "the study was started with."
     )
 
 

@@ -67,7 +67,7 @@ def _explained(address: Address, error: BaseException) -> StoreError:
     if "full" in said or "I/O" in said:
         return StoreError(f"{place} cannot be written ({said}). Make room on its disk. {advice}")
     if "unable to open" in said:
-        return StoreError(f"{place} cannot be opened ({said}). Check that it is there, and that you may write it.")
+        return StoreError(f"{place} cannot be opened ({said}). Check that it exists and that you may write to it.")
     if "readonly" in said:
         return StoreError(f"{place} cannot be written ({said}). Make file and folder writable. {advice}")
     return StoreError(f"{place} cannot be used: {said}. {advice}")
@@ -77,7 +77,7 @@ def damaged_store(address: Address, said: str) -> StoreError:
     """Return the error for a damaged file of the study, or for another database that is not one of a queue."""
     if address.is_own:
         return DamagedStoreError(
-            f"{address.place} is damaged ({said}). 'gradgate compare' builds it again; finished runs stay."
+            f"{address.place} is damaged ({said}). 'gradgate compare' rebuilds it and keeps finished runs."
         )
     return StoreError(f"The store {address.place} cannot be used ({said}). Check the address that queue= gives.")
 

@@ -213,7 +213,7 @@ def join(
     linger: bool = False,
     trust_remote_code: bool = False,
 ) -> int:
-    """Work on a study that was begun elsewhere. Return the number of runs that have failed.
+    """Work on a study that was started elsewhere. Return the number of runs that have failed.
 
     Raises:
         RunError: if the folder holds no study.
@@ -247,8 +247,8 @@ def check_trust(runs: Sequence[QueuedRun], trust_remote_code: bool) -> None:
     for run in runs:
         if run.config.get("trust_remote_code") and not trust_remote_code:
             raise UsageError(
-                f"{run.label} runs code that comes with the model {run.config.get('model')}, as the study was begun "
-                f"with trust_remote_code=True. Give trust_remote_code=True here as well if you trust that code."
+                f"{run.label} runs code from the model {run.config.get('model')}, because the study was started "
+                "with trust_remote_code=True. Give trust_remote_code=True here too if you trust that code."
             )
 
 

@@ -57,10 +57,10 @@ class FisherSection(Section):
 
 
 _HOW = (
-    "Fisher information: tr(F) is the mean over examples of the squared gradient of log p(y|x), y drawn from the model "
-    "(Liu et al. 2023, Eq. 1), summed over a layer's weights that may learn, without dropout, on the same training "
-    "batches at each measurement. Normalised, it is the mean over the layers that are open at the step; the moving "
-    "average is over a tenth of a run's measurements, 10 at most, centred."
+    "Fisher information: tr(F) is the squared gradient of log p(y|x), with y sampled from the model (Liu et al. "
+    "2023, Eq. 1), averaged over examples and summed over a layer's trainable weights, without dropout, on the "
+    "same training batches at each measurement. Normalised values are means over the layers that train at that "
+    "step; the moving average is centred and spans a tenth of a run's measurements, at most 10."
 )
 
 

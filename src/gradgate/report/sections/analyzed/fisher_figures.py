@@ -37,12 +37,13 @@ def draw_curves(runs: Sequence[FisherTrack], order: Sequence[str], sentence: str
         axes.grid(color=MUTED, alpha=0.2, lw=0.6)
         name_marks(figure)
         windows = sorted({run.window for run in runs})
-        window = "1 measurement, so as measured" if windows == [1] else f"{windows[-1]} measurements"
+        window = "1 measurement, so not smoothed" if windows == [1] else f"{windows[-1]} measurements"
         caption = (
-            f"{sentence} The trace of the Fisher information, the mean over the layers that are open (Liu et al. 2023, "
-            f"Fig. 3); moving average over {window}. Lines are means over the seeds, bands ± one standard deviation."
+            f"{sentence} The trace of the Fisher information, averaged over the open layers (Liu et al. 2023, "
+            f"Fig. 3); moving average over {window}. Lines are means over the seeds, bands ± one standard "
+            "deviation."
         )
-        return finish(figure, NAME, "Fisher information while training", caption, sentence, NAME)
+        return finish(figure, NAME, "Fisher information during training", caption, sentence, NAME)
 
 
 def _draw_arm(axes: Axes, arm: str, values: dict[int, list[float]], place: int) -> None:
@@ -81,12 +82,12 @@ def draw_layers(runs: Sequence[FisherTrack]) -> Drawing:
         axes.tick_params(axis="y", length=0, pad=2)
         axes.spines["left"].set_visible(False)
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-        dot = Line2D([], [], color=INK, marker="o", ms=4, lw=0, label="closed, and the next that FUN would open")
+        dot = Line2D([], [], color=INK, marker="o", ms=4, lw=0, label="closed; FUN would open it next")
         figure.legend(handles=[dot], loc="outside lower left")
         caption = (
-            f"The darker, the larger tr(F), on a logarithmic scale from {largest:.3g} to a {10**_DECADES}th of that; "
-            f"layers from the bottom to the top, closed ones included, the mean over seeds. The dot is on the closed "
-            f"layer with the largest trace."
+            f"The stronger the colour, the larger tr(F), on a logarithmic scale from {largest:.3g} down to a "
+            f"{10**_DECADES}th of it. All layers are shown, closed ones too, from bottom to top, as means over "
+            "seeds. The dot marks the closed layer with the largest trace."
         )
         return finish(
             figure, f"{NAME}-layers", "Fisher information of each layer", caption, _layers_text(arms), f"{NAME}-layers"

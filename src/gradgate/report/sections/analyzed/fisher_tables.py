@@ -27,9 +27,13 @@ _MOST_ROWS = 21
 """Steps that a table shows; its CSV file has them all."""
 Quantity = Callable[[FisherTrack], float | None]
 QUANTITIES: dict[str, tuple[str, str, Quantity]] = {
-    "peak": ("Peak", "highest value of the curve", lambda run: run.peak),
-    "area": ("Area", "its mean height", lambda run: run.area),
-    "top_down": ("Top-down", "correlation of FUN's last order with top-down", lambda run: top_down(run.records[-1])),
+    "peak": ("Peak", "maximum of the curve", lambda run: run.peak),
+    "area": ("Area", "mean of the curve", lambda run: run.area),
+    "top_down": (
+        "Top-down",
+        "correlation of FUN's last order with the top-down order",
+        lambda run: top_down(run.records[-1]),
+    ),
 }
 """Key to title, help and value of what is correlated with scores."""
 
@@ -118,12 +122,12 @@ def order_table(runs: Sequence[FisherTrack]) -> Table:
         Column("correlation_with_top_down", raw=lambda at: top_down(at.record)),
     )
     columns = (step_column(), *(_order_column(arm, order) for arm, order in orders.items()))
-    title = "The order in which FUN would open the layers"
+    title = "Order in which FUN would open the layers"
     return Table.of(f"{NAME}-order", title, steps, columns, records=records_of(_measurements(runs), fields))
 
 
 def _order_column(arm: str, order: dict[int, str]) -> Column[int]:
-    about = "the largest trace first, the mean over seeds"
+    about = "largest trace first, by means over seeds"
     return Column(arm, arm, about, numeric=False, show=lambda step: Entry(order.get(step, NONE)))
 
 
@@ -166,16 +170,16 @@ def caption(runs: Sequence[FisherTrack]) -> str:
         if values:
             top = max(values, key=values.__getitem__)
             parts.append(f"{arm} peaks at {values[top]:.3g} at step {top} and ends at {values[max(values)]:.3g}")
-    return f"Per open layer, tr(F) of {'; of '.join(parts)}." if parts else "No layer is open at any measurement."
+    return f"Per open layer, tr(F) of {'; of '.join(parts)}." if parts else "No layer was open at any measurement."
 
 
 def schedules_caption(runs: Sequence[FisherTrack]) -> str:
     """Say how the schedules' curves go with their scores, in one sentence."""
     found = {name: correlation(runs, of) for name, (_, _, of) in QUANTITIES.items()}
-    names = {"peak": "the peak", "area": "the area", "top_down": "the closeness of FUN's last order to top-down"}
+    names = {"peak": "the peak", "area": "the area", "top_down": "the correlation of FUN's last order with top-down"}
     parts = [f"{names[name]} {formats.decimal(pair[0])} (p = {pair[1]:.2g})" for name, pair in found.items() if pair]
     if not parts:
-        return "A correlation with the score needs four schedules or more with different values."
+        return "A correlation with the score needs at least four schedules with different values."
     count = len(arms_of([run for run in runs if run.is_schedule]))
     return f"Spearman's correlation with the score over {count} schedules: {formats.listed(parts)}."
 

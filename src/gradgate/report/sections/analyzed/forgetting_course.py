@@ -14,7 +14,7 @@ from gradgate.report.sections.from_papers.losses import draw_means, steps_to_the
 from gradgate.report.table import Column, Table, records_of, spread_entry, spread_fields, step_column
 from gradgate.statistics import Summary, summarize
 
-_TITLE = "Other text while training"
+_TITLE = "Loss on other text during training"
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ def _table(rows: Sequence[ForgettingRow], text: str, number: int) -> Table:
     )
     arms = dict.fromkeys(row.arm for row in rows if row.text == text)
     columns = (
-        step_column("optimizer steps done; 0 is the pretrained model"),
+        step_column("optimizer steps; 0 is the pretrained model"),
         *(_arm_column(arm, found.get(arm, {}), form) for arm in arms),
     )
     steps = sorted({step for of_arm in found.values() for step in of_arm})
     measured = [(arm, step) for arm, of_arm in found.items() for step in of_arm]
-    title = f"{form.label} on {text} while training"
+    title = f"{form.label} on {text} during training"
     return Table.of(_name(number), title, steps, columns, records=records_of(measured, fields))
 
 

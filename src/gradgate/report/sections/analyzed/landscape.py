@@ -67,7 +67,7 @@ def flatness_table(rows: Sequence[LandscapeRow]) -> Table:
         Column(
             "flatness",
             "Flatness",
-            f"interval of the way around the tuned weights with dev loss ≤ theirs + {RISE}",
+            f"width of the interval around the tuned weights with a dev loss at most {RISE} above theirs",
             show=_flatness,
         ),
         *spread_fields(lambda row: row.width),
@@ -75,14 +75,14 @@ def flatness_table(rows: Sequence[LandscapeRow]) -> Table:
         Column(
             "distance",
             "Way",
-            "Euclidean distance from the weights before to those after",
+            "Euclidean distance between the weights before and after training",
             show=lambda row: formats.decimal(row.distance),
             raw=lambda row: row.distance,
         ),
         *(_loss_column(split, x) for split in SPLITS for x in (0, 1)),
     )
     arms = dict.fromkeys(row.arm for row in rows)
-    return Table.of(NAME, "The loss around the tuned weights", [_Minimum.of(rows, arm) for arm in arms], columns)
+    return Table.of(NAME, "Loss around the tuned weights", [_Minimum.of(rows, arm) for arm in arms], columns)
 
 
 def _flatness(row: _Minimum) -> Entry:
@@ -94,7 +94,7 @@ def _loss_column(split: str, x: int) -> Column[_Minimum]:
     return Column(
         key,
         f"Loss, {split}, {name}",
-        "mean over seeds, on the sample of rows",
+        "mean over seeds, on a sample of rows",
         show=lambda row: formats.decimal(row.ends[key]),
         raw=lambda row: row.ends[key],
     )

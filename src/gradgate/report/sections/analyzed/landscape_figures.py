@@ -57,7 +57,7 @@ def _draw_lines(rows: Sequence[LandscapeRow], arms: Sequence[str], order: Sequen
                 axes.axvline(place, color=MUTED, lw=0.8, zorder=0)
             axes.grid(color=MUTED, alpha=0.2, lw=0.6)
             axes.set_ylabel(f"loss, {split}")
-        panels[1].set_xlabel("share of the way: 0 before, 1 tuned")
+        panels[1].set_xlabel("position on the line: 0 before training, 1 after")
         name_marks(figure)
         title = "Loss between the weights before and after training"
         return finish(figure, f"{NAME}-line", title, _line_caption(rows), _line_text(rows, arms), NAME)
@@ -91,11 +91,12 @@ def _draw_line(axes: Axes, rows: Sequence[LandscapeRow], arm: str, split: str, p
 def _line_caption(rows: Sequence[LandscapeRow]) -> str:
     count = max(row.rows for row in rows)
     return (
-        f"{caption(rows)} That is flatness: the length of the interval around the tuned weights with a dev loss of "
-        f"at most {RISE} above theirs, on the line that He et al. 2021 draw in Fig. 6; its unit is the way that the "
-        f"run went. Only what was trained moves. The head has its tuned weights at both ends, so that the loss before "
-        f"training is that of the model as it began under the tuned head. Losses are means over up to {count} rows of "
-        f"each split; lines are means over the seeds, bands ± one standard deviation."
+        f"{caption(rows)} Flatness is the length of the interval around the tuned weights in which the dev loss "
+        f"is at most {RISE} above theirs, on the line of He et al. 2021, Fig. 6; a length of 1 is the distance "
+        "that training moved the weights. Only trained weights change along the line. The head keeps its tuned "
+        "weights everywhere, so the loss at 0 is that of the pretrained model under the tuned head. Losses are "
+        f"means over up to {count} rows of each split; lines are means over the seeds, bands ± one standard "
+        "deviation."
     )
 
 
@@ -157,10 +158,10 @@ def _plane(rows: Sequence[LandscapeRow], arm: str) -> Plane | None:
 
 def _plane_caption(rows: int) -> str:
     return (
-        f"The cross is the tuned weights; the darker, the higher the loss, on one scale for all. To the right and "
-        f"upwards are two random directions in which each filter is as long at 1 as that of the weights (Li et al. "
-        f"2018, section 4); biases and the weights of norms do not move, nor does what was not trained. Means over up "
-        f"to {rows} rows of dev, of the first seed unless more were asked for."
+        "The cross marks the tuned weights; the stronger the colour, the higher the loss, on one scale for all. "
+        "The axes are two random directions, scaled per filter so that a length of 1 equals the norm of the "
+        "trained filter (Li et al. 2018, section 4); biases, norm layers and untrained weights stay fixed. Means "
+        f"over up to {rows} rows of dev, for the first seed unless more were requested."
     )
 
 
@@ -170,6 +171,6 @@ def _plane_text(planes: dict[str, Plane]) -> str:
         middle = len(side) // 2
         edge = np.concatenate([losses[0], losses[-1], losses[1:-1, 0], losses[1:-1, -1]])
         known = edge[np.isfinite(edge)]
-        rim = f"{known.min():.3f} to {known.max():.3f} at the rim" if len(known) else "no number at the rim"
+        rim = f"{known.min():.3f} to {known.max():.3f} at the edge" if len(known) else "not a number at the edge"
         parts.append(f"{arm}: dev loss {losses[middle, middle]:.3f} at the tuned weights, {rim}")
     return f"{'; '.join(parts)}."

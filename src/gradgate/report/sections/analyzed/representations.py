@@ -58,7 +58,9 @@ def similarity_table(rows: Sequence[RepresentationRow], split: str) -> Table:
         *spread_fields(lambda row: row[3]),
     )
     columns: tuple[Column[int], ...] = (
-        Column("layer", "Layer", "0 is the output of the embeddings", numeric=False, show=lambda n: Entry(str(n), n)),
+        Column(
+            "layer", "Layer", "0 is the output of the embedding layer", numeric=False, show=lambda n: Entry(str(n), n)
+        ),
         *map(_arm_column, arms),
     )
     measured = [
@@ -119,10 +121,10 @@ def _draw_arm(axes: Axes, arm: ArmSimilarity, measure: str, place: int, label: b
 
 def _caption(arms: Sequence[ArmSimilarity], tokens: int, split: str) -> str:
     return (
-        f"{caption(arms)} Each layer's output is compared with the pretrained model's on the same {tokens} tokens of "
-        f"{split}: above by Pearson's correlation of the tokens' cosine similarities (He et al. 2021, section 2.2), "
-        f"below by linear CKA (Kornblith et al. 2019). 1 is unchanged; layer 0 is the output of the embeddings. Lines "
-        f"are means over the seeds, bands ± one standard deviation."
+        f"{caption(arms)} Each layer's output is compared with the pretrained model's on the same {tokens} tokens "
+        f"of {split}: above by Pearson's correlation of the tokens' cosine similarities (He et al. 2021, section "
+        "2.2), below by linear CKA (Kornblith et al. 2019). 1 is unchanged; layer 0 is the output of the "
+        "embedding layer. Lines are means over the seeds, bands ± one standard deviation."
     )
 
 

@@ -104,7 +104,7 @@ def epoch_table(section: EpochCurvesSection) -> Table:
     )
     return Table.of(
         NAME,
-        f"Scores while training: {metric.label}, {section.over}",
+        f"Test scores during training: {metric.label}, {section.over}",
         sorted({step for curve in curves for step in curve.scores}),
         (step_column(), *(_arm_column(curve, metric) for curve in curves)),
         records=records_of(_noted(section, metric), fields),
@@ -162,7 +162,7 @@ def draw_epochs(section: EpochCurvesSection) -> Drawing:
             f"{said} Test, {section.over}, after each epoch; lines are means over the seeds, bands ± one "
             f"standard deviation. {UNUSED}"
         )
-        return finish(figure, NAME, "Test scores while training", whole, said, NAME)
+        return finish(figure, NAME, "Test scores during training", whole, said, NAME)
 
 
 def caption(section: EpochCurvesSection) -> str:

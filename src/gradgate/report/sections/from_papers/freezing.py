@@ -76,8 +76,8 @@ def answer(curve: FreezeCurve) -> str:
     short = [point.arm.name for point in measured if point.frozen < best.frozen and not point.enough]
     although = f", although {formats.listed(short)} {'keeps' if len(short) == 1 else 'keep'} less" if short else ""
     return (
-        f"Tuning {tuned}{f' of {curve.layers}' if best.frozen < curve.layers else ''} is enough to keep {ENOUGH} of "
-        f"{what}: {best.arm.name} keeps {formats.quality(best.quality)} "
+        f"Training {tuned}{f' of {curve.layers}' if best.frozen < curve.layers else ''} is enough to keep "
+        f"{ENOUGH} of {what}: {best.arm.name} keeps {formats.quality(best.quality)} "
         f"({formats.counted(len(best.ratios), 'seed')}){although}."
     )
 
@@ -86,10 +86,10 @@ def _why_undefined(curve: FreezeCurve) -> str:
     mean = curve.full.score.mean
     if mean is not None and mean <= 0:
         return (
-            f"{curve.full.name} scored {curve.study.format.value(mean)} on {curve.study.split_label}, and a "
-            f"share of a score has a meaning only above 0"
+            f"{curve.full.name} scored {curve.study.format.value(mean)} on {curve.study.split_label}, and a share "
+            "of a score is meaningful only above 0"
         )
-    return f"no point has finished a seed that {curve.full.name} has finished too, with scores above 0"
+    return f"no point shares a finished seed with {curve.full.name}, with scores above 0"
 
 
 def notes(curve: FreezeCurve) -> list[str]:
@@ -101,10 +101,11 @@ def notes(curve: FreezeCurve) -> list[str]:
     if units > 1:
         share = f"the mean of {units} ratios, each {share} on one {curve.study.results.split_unit}"
     return [
-        f"The relative quality of a point is {share}, over the seeds that both finished (Lee et al. 2019). It does not "
-        "allow for the score that guessing would reach, and says little where a score is near 0.",
-        "Saved parameters: K tasks keep one copy of the frozen part (embeddings E and N layers) and K copies of the "
-        "rest, which saves (K − 1)(E + N layers) / (K × all) of the parameters of K models. Tied weights count once.",
+        f"The relative quality of a point is {share}, over the seeds that both finished (Lee et al. 2019). It "
+        "ignores the score that guessing would reach, and says little if a score is near 0.",
+        "Saved parameters: K tasks share one copy of the frozen part (embeddings E and N layers) and keep K "
+        "copies of the rest, which saves (K − 1)(E + N layers) / (K × all) of the parameters of K full models. "
+        "Tied weights count once.",
         *_note_on_files(curve),
     ]
 
@@ -113,7 +114,7 @@ def _note_on_files(curve: FreezeCurve) -> list[str]:
     if not any(point.arm.cost.files for point in curve.points):
         return []
     return [
-        f"Files are those on disk: of {TASKS} tasks the weights of the pretrained model once, if the runs have stored "
-        f"deltas to it, and {TASKS} times what the largest run of the row has stored; against {TASKS} whole models. "
-        f"A run stores its whole model if a delta is at least half as large."
+        f"File sizes are those on disk, for {TASKS} tasks: the pretrained model once, if the runs stored deltas "
+        f"to it, plus {TASKS} times what the row's largest run stored, compared with {TASKS} full models. A run "
+        "stores its full model if a delta would be at least half as large."
     ]

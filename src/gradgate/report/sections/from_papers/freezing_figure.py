@@ -53,8 +53,8 @@ def _caption(curve: FreezeCurve) -> str:
     if len(curve.study.units) > 1:
         share = f"{share}, the mean over {curve.study.results.split_unit}s of these ratios"
     return (
-        f"Circles are {share}, short bars are single seeds; the diamond is {full}. The dashed line is at {ENOUGH}. "
-        f"The embeddings are frozen with the layers; at {curve.layers} the head learns alone."
+        f"Circles are {share}, short bars are single seeds; the diamond is {full}. The dashed line is at "
+        f"{ENOUGH}. The embeddings are frozen with the layers; at {curve.layers}, only the head is trained."
     )
 
 

@@ -46,7 +46,7 @@ def freeze_table(curve: FreezeCurve) -> Table:
         Column(
             "trained",
             "Parameters trained",
-            "open at any step",
+            "trained at any step",
             show=lambda row: formats.count(row.arm.cost.parameters_trained),
             raw=lambda row: row.arm.cost.parameters_trained,
             field="parameters_trained",
@@ -54,13 +54,13 @@ def freeze_table(curve: FreezeCurve) -> Table:
         _saved_column(
             f"saved_{TASKS}_tasks_model",
             f"Saved, {TASKS} tasks",
-            "of all parameters, when tasks share the frozen part of this model",
+            "of all parameters, if tasks share the frozen part of this model",
             lambda row: row.saved(sizes, TASKS),
         ),
         _saved_column(
             "saved_limit_model",
             "Saved, many tasks",
-            "the limit of the same for ever more tasks",
+            "limit for infinitely many tasks",
             lambda row: row.saved(sizes, None),
         ),
         *_file_columns(),
@@ -144,7 +144,7 @@ def _file_columns() -> tuple[Column[_Row], ...]:
         of_tasks = files.of_tasks(TASKS)
         return Entry(f"{formats.size(of_tasks)} of {formats.size(TASKS * files.whole)}", of_tasks)
 
-    about = "on disk: the base once and what the runs stored, of complete models"
+    about = "on disk: the base model once plus what the runs stored, compared with full models"
     return (
         Column("files", f"Files, {TASKS} tasks", about, show=shown),
         Column("file_bytes_base", raw=_of_files(lambda files: files.base)),

@@ -121,7 +121,7 @@ def loss_table(curves: Sequence[LossCurves]) -> Table:
 
 
 def _arm_column(curve: LossCurves) -> Column[int]:
-    about = "mean over seeds; train is the mean since its last note"
+    about = "mean over seeds; the train loss is averaged since the previous log"
     return Column(curve.arm.name, curve.arm.name, about, show=lambda step: _entry(curve, step))
 
 
@@ -148,7 +148,7 @@ def draw_losses(study: StudySummary, curves: Sequence[LossCurves]) -> Drawing:
         name_marks(figure)
         said = caption(curves)
         whole = f"{said} Lines are means over the seeds, bands ± one standard deviation."
-        return finish(figure, NAME, "Loss while training", whole, said, NAME)
+        return finish(figure, NAME, "Loss during training", whole, said, NAME)
 
 
 def whole_windows(noted: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:

@@ -96,8 +96,8 @@ def draw_rates(study: StudySummary, rates: Rates) -> Drawing:
         what = "Runs of the search, scored on dev" if rates.searched else "Runs of the study"
         said = caption(study, rates)
         whole = (
-            f"{said} {what}: boxes from the lower to the upper quartile, with the median as a line; "
-            f"whiskers reach the runs within 1.5 of their height, dots are runs beyond."
+            f"{said} {what}: boxes span the quartiles, with a line at the median; whiskers reach runs within 1.5 "
+            "times the interquartile range, dots are runs beyond it."
         )
         text = f"{said} {_text(study, rates)}"
         return finish(figure, NAME, "Scores by learning rate", whole, text, NAME)
@@ -126,8 +126,8 @@ def caption(study: StudySummary, rates: Rates) -> str:
     for method in rates.methods:
         medians = [median(scores) for scores in method.scores.values()]
         spreads = [stdev(scores) for scores in method.scores.values() if len(scores) > 1]
-        seeds = f" and over the seeds of a rate by {value(fmean(spreads))} (standard deviation)" if spreads else ""
-        parts.append(f"{method.label} varies over the rates by {value(max(medians) - min(medians))}{seeds}")
+        seeds = f" and by {value(fmean(spreads))} (standard deviation) over the seeds of a rate" if spreads else ""
+        parts.append(f"{method.label} varies by {value(max(medians) - min(medians))} over the rates{seeds}")
     return f"{'; '.join(parts)}."
 
 

@@ -86,7 +86,7 @@ def stability_table(study: StudySummary) -> Table | None:
         Column(
             "runs",
             "Runs",
-            "finished ones with two evaluations or more, all of them finite, of those planned",
+            "finished runs with at least two evaluations, all finite, of those planned",
             show=lambda found: f"{len(found.runs)} of {len(found.arm.cells)}",
             raw=lambda found: len(found.runs),
         ),
@@ -95,7 +95,7 @@ def stability_table(study: StudySummary) -> Table | None:
         ),
         *_value_columns(study, "mean", "Mean", "over all evaluations of a run; ± is the standard deviation over seeds"),
         *_value_columns(study, "best", "Best", "of all evaluations of a run"),
-        *_value_columns(study, "gap", "Best − mean", "how far the best is from the mean; small for a steady run"),
+        *_value_columns(study, "gap", "Best − mean", "distance of the best from the mean; small for a steady run"),
     )
     return Table.of(NAME, TITLE, methods, columns) if methods else None
 
@@ -138,8 +138,8 @@ def draw_stability(section: StabilitySection) -> Drawing:
         axes.margins(y=0.5 / len(shown))
         said = caption(section)
         whole = (
-            f"{said} From the mean over all evaluations of a run (hollow) to the best of them (filled); means "
-            f"over the seeds."
+            f"{said} Lines run from the mean over all evaluations of a run (hollow) to the best one (filled); "
+            "both are means over the seeds."
         )
         return finish(figure, NAME, TITLE, whole, f"{said} {_text(section)}", NAME)
 

@@ -16,7 +16,7 @@ from gradgate.report.table import Column, Entry, Table, records_of, significance
 from gradgate.statistics import Comparison
 
 NAME = "t-statistics"
-_TEST = "two-sided paired t-test, Holm-corrected over the methods, and by seed over the splits too"
+_TEST = "two-sided paired t-test, Holm-corrected over the methods, and, if paired by seed, over the splits"
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def draw_t(study: StudySummary, lines: Sequence[SplitTests]) -> Drawing:
         axes.set(xlim=(low, high), xlabel=f"t, against {formats.shortened(study.reference.name, 30)}")
         name_marks(figure)
         caption = (
-            "Paired t statistics; the table says what is paired. Inside of the grey zone p is 0.05 or more, before "
+            "Paired t statistics; the table says what is paired. Within the grey zone, p is 0.05 or more before "
             "correction."
         )
         return finish(figure, NAME, "t statistics", caption, _text(study, lines), NAME)

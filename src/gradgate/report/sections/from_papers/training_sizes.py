@@ -149,7 +149,7 @@ def caption(section: TrainingSizesSection) -> str:
     metric, (first, *others) = section.study.format, section.methods
     common = [size for size in section.sizes if all(size in method.scores for method in section.methods)]
     if len(common) < 2:
-        return "No two sizes have finished for every method yet."
+        return "No two sizes are finished for every method yet."
     small, large = common[0], common[-1]
     if not others:
         return (
