@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from gradgate.auditing.report import AuditReport
 
 _BROKEN = 1
+Expected = Annotated[
+    str | None,
+    typer.Option(
+        "--expect",
+        metavar="SELECTOR",
+        help="Selector of what should learn, such as layers.top4/head; exit 1 if more or less than that does.",
+    ),
+]
 
 
 class AuditCommand(GroupedCommand):
@@ -41,13 +49,7 @@ def audit(
         list[str] | None,
         typer.Argument(metavar="[BASE TRAINED | -- COMMAND...]", help="Two checkpoints, or a command to run."),
     ] = None,
-    expect: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SELECTOR",
-            help="Selector of what should learn, such as layers.top4/head; exit 1 if more or less than that does.",
-        ),
-    ] = None,
+    expect: Expected = None,
     steps: Annotated[
         int | None, typer.Option(metavar="N", help="Also inspect this step, besides 1, 2, 4, 8, ... and the last.")
     ] = None,

@@ -77,6 +77,7 @@ Preset = Annotated[
         autocompletion=presets_named, help="A table or figure of a paper, such as elsa-table4; see 'gradgate papers'."
     ),
 ]
+Scale = Annotated[str, typer.Option(help="full, or sample for the same grid on the embedded model and data.")]
 PaperModels = Annotated[
     list[str] | None,
     typer.Option(
@@ -89,9 +90,7 @@ PaperModels = Annotated[
 def reproduce(
     settings: ReproduceSettings,
     preset: Preset,
-    scale: Annotated[
-        str, typer.Option(help="full, or sample for the same grid on the embedded model and data.")
-    ] = "full",
+    scale: Scale = "full",
     seeds: Annotated[
         str | None, typer.Option(help="Seeds, as in compare; by default the paper's, or 2 with --scale sample.")
     ] = None,
