@@ -199,7 +199,7 @@ def test_a_study_cannot_allow_its_own_code_to_run(tmp_path: Path, monkeypatch: p
         "gradgate.study.workers.worker.run_in_process", lambda *given: trained.append(given[0]["method"])
     )
     study = queued(tmp_path, model="evil/model", trust_remote_code=True)
-    with pytest.raises(UsageError, match=r"code that comes with the model evil/model.* Give trust_remote_code=True"):
+    with pytest.raises(UsageError, match=r"code from the model evil/model.* Give trust_remote_code=True"):
         join(study, None, SilentStudy())
     assert trained == []
     assert [run.state for run in read_status(study).runs] == ["waiting", "waiting"]
@@ -327,7 +327,7 @@ def test_flipped_bytes_in_the_database_are_told(place: str, tmp_path: Path) -> N
     flip(study / "study.db", *FLIPPED[place])
     trusted = place in ("another configuration", "a folder elsewhere")  # until a worker would train it
     read: Study = (lambda folder: join(folder, None, SilentStudy())) if trusted else read_status
-    with pytest.raises(StoreError, match=r"study\.db is damaged \((?s:.*)\)\. 'gradgate compare' builds it again"):
+    with pytest.raises(StoreError, match=r"study\.db is damaged \((?s:.*)\)\. 'gradgate compare' rebuilds it"):
         read(study)
 
 

@@ -43,7 +43,7 @@ def test_a_run_names_no_machine(tmp_path: Path, settings: dict[str, Any], draw_o
         assert str(tmp_path) not in text
         assert str(Path(settings["model"]).parent) not in text
     assert "gradgate delta apply run -o FOLDER" in card
-    assert re.search(r"<h1>moods\d* <span>with tiny-bert\d*</span></h1>", page)
+    assert re.search(r"<h1>moods\d* with tiny-bert\d*</h1>", page)
 
 
 def test_a_command_on_a_page_names_no_machine() -> None:

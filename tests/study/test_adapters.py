@@ -251,7 +251,7 @@ def test_a_study_does_not_go_on_with_other_language_adapters(english: dict[str, 
     model = AutoModelForSequenceClassification.from_pretrained(english["model"])
     adapters.add(model, "lang", "pfeiffer+inv", train=False, seed=1)
     adapters.save(model, "lang", tmp_path / "adapters/en", head=False)
-    with pytest.raises(RunError, match=r"begun with other language adapters: those for en in .* have changed since"):
+    with pytest.raises(RunError, match=r"started with other language adapters: those for en in .* have changed since"):
         compare(replace(comparison, seeds=[0, 1]), tmp_path / "study", SilentStudy())
 
 

@@ -67,7 +67,7 @@ def test_other_settings_are_refused_and_named(tmp_path: Path) -> None:
     written(tmp_path, ["full"], [0], lr=0.1)
     before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(
-        RunError, match=r"other settings \(lr: 0\.1 there, 0\.2 here\)\. Methods, adapters and seeds may be added"
+        RunError, match=r"other settings \(lr: 0\.1 there, 0\.2 here\)\. Methods, adapters and seeds can be added"
     ):
         Grid.of(tmp_path, make_config(lr=0.2), arms(["full"]), [0])
     assert (tmp_path / "study.json").read_bytes() == before
@@ -80,7 +80,7 @@ def test_proofs_and_extras_may_change(tmp_path: Path) -> None:
 
 def test_other_data_is_refused(tmp_path: Path) -> None:
     grid = written(tmp_path, ["full"], [0])
-    with pytest.raises(RunError, match=r"begun on other data: the files of task 'moods' have changed"):
+    with pytest.raises(RunError, match=r"started on other data: the files of task 'moods' have changed"):
         grid.write(replace(TASK, fingerprint="def"), ModelRecord("tiny", 1), {})
 
 

@@ -64,7 +64,7 @@ def test_one_rate_for_all_is_said_at_the_start_and_in_the_report(
     done: tuple[Path, list[str]], draw_only: Callable[..., None]
 ) -> None:
     draw_only()
-    expected = "lora:r=1 and the model itself share the learning rate of 0.001. LoRA's best one is about 10 times that"
+    expected = "lora:r=1 and the model itself share the learning rate of 0.001. LoRA's best rate is about 10 times that"
     assert [expected in note for note in done[1]].count(True) == 1
     sections = find_sections(summarize_study(read_study(done[0])))
     assert [expected in caution for section in sections for caution in section.cautions()].count(True) == 1

@@ -259,7 +259,7 @@ def test_training_goes_on_only_with_the_data_that_it_began_with(
     with pytest.raises(NonFiniteError):
         train(config, tmp_path / "run")
     (task / "dev.tsv").write_text((task / "dev.tsv").read_text() + "a good day\tgood\n")
-    with pytest.raises(RunError, match="begun on other data: the files of task 'task' have changed"):
+    with pytest.raises(RunError, match="started on other data: the files of task 'task' have changed"):
         train(config, tmp_path / "run")
 
 
