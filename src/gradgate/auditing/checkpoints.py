@@ -18,6 +18,7 @@ from torch import Tensor
 from gradgate.auditing.adapters import ADAPTER_PART, adapter_record
 from gradgate.auditing.checkpoint_files import StoredWeights, open_checkpoint
 from gradgate.auditing.findings import Finding, listed
+from gradgate.auditing.fingerprints import finite
 from gradgate.auditing.records import ModelRecord, ParameterRecord
 from gradgate.auditing.report import EXPLAINED, Learned, as_text, verdict
 from gradgate.auditing.rules.coverage import partial_coverage
@@ -243,7 +244,7 @@ def _changes(old: StoredWeights, new: StoredWeights, places: dict[str, StoredPla
             else:
                 tensor = new.read(name)
                 changed = int(tensor.count_nonzero()) if new.adapter else elements
-                yield TensorChange(name, place, elements, changed, None, new=True, finite=_is_finite(tensor))
+                yield TensorChange(name, place, elements, changed, None, new=True, finite=all(finite([tensor])))
         new.close()
         old.close()
 
@@ -261,11 +262,7 @@ def _compared(name: str, place: StoredPlace, before: Tensor, after: Tensor) -> T
     noise = torch.finfo(after.dtype).eps * norm / 2 if after.is_floating_point() else 0.0
     relative = size / norm if norm else math.inf
     rank = rank_of(change, noise)
-    return TensorChange(name, place, after.numel(), changed, relative, rank, finite=_is_finite(after))
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    return not tensor.is_floating_point() or bool(tensor.float().isfinite().all())
+    return TensorChange(name, place, after.numel(), changed, relative, rank, finite=all(finite([after])))
 
 
 def rank_of(change: Tensor, noise: float = 0.0) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -32,7 +32,8 @@ def fingerprints(tensors: Sequence[Tensor]) -> list[Fingerprint | None]:
     On the CPU the digest is XXH3, elsewhere a sum of mixed bits that is computed there. The device is waited for once.
     """
     found: list[Fingerprint | None] = []
-    pending: list[tuple[int, str, Tensor]] = []
+    kinds: dict[int, str] = {}
+    pending: dict[int, Tensor] = {}
     for place, tensor in enumerate(tensors):
         data = _data(tensor)
         if data is None:
@@ -43,9 +44,9 @@ def fingerprints(tensors: Sequence[Tensor]) -> list[Fingerprint | None]:
             found.append(Fingerprint(kind, digest_of(data)))
         else:
             found.append(None)
-            pending.append((place, kind, mixed_sum(data)))
-    for (place, kind, _), digest in zip(pending, _values([each for *_, each in pending]), strict=True):
-        found[place] = Fingerprint(kind, f"{digest}")
+            kinds[place], pending[place] = kind, mixed_sum(data)
+    for place, digest in _values(pending).items():
+        found[place] = Fingerprint(kinds[place], f"{digest}")
     return found
 
 
@@ -74,7 +75,7 @@ def mixed_sum(tensor: Tensor) -> Tensor:
 def nonzero(tensors: Sequence[Tensor]) -> list[bool]:
     """Return for each tensor whether an element is not zero; NaN counts as one. The device is waited for once."""
     found = [False] * len(tensors)
-    pending: list[tuple[int, Tensor]] = []
+    pending: dict[int, Tensor] = {}
     for place, tensor in enumerate(tensors):
         data = _data(tensor)
         if data is None or not data.numel():
@@ -83,8 +84,8 @@ def nonzero(tensors: Sequence[Tensor]) -> list[bool]:
             flat = data.reshape(-1)
             found[place] = bool(flat[:_FIRST].any()) or bool(flat[_FIRST:].any())
         else:
-            pending.append((place, data.any().to(torch.int64)))
-    for (place, _), value in zip(pending, _values([each for _, each in pending]), strict=True):
+            pending[place] = data.any().to(torch.int64)
+    for place, value in _values(pending).items():
         found[place] = bool(value)
     return found
 
@@ -92,16 +93,14 @@ def nonzero(tensors: Sequence[Tensor]) -> list[bool]:
 @torch.no_grad()
 def finite(tensors: Sequence[Tensor]) -> list[bool]:
     """Return for each tensor whether no element is NaN or infinite. The device is waited for once."""
-    found = [True] * len(tensors)
-    pending: list[tuple[int, Tensor]] = []
+    ends: dict[int, Tensor] = {}
     for place, tensor in enumerate(tensors):
         data = _data(tensor)
-        if data is not None and data.numel() and data.is_floating_point() and data.element_size() > 1:
-            ends = torch.stack(data.aminmax())  # NaN wins over all others
-            pending.append((place, ends.isfinite().all().to(torch.int64)))
-    for (place, _), value in zip(pending, _values([each for _, each in pending]), strict=True):
-        found[place] = bool(value)
-    return found
+        if data is not None and data.numel() and data.is_floating_point():
+            data = data.float() if data.element_size() == 1 else data  # torch has no extremes of 8 bits
+            ends[place] = torch.stack(data.aminmax()).isfinite().all().to(torch.int64)  # NaN wins over all others
+    found = _values(ends)
+    return [bool(found.get(place, 1)) for place in range(len(tensors))]
 
 
 def _data(tensor: Tensor) -> Tensor | None:
@@ -113,14 +112,12 @@ def _data(tensor: Tensor) -> Tensor | None:
     return data if readable else None
 
 
-def _values(scalars: Iterable[Tensor]) -> list[int]:
-    """Return the values of scalars, in one transfer per device."""
-    each = list(scalars)
-    values: list[int] = [0] * len(each)
-    for device in {scalar.device for scalar in each}:
-        places = [place for place, scalar in enumerate(each) if scalar.device == device]
-        for place, value in zip(places, torch.stack([each[place] for place in places]).tolist(), strict=True):
-            values[place] = value
+def _values(scalars: Mapping[int, Tensor]) -> dict[int, int]:
+    """Return the values of scalars by their places, in one transfer per device."""
+    values: dict[int, int] = {}
+    for device in {scalar.device for scalar in scalars.values()}:
+        there = {place: scalar for place, scalar in scalars.items() if scalar.device == device}
+        values.update(zip(there, torch.stack(list(there.values())).tolist(), strict=True))
     return values
 
 
