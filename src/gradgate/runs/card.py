@@ -31,6 +31,8 @@ PIPELINES: Mapping[str, str] = {
 """Kind of task to the hub's name of the pipeline that runs it."""
 _MOST_LABELS = 100
 _WIDEST = 80
+_SAME = {"accuracy": "micro_f1", "micro_f1": "accuracy"}
+"""Metrics that are equal wherever a task has both: its rows have one label each."""
 _ESCAPED = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]<>|#$"} | {"\n": " ", "\r": " "})
 
 
@@ -155,8 +157,8 @@ def model_card(
 
 def _score_table(source: CardSource, intervals: Mapping[str, tuple[float, float]]) -> Iterator[str]:
     splits = source.splits
-    others = {name for values in splits.values() for name in values} - {source.metric, "loss"}
-    names = [source.metric, *(name for name in sorted(others) if not _is_same(name, source))]
+    others = {name for values in splits.values() for name in values} - {source.metric, _SAME.get(source.metric), "loss"}
+    names = [source.metric, *sorted(others)]
     titles = [names[0], *(["95 % interval"] if intervals else []), *names[1:]]
     yield f"| split | rows | {' | '.join(map(_plain, titles))} |"
     yield f"| --- | ---: |{' ---: |' * len(titles)}"
@@ -180,11 +182,6 @@ def _score_table(source: CardSource, intervals: Mapping[str, tuple[float, float]
             "There is no interval: it needs a metric that is computed from sums over rows, and stored predictions that "
             "give the score."
         )
-
-
-def _is_same(name: str, source: CardSource) -> bool:
-    """Return True for a metric that always equals the one that selects, as micro F1 does accuracy."""
-    return all(values.get(name) == values.get(source.metric) for values in source.splits.values())
 
 
 def _study(findings: CardFindings) -> Iterator[str]:
