@@ -58,7 +58,7 @@ def test_card_has_what_a_reader_needs(run: gg.Run, hub: Hub) -> None:
     record, scores = json.loads((run.path / "run.json").read_text()), run.scores
     assert yaml.safe_load(card.split("---")[1])["tags"] == ["gradgate"]
     assert 'AutoModelForSequenceClassification.from_pretrained("ada/moods")' in card
-    assert "| split | rows | accuracy | 95 % interval |" in card
+    assert "| split | rows | accuracy | 95 % interval | macro" in card
     assert "micro" not in card  # it is accuracy, where a row has one label
     test = scores["tests"]["test"]["accuracy"]
     (line,) = [line for line in card.splitlines() if line.startswith("| test |")]
