@@ -8,7 +8,7 @@ from pathlib import Path
 from evidence.arms import thread_hours
 from evidence.paper_figures import figure_table
 from evidence.studies import FOLDER, Study
-from evidence.verdicts import AUTHORS, KINDS, Checked, lacking
+from evidence.verdicts import AUTHORS, KINDS, Checked
 from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.published import papers
 
@@ -16,64 +16,61 @@ PAGE = FOLDER / "README.md"
 _INTRODUCTION = """\
 # Evidence
 
-What the claims of four papers are worth outside of the papers. Each claim is a test
-(`gradgate papers` lists them); a test has one of three answers:
+Do the claims of four papers hold on other models and data? The [scoreboard](scoreboard.md) has every claim in one
+line, and [What should I use?](what-to-use.md) turns the same runs into advice. This page has the rules, the verdicts,
+their numbers and the studies. Each claim is a test with one of three answers:
 
-- **holds** or **fails**: the 95% t interval over seeds, of what the claim compares, lies on one side of its threshold;
-  that two methods are level takes a 90% interval within half a point on both sides (two one-sided tests);
-- **cannot tell**: it does not, or the studies here do not have what the claim compares.
+- **holds** or **fails**: the 95% t interval over seeds lies on one side of the claimed value. For a claim that two
+  methods are level, the 90% interval lies within half a point on both sides (two one-sided tests).
+- **cannot tell**: the interval includes the claimed value, or the studies lack what the claim compares.
 
-The tests of all parts of a claim are one family, with Holm's correction; the intervals are corrected alike. What is
-claimed of the mean over a paper's tasks, of each of them or of most takes three. A claim about GLUE, XNLI, special
-domains or one task is decided by these data alone: a task of another name decides it only if its kind is claimed (named
-entities, parts of speech), and generated texts never do. A8 has one F test per learning rate.
+The tests of all parts of a claim form one family, corrected by Holm's procedure, as are their intervals. A claim
+about the mean over a paper's tasks, about each or about most takes three tasks. Only the data that a claim names
+decide it: GLUE, XNLI, special domains or one task. Another task decides it only if the claim is about its kind (named
+entities, parts of speech); generated texts never do. A8 has one F test per learning rate.
 
-*Printed* is the test on the paper's own numbers. *Real* is a pretrained encoder on public data sets: all-MiniLM-L6-v2
-(22.7 M parameters) in English, and multilingual-e5-small (12 layers) where a study trains in English and scores other
-languages. *Authors* is [the runs that the authors published](authors.md), which only those of Elsa did; every run
-counts there, and nothing pairs them. *Synthetic* is the encoder that gradgate embeds, on its generated tasks in ten
-languages: it shows whether a claim follows from the method on any model that transfers between languages, not whether
-it holds for a large pretrained one. If studies of one kind are in part on tasks of the paper and in part on others of
-their kind, each part has a verdict.
+- *Printed*: the numbers that the paper prints.
+- *Authors*: [the runs that the authors of Elsa published](authors.md), all of them, unpaired.
+- *Real*: a pretrained encoder on public data: all-MiniLM-L6-v2 (22.7 M parameters) in English, and
+  multilingual-e5-small (12 layers), trained in English and scored in other languages.
+- *Synthetic*: the embedded encoder on generated tasks in ten languages. It shows whether a claim follows from the
+  method itself, not whether it holds for a large pretrained model.
 
-Each study searches the learning rate of each method on dev with the same number of runs, then trains with 3 seeds or
-more. Nothing is selected on test data. No study has a `--budget`, which ends poor arms early: a claim needs every arm
-with every seed.
+The paper's tasks and others of their kind have separate verdicts. Each study searches the learning rate of each
+method on dev, with the same number of runs, then trains with three or more seeds. Nothing is selected on test data.
+No study has a `--budget`: it ends poor arms early, and a claim needs every arm with every seed;
+[Grids](grids/README.md) test budgets.
 
-[What should I use?](what-to-use.md) answers from the same runs, and the [scoreboard](scoreboard.md) has every claim in
-one line. [Grids](grids/README.md) are the full grids that
-`gradgate compare --budget` is tested on.
+| command | what it does |
+|---|---|
+| `make evidence` | run all studies again and compare the verdicts (hours) |
+| `make evidence SCALE=quick` | the same with a few steps, to see that everything works (minutes) |
+| `gradgate papers evidence/results` | print the verdicts from the committed numbers |
+| `python -m evidence pages` | write these pages from them |
 
-Commands: `make evidence` runs all studies again and compares their verdicts with these (hours);
-`make evidence SCALE=quick` does the same with a few steps, to see that everything works (minutes);
-`gradgate papers evidence/results` prints the verdicts from the committed numbers, and
-`python -m evidence pages` writes these pages from them. Studies in bf16 run in fp32 on a CPU
-that has no instructions for it. Runs on one machine repeat exactly; another machine may round sums differently, so that
-scores move a little and a verdict near its threshold may change.
+Runs on one machine repeat exactly. Another machine may round sums differently: scores then move a little, and a
+verdict near its threshold may change. Studies in bf16 run in fp32 on a CPU without bf16 instructions.
 """
 _UNDECIDED = """\
-No data here decides whether these claims hold or fail. Either the studies lack what a claim compares, or have fewer
-tasks than its mean takes, or the interval of a difference contains the threshold: more seeds or longer runs may decide.
+No data here decides {count} of the {all} claims: {claims}. *The numbers* above say why, and the
+[scoreboard](scoreboard.md#what-would-decide-the-rest) what would decide each.
 """
 _FIGURES_HERE = """\
-Figures of the studies' reports that show what a figure of the paper shows.
+These figures of the studies' reports show what a figure of the paper shows.
 """
 FINDINGS = 12
 """As many parts of a claim are shown; some have one for each language and layer."""
-REASONS = 3
-"""The most undecided parts that are shown per claim."""
+
 _DATA = {"real": "Real", "synthetic": "Synthetic"}
 
 
 def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     """Return the page as Markdown."""
     there = [study for study in studies if study.results.exists()]
-    blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _UNDECIDED, _undecided(found)]
+    blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _undecided(found)]
     blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
     hours = sum(map(thread_hours, there))
-    spent = (
-        f"Their runs took {hours:.1f} hours of one CPU thread by the clock, without the searches for learning rates."
-    )
+    spent = f"The runs took {hours:.1f} hours of one CPU thread, without the searches for learning rates."
     blocks += ["## Studies", spent, *(_study(study) for study in there)]
     missing = [study for study in studies if study not in there]
     if missing:
@@ -133,20 +130,8 @@ def _findings(verdict: ClaimVerdict, where: str) -> Iterator[str]:
 
 
 def _undecided(found: Sequence[Checked]) -> str:
-    return "\n".join(line for each in found if not each.is_decided for line in _reasons(each))
-
-
-def _reasons(each: Checked) -> Iterator[str]:
-    """Yield why a claim is undecided: what is lacking, or each interval that contains the threshold."""
-    yield f"- **{each.claim.id}** {each.claim.wording}"
-    if not each.measured:
-        yield f"  - {lacking(each.claim)}."
-    for kind, verdicts in each.measured.items():
-        findings = [finding for verdict in verdicts for finding in verdict.outcome.findings]
-        undecided = [finding.text for finding in findings if finding.state == "cannot tell"]
-        yield from (f"  - {kind} data: {text}" for text in undecided[:REASONS])
-        if len(undecided) > REASONS:
-            yield f"  - {kind} data: and {len(undecided) - REASONS} more"
+    undecided = [each.claim.id for each in found if not each.is_decided]
+    return _UNDECIDED.format(count=len(undecided), all=len(found), claims=", ".join(undecided))
 
 
 def _planned(study: Study) -> str:

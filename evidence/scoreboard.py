@@ -29,24 +29,23 @@ _SEEDS = re.compile(r"about ([\d,]+) (seed|run)s would decide")
 _INTRODUCTION = """\
 # Scoreboard
 
-Every claim of the four papers, and what each source of numbers says of it. *Printed*: the paper's own numbers, as
-they stand. *Authors*: [the runs that the authors of Elsa published](authors.md), all of them. *Real*:
-all-MiniLM-L6-v2 (22.7 M parameters) on public data in English, and multilingual-e5-small (12 layers), trained in
-English and scored in other languages. *Synthetic*: the embedded encoder on generated tasks, from which nothing
-follows for real texts. ✓ holds, ✗ fails, ? cannot tell, – nothing to compare. A verdict is of the models and tasks
-named next to it, and of nothing else. [How verdicts are made](README.md) has the rules, and the numbers of every
-part; [scoreboard.csv](scoreboard.csv) is this page for scripts, and `gradgate papers` shows the same states.
+Every claim of the four papers, with the verdict of each source of numbers: ✓ holds, ✗ fails, ? cannot tell, – nothing
+to compare. *Printed*: the paper's own numbers. *Authors*: [all runs that the authors of Elsa published](authors.md).
+*Real*: a pretrained encoder on public data. *Synthetic*: the embedded encoder on generated tasks, from which nothing
+follows for real texts. A verdict covers the models and tasks named next to it, and nothing else.
+[Evidence](README.md) has the rules and the numbers of every part; [scoreboard.csv](scoreboard.csv) is this page for
+scripts, and `gradgate papers` shows the same verdicts.
 """
 _BEHIND = """\
 ## The numbers behind
 
-The part that decides, or the first that does not. *Short training* and *rates at the edge* are limits of the study:
-longer runs or other rates may change the verdict.
+Each line has the part that decides, or the first that does not. *Short training* and *rates at the edge* are limits
+of the study: longer runs or other rates may change the verdict.
 """
 _DECIDES = """\
 ## What would decide the rest
 
-Claims that neither the authors' runs nor real data decide, and what a study would need.
+What a study needs to decide the claims that neither the authors' runs nor real data decide.
 """
 
 

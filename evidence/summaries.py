@@ -11,6 +11,7 @@ from scipy import stats
 from evidence.effects import FULL, Effect, Where
 from evidence.pooling import LEVEL, Pooled, random_effects
 
+NOT_SHOWN = "no arm is shown to be better, or as good and cheaper"
 MARGIN = 1.0
 """Points by which a cheaper arm may be worse."""
 _CHEAPER = ("freeze", "head", "probe", "houlsby", "pfeiffer", "lora", "dora", "rslora")
@@ -79,7 +80,7 @@ class Advice:
         tasks, limits = shown.pooled.tasks, sorted({effect.limits for effect in shown.effects if effect.limits})
         generated = "embedded" in self.where.model
         level = "low" if tasks < 3 or generated or shown.runs < 3 else "high" if tasks >= 5 and not limits else "medium"
-        reasons = [f"{tasks} task{'s' * (tasks > 1)}", f"{shown.runs} runs or more an arm"]
+        reasons = [f"{tasks} task{'s' * (tasks > 1)}", f"{shown.runs} or more runs per arm"]
         reasons += ["generated data"] * generated
         return f"{level}: {', '.join(reasons)}"
 
@@ -132,4 +133,4 @@ def _choose(arms: Sequence[ArmSummary]) -> tuple[ArmSummary | None, str]:
         return cheapest, f"no worse than `{FULL}` by more than {MARGIN:g} point, and cheaper"
     if not any(arm.is_cheaper for arm in arms):
         return None, "no arm is shown to be better, and no cheaper one was compared"
-    return None, "no arm is shown to be better, or as good and cheaper"
+    return None, NOT_SHOWN

@@ -32,7 +32,7 @@ from evidence.effects import (
     effects,
 )
 from evidence.studies import FOLDER
-from evidence.summaries import Advice, ArmSummary, summarize
+from evidence.summaries import NOT_SHOWN, Advice, ArmSummary, summarize
 from gradgate.papers.claims.elsa import frozen_share
 from gradgate.papers.recorded import read_numbers
 from gradgate.statistics import Word
@@ -68,36 +68,44 @@ SITUATIONS = (
 _INTRODUCTION = """\
 # What should I use?
 
-This page answers from runs, not from opinion. It is computed from every score that is committed in `evidence/`: our
-studies and grids, [the Elsa authors' runs](authors.md), [SetFit's few-shot results](foreign/setfit.csv) and
-[PEFT's method comparison](foreign/peft.csv). Find the row that is nearest to yours. Differences are to full
-fine-tuning, in points of the task's metric. If no run fits a situation, the row says so:
-`gradgate recommend --model MODEL --task TASK --minutes 30` then finds what does best on your own data.
+Full fine-tuning, freezing, LoRA or a probe: find the row nearest to your task, rows and model. The answers are
+computed from every score in `evidence/`: our studies and grids, [the Elsa authors' runs](authors.md), [SetFit's
+few-shot results](foreign/setfit.csv) and [PEFT's method comparison](foreign/peft.csv).
+
+```shell
+gradgate train -m ARM --model MODEL --task TASK
+gradgate recommend --model MODEL --task TASK --minutes 30
+```
+
+The first command trains with the arm of a row. The second finds the best arm on your own data; use it if the row says
+*undecided* or *nothing is known here*. A row says *full fine-tuning* if no arm is shown to be better, or as good and
+cheaper. Differences are to full fine-tuning, in points of the task's metric, with 95 % intervals. N is the number of
+layers of the model.
 """
 _METHOD = """\
 ## How the numbers are made
 
-- **An effect** is an arm minus full fine-tuning with one model on one task: paired over seeds where seeds pair them,
-  Welch's difference where not. Options of one arm in a study, such as two widths of an adapter, are averaged; then the
-  models of a task.
-- **A situation** pools its tasks by a random-effects mean: the variance between tasks by Paule and Mandel's estimator,
-  the interval by Hartung, Knapp, Sidik and Jonkman. So the interval is that of the mean over tasks like these; single
-  tasks differ by the *deviation between tasks*. One task alone has the t interval over its runs.
-- **All arms of a situation** are one family: their intervals hold together at 95 % (Bonferroni). Of others' runs, all
-  arms that they compared count, also those that gradgate does not have.
-- **The arm** is the one that is better than full fine-tuning, if one is; else the cheapest of those that are no worse
-  by more than 1 point; else full fine-tuning. If a cheaper arm is neither shown to be worse nor to be as good, the row
-  says *undecided*: the cheaper one is then a matter of memory and time.
-- **Confidence** is *high* for five tasks or more without a known limit, *medium* for three or more, and *low* for one
-  or two tasks, fewer than three runs an arm, or generated data. Limits of the runs stand in the tables below.
+- **An effect** is an arm minus full fine-tuning, with one model on one task: the paired difference if the runs share
+  seeds, else Welch's. The options of an arm in one study, such as two widths of an adapter, are averaged first, then
+  the models of a task.
+- **A situation** pools its tasks by a random-effects mean, with Paule and Mandel's variance between tasks and the
+  interval of Hartung, Knapp, Sidik and Jonkman. The interval is for the mean over tasks like these; single tasks
+  differ by the *deviation between tasks*. A single task has the t interval over its runs.
+- **All arms of a situation** form one family: their intervals hold together at 95 % (Bonferroni), over all arms that
+  a source compared, including those that gradgate lacks.
+- **The arm of a row** is one that is better than full fine-tuning, if there is one; else the cheapest that is no
+  worse by more than 1 point; else full fine-tuning. If a cheaper arm may be as good, the row says *undecided*: choose
+  the cheaper one if memory or time matters more.
+- **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
+  or two tasks, fewer than three runs per arm, or generated data. The tables below name the limits of the runs.
 """
 _MEMORY = """\
 ## If memory or time is short
 
-Memory and time are relative to full fine-tuning, where the runs recorded them: peaks of whole processes for our runs on
-a CPU, libraries included, and those of the GPU's allocator for PEFT's. For a model of yours,
-`gradgate memory --model MODEL -m full -m freeze:layers=6 -m lora:r=8` estimates each arm without running it, and
-`--gpu GiB` puts first what fits.
+Memory and time are relative to full fine-tuning, if the runs recorded them. Our runs measured the peak of the whole
+process on a CPU, libraries included; PEFT's measured that of the GPU's allocator. For your model, `gradgate memory
+--model MODEL -m full -m freeze:layers=6 -m lora:r=8` estimates each arm without running it, and `--gpu GiB` lists
+first what fits.
 
 | situation | arm | memory | time | difference to full |
 |---|---|---:|---:|---:|
@@ -118,7 +126,6 @@ def what_to_use() -> str:
     blocks = [
         _INTRODUCTION,
         _table(found),
-        "N is the number of layers of the model.",
         freezing_section(known),
         _memory(known),
     ]
@@ -140,34 +147,34 @@ def advices() -> dict[Where, Advice | None]:
 
 
 def _table(found: dict[Where, Advice | None]) -> str:
-    lines = ["| task | rows to train on | model | languages | use | command | difference to full | cost | confidence |"]
+    lines = ["| task | rows to train on | model | languages | use | arm | difference to full | cost | confidence |"]
     lines += ["|---|---|---|---|---|---|---|---|---|"]
     for where, advice in found.items():
         given = f"{where.kind} | {where.rows} | {where.model} | {where.languages}"
         if advice is None:
-            lines.append(f"| {given} | nothing is known here | `gradgate recommend` | – | – | none |")
+            lines.append(f"| {given} | nothing is known here | – | – | – | none |")
         else:
             lines.append(
-                f"| {given} | {_use(advice)} | `{_command(advice)}` | {_difference(advice)} | {_cost(advice)} | "
+                f"| {given} | {_use(advice)} | `{_arm_words(advice.use)}` | {_difference(advice)} | {_cost(advice)} | "
                 f"{advice.confidence} |"
             )
     return "\n".join(lines)
 
 
 def _use(advice: Advice) -> str:
-    return f"**{_named(advice)}**: {advice.why}"
+    return f"**{_named(advice)}**" + ("" if advice.why == NOT_SHOWN else f": {advice.why}")
 
 
 def _named(advice: Advice) -> str:
     if advice.use is not None:
-        return advice.use.arm
+        return _called(advice.use)
     if advice.next is not None and advice.is_undecided:
-        return f"undecided: full fine-tuning or {advice.next.arm}"
+        return f"undecided: full fine-tuning or {_called(advice.next)}"
     return "full fine-tuning"
 
 
-def _command(advice: Advice) -> str:
-    return f"gradgate train {_arm_words(advice.use)} --model MODEL --task TASK"
+def _called(arm: ArmSummary) -> str:
+    return arm.arm.replace("freeze ", "freezing ", 1)
 
 
 def _arm_words(arm: ArmSummary | None) -> str:
@@ -181,14 +188,14 @@ def _difference(advice: Advice) -> str:
     if advice.use is not None:
         return _points(advice.use)
     cheaper = advice.next
-    return "reference" + (f"; next, {cheaper.arm}: {_points(cheaper)}" if cheaper else "")
+    return "reference" + (f"; {_called(cheaper)}: {_points(cheaper)}" if cheaper else "")
 
 
 def _points(arm: ArmSummary) -> str:
     interval = arm.pooled.interval
     shown = "" if interval is None else f" [{interval[0]:+.1f} to {interval[1]:+.1f}]"
     if interval is not None and interval[1] - interval[0] > 2 * _WIDEST:
-        shown = f" (interval wider than ±{_WIDEST}: too few tasks or runs)"
+        shown = f" (interval wider than ±{_WIDEST})"
     return f"{arm.pooled.mean:+.1f}{shown}".replace("-", "−")
 
 
@@ -196,8 +203,8 @@ def _cost(advice: Advice) -> str:
     arm = advice.use or advice.next
     costs = _costs(arm) if arm else ""
     if not costs:
-        return "not recorded; `gradgate memory` estimates it"
-    return costs if advice.use else f"of the next: {costs}"
+        return "not recorded"
+    return costs if advice.use or arm is None else f"{_called(arm)}: {costs}"
 
 
 def _costs(arm: ArmSummary) -> str:
@@ -210,16 +217,19 @@ def _arms(advice: Advice) -> Iterator[str]:
     yield f"### {where.kind[0].upper()}{where.kind[1:]}, {where.rows}, {where.model}, {where.languages}"
     lines = ["| arm | difference to full | tasks | deviation between tasks | memory | time | runs of | limits |"]
     lines += ["|---|---:|---:|---:|---:|---:|---|---|"]
+    limits = list(dict.fromkeys(effect.limits for arm in advice.arms for effect in arm.effects if effect.limits))
     for arm in advice.arms:
         between = "–" if arm.pooled.between is None else f"{arm.pooled.between:.1f}"
         memory, seconds = (arm.relative(name) for name in ("memory", "seconds"))
         sources = ", ".join(dict.fromkeys(effect.source for effect in arm.effects))
-        limits = "; ".join(dict.fromkeys(effect.limits for effect in arm.effects if effect.limits)) or "–"
+        own = sorted({limits.index(effect.limits) + 1 for effect in arm.effects if effect.limits})
         lines.append(
             f"| {arm.arm} | {_points(arm)} | {arm.pooled.tasks} | {between} | {_times(memory)} | {_times(seconds)} | "
-            f"{sources} | {limits} |"
+            f"{sources} | {', '.join(map(str, own)) or '–'} |"
         )
     yield "\n".join(lines)
+    if limits:
+        yield "Limits of the runs:\n\n" + "\n".join(f"{number}. {text}" for number, text in enumerate(limits, 1))
 
 
 def _memory(known: Sequence[Advice]) -> str:
@@ -248,18 +258,18 @@ def freezing_section(known: Sequence[Advice]) -> str:
         for arm in advice.arms:
             if arm.arm.startswith("freeze") and arm.pooled.interval is not None and arm.pooled.interval[1] < 0:
                 lines.append(
-                    f"- **{where.kind}, {where.rows}, {where.model}**: {arm.arm} is worse than full fine-tuning, "
-                    f"{_points(arm)} points over {arm.pooled.tasks} task{'s' * (arm.pooled.tasks > 1)}."
+                    f"- **{where.kind}, {where.rows}, {where.model}**: {_called(arm)} is worse than full "
+                    f"fine-tuning, {_points(arm)} points over {arm.pooled.tasks} task{'s' * (arm.pooled.tasks > 1)}."
                 )
     half, more = (task_counts(share) for share in (0.5, 0.75))
     lines.append(
-        f"- **Single tasks of the Elsa authors**: with half of the layers frozen {half[Word.WORSE]} of {half['all']} "
-        f"pairs of model and task are worse than full fine-tuning and {half[Word.BETTER]} better, with three quarters "
+        f"- **Single tasks of the Elsa authors**: with half of the layers frozen, {half[Word.WORSE]} of {half['all']} "
+        f"pairs of model and task are worse than full fine-tuning and {half[Word.BETTER]} better; with three quarters, "
         f"{more[Word.WORSE]} and {more[Word.BETTER]} of {more['all']} ([which](authors.md))."
     )
     lines.append(
-        "\nFreezing always saves: the backward pass stops at the lowest open layer, and closed weights have no "
-        "optimizer state. So it helps where memory or time decides, or where a training is cut off early."
+        "\nFreezing always saves memory and time: the backward pass stops at the lowest open layer, and closed weights "
+        "have no optimizer state. Use it if memory or time is short, or if a training must be cut short."
     )
     return "\n".join(lines)
 
