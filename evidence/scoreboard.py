@@ -164,7 +164,8 @@ def _needs(each: Checked) -> list[str]:
     """Return what would decide a claim: what a study must have, and the seeds of its undecided parts."""
     parts = [f for kind in (AUTHORS, "real") for v in each.measured.get(kind, ()) for f in v.outcome.findings]
     if not parts:
-        return [f"{lacking(each.claim)}, on real data"]
+        need = lacking(each.claim)
+        return [f"{need}, on real data" if need.startswith("Needs") else need]
     limits = dict.fromkeys(finding.limit for finding in parts if finding.state == UNKNOWN and finding.limit)
     counts = [(int(m[1].replace(",", "")), m[2]) for limit in limits if (m := _SEEDS.search(limit))]
     others = [limit for limit in limits if not _SEEDS.search(limit)][:3]
@@ -174,5 +175,5 @@ def _needs(each: Checked) -> list[str]:
         others.append(f"about {number:,} {unit}s for its {'nearest' if one_suffices else 'widest'} part")
     absent = [finding.found for finding in parts if not finding.compared][:1]
     return [
-        f"Now: {', '.join((*others, *absent)) or 'intervals contain the threshold, and no number of seeds follows'}"
+        f"Now: {'; '.join((*others, *absent)) or 'intervals contain the threshold, and no number of seeds follows'}"
     ]

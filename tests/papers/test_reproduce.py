@@ -105,7 +105,7 @@ def test_any_study_can_be_checked_under_the_labels_of_a_paper(tmp_path: Path) ->
     assert "toy is none of the paper's tasks" in numbers.notes[0]
     outcome = check(find_claim("G1"), numbers)
     assert (outcome.state, outcome.findings[0].compared) == ("cannot tell", True)
-    assert outcome.findings[0].text.endswith("other data than XNLI, of which the claim is")
+    assert outcome.findings[0].text.endswith("not on XNLI, which the claim is about")
     assert {key.method for key in numbers.scores} == {"SFT", "GradDrop", "GradFreeze-BottomUp"}
 
 

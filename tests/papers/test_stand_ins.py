@@ -42,7 +42,7 @@ def test_a_mean_over_tasks_takes_three_tasks(tasks: tuple[str, ...], state: str)
         found |= measured(task, frozen_6=[18.0, 18.2], **scores).scores
     outcome = check(find_claim("E4"), Numbers(found, exact=False, stand_in=True))
     assert outcome.state == state
-    assert all(("where it takes 3" in finding.text) is (len(tasks) < 3) for finding in outcome.findings)
+    assert all(("of the 3 needed" in finding.text) is (len(tasks) < 3) for finding in outcome.findings)
 
 
 def test_returns_diminish_over_the_last_points_where_three_quarters_is_none_of_them() -> None:

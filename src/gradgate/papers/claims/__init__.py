@@ -46,7 +46,7 @@ def check(claim: Claim, numbers: Numbers) -> ClaimOutcome:
         alike = claim.check(numbers.on_tasks(lambda task: is_of(task, claim.about)))
         if any(finding.compared for finding in alike.findings):
             return alike
-    return decided_by_none(outcome, f"other data than {_either(claim.about)}, of which the claim is")
+    return decided_by_none(outcome, f"not on {_either(claim.about)}, which the claim is about")
 
 
 def _either(names: Sequence[str]) -> str:

@@ -229,7 +229,7 @@ def _e6(numbers: Numbers) -> ClaimOutcome:
     outcome = any_of(findings, f"needs {BASELINE} and frozen layers")
     tasks = _tasks([pair for pair, _ in tests])
     if outcome.state == FAILS and not numbers.exact and tasks < FEWEST_TASKS:
-        limit = f"of {counted_tasks(tasks)}, where it takes {FEWEST_TASKS} to say that none helps"
+        limit = f"{counted_tasks(tasks)} of the {FEWEST_TASKS} needed to say that none helps"
         return replace(outcome, state=UNKNOWN, rule="; ".join(filter(None, (outcome.rule, limit))))
     held = tuple(finding for finding in outcome.findings if finding.state == HOLDS)
     return replace(outcome, findings=held or outcome.findings)

@@ -20,7 +20,7 @@ def most_of(findings: Sequence[ClaimCheck], lacking: str = "") -> ClaimOutcome:
     Measured ones take three: most of two are both.
     """
     if any(finding.test for finding in findings) and len(findings) < FEWEST_TASKS:
-        why = f"{len(findings)} of what is claimed for most, where it takes {FEWEST_TASKS}"
+        why = f"{len(findings)} of the {FEWEST_TASKS} parts needed for a claim about most"
         findings = [undecided(finding, why) for finding in findings]
     return _outcome([_part(findings, len(findings) // 2 + 1, "more than half must hold", lacking)])
 

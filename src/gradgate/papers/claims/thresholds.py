@@ -105,7 +105,7 @@ def over_tasks(numbers: Numbers, finding: ClaimCheck, tasks: int) -> ClaimCheck:
     """Mark a finding about all tasks of a paper as undecided if it covers fewer than three."""
     if numbers.exact or tasks >= FEWEST_TASKS:
         return finding
-    return undecided(finding, f"of {counted_tasks(tasks)}, where it takes {FEWEST_TASKS}")
+    return undecided(finding, f"{counted_tasks(tasks)} of the {FEWEST_TASKS} needed")
 
 
 def undecided(finding: ClaimCheck, why: str) -> ClaimCheck:
