@@ -25,9 +25,9 @@ def about(info: MethodInfo) -> str:
         for each in found
     )
     return (
-        "Claims of the papers in which this method was run with gradgate, and what its own numbers say of them:\n\n"
+        "gradgate's own runs with this method test these claims of the papers:\n\n"
         f"| claim | what the paper claims | here |\n| --- | --- | --- |\n{rows}\n\n"
-        "A claim holds or fails here where the 95 % interval over seeds is on one side of what is claimed. "
+        "A claim holds or fails if the 95 % interval over seeds is on one side of the claimed value. "
         "[Evidence](../evidence/README.md) has the numbers."
     )
 

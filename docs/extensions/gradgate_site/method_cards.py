@@ -84,7 +84,7 @@ def catalogue_list(families: list[dict[str, Any]], catalogue: dict[str, MethodIn
 def _caption(foreseen: bool, steps: int) -> str:
     if foreseen:
         return f"The plan on the embedded model: {STEPS} steps in {EPOCHS} epochs."
-    return f"What a training of {steps} steps on the embedded task opened; the method decides by what it measures."
+    return f"What opened in a training of {steps} steps on the embedded task; the method decides by its measurements."
 
 
 def _tabs(info: MethodInfo, spec: str, steps: int, foreseen: bool) -> str:

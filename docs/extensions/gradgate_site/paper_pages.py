@@ -44,19 +44,19 @@ def paper_page(paper: Paper) -> str:
         f"# {paper.name}",
         f"{paper.authors}: *{paper.title}*. <{paper.link}>",
         "## Tables and figures as presets",
-        "Each preset is a table or figure of the paper as a grid of runs. `--scale sample` runs the same grid on the "
-        "embedded models and data, without a download; without it, the paper's own models and data sets are used. "
-        "`--dry-run` says what would be run.",
+        "Each preset is a table or figure of the paper as a grid of runs. `--scale sample` runs the grid on the "
+        "embedded models and data, without a download; without it, `reproduce` uses the paper's models and data sets. "
+        "`--dry-run` lists the runs.",
         f"```console\n$ gradgate reproduce {next(iter(_presets(paper.key)))} --scale sample --dry-run\n```",
         _preset_table(paper.key),
         *(_preset(preset) for preset in _presets(paper.key).values()),
         "## Claims",
-        "gradgate tests each claim in these words. *In print* is the verdict on the numbers that the paper prints. "
-        "`gradgate papers STUDY` checks the claims on a study of yours.",
+        "gradgate tests each claim. *In print* is the verdict on the paper's own numbers. `gradgate papers STUDY` "
+        "checks the claims on your own study.",
         f"```console\n$ gradgate papers --paper {paper.key} --printed\n```",
         _claims(paper.key),
         "## Stated settings",
-        f"What the paper says of its training. `gradgate papers --paper {paper.key} --json` has it for scripts.",
+        f"What the paper says about its training. `gradgate papers --paper {paper.key} --json` prints it for scripts.",
         _settings(paper.key),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

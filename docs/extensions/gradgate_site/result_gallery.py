@@ -53,11 +53,11 @@ def section(entry: GalleryStudy, study: Study) -> str:
     """Return the part of the page on one study."""
     many = "verdict_counts" in study.tables
     rows = _counts(study) if many else _arms(study)
-    more = "" if many else f"The {MOST} highest means of {len(study.table('main'))}. "
+    more = "" if many else f"These are the {MOST} highest of {len(study.table('main'))} means. "
     return (
         f"## {entry.title}\n\n{entry.of} [Source]({entry.source}), {entry.licence}.\n\n"
         f"**{study.answer}**\n\n{rows}\n\n"
-        f'{more}<a href="results/{entry.name}/report.html">The whole report</a> has every verdict and interval.\n\n'
+        f'{more}<a href="results/{entry.name}/report.html">The full report</a> has every verdict and interval.\n\n'
         f"```console\n$ {entry.command}\n$ gradgate report {entry.out}\n```"
     )
 
