@@ -1,7 +1,7 @@
 """Time one training step of BERT-base with an adapter against full fine-tuning, 8 x 64 tokens on the CPU.
 
-AdapterHub's own library takes its turns in its own environment if GRADGATE_ADAPTERHUB names its Python; full
-fine-tuning with torch and transformers of that environment is next to it.
+If GRADGATE_ADAPTERHUB names the Python of an environment with AdapterHub's own library, that library takes turns, next
+to full fine-tuning with the torch and transformers of that environment.
 """
 
 from __future__ import annotations

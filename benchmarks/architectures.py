@@ -1,8 +1,8 @@
 """Map the layers of every model type in six of transformers' auto classes, each as a tiny random model.
 
-"watched" ran a forward; "in part" too, but some tower did not run in it; "by position" had no forward that runs.
-In all three each parameter is in exactly one group. Each line below the table is a model that is not mapped, or by
-position, with the reason. The configurations are made by ``benchmarks/shrink.py``.
+"watched": a forward pass ran. "in part": it ran without some tower. "by position": no forward pass runs. In all three,
+each parameter is in exactly one group. Each line below the table is a model that is not built, not mapped, or mapped
+by position, with the reason. ``benchmarks/shrink.py`` makes the configurations.
 """
 
 from __future__ import annotations

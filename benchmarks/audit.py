@@ -1,8 +1,8 @@
 """Time what an audit adds to the steps of a training.
 
-It trains the embedded encoder with AdamW. The audit looks at steps 1, 2, 4, 8, 16, 32 and 64 and at the end. Its time
-is that between hooks around its own, since the steps themselves vary by more than it takes. At the first step it finds
-the model and maps its layers, once per optimizer: its start.
+It trains the embedded encoder with AdamW. The audit looks at steps 1, 2, 4, 8, 16, 32 and 64 and at the end. Hooks
+around it measure its time, since the steps vary by more than it takes. Its start is the first step, in which it finds
+the model and maps its layers, once per optimizer.
 """
 
 from __future__ import annotations

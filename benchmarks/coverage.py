@@ -1,10 +1,10 @@
-"""Simulate how often the intervals of ``gradgate study verdicts`` hold the true difference.
+"""Simulate how often the intervals of ``gradgate study verdicts`` include the true difference.
 
-Two arms: a row of the test set is right if its ease, an effect of the arm on this row, an effect of the run, and
-noise sum to more than 0. The arms are equally good, so that the true difference over new seeds and new rows is 0,
-except that of the collapsing arm one run in ten is no better than guessing. Effects of runs are normal, or t with 4
-degrees of freedom. "seeds" is the t interval over seeds, "percentile" and "t" those of the multi-bootstrap over seeds
-and rows. Wilson's interval of the share of collapsed runs is computed exactly, for shares of 0.1 and 0.3.
+There are two arms. A test row is right if its ease, an effect of the arm on this row, an effect of the run, and noise
+sum to more than 0. The arms are equally good, so the true difference over new seeds and new rows is 0, but in the
+collapsing arm one run in ten is no better than guessing. Effects of runs are normal, or t with 4 degrees of freedom.
+"seeds" is the t interval over seeds, "percentile" and "t" are those of the multi-bootstrap over seeds and rows.
+Wilson's interval of the share of collapsed runs is computed exactly, for shares of 0.1 and 0.3.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Spend budgets on simulated learning curves: how often the best arm is put first, and whether verdicts are right.
 
-A score is an arm's curve plus noise. The noise of a whole run that its seed does not share has a standard deviation of
-1, and gaps are in this unit. Six families of curves were used to choose the plan of a budget (honest, crossing, slow,
-failing, heavy-tailed and rates); four are made by other formulas and were not (power laws, late starts, overfitting,
-clusters). The best arm leads the second by 0, 0.5, 1 or 2. In half of the grids, arms with one seed share twice as
-much noise as they have of their own. Shares are of the grid's steps; all ways to spend them take the same steps.
+A score is an arm's curve plus noise. Gaps are in standard deviations of a whole run's noise, without the part that its
+seed shares. Six families of curves were used to choose the plan of a budget (honest, crossing, slow, failing,
+heavy-tailed and rates); four have other formulas and were not (power laws, late starts, overfitting, clusters). The
+best arm leads the second by 0, 0.5, 1 or 2. In half of the grids, arms with one seed share twice as much noise as they
+have of their own. "share" is that of the grid's steps; all ways to spend them take the same steps.
 
-"within 1" is how often the first arm's true mean is within 1 of the best; "same best" how often it is the grid's best
-where the grid has 10 or more seeds and is decisive (p < 0.01); "false" how often another arm than the true best is
-named as better than all others, of the budgets that can name one; "tie set" how often it has the true best; "bounds"
-how often every statement "within x of the best" is true. A dash: no grid, or no budget that can say it.
+"within 1" is how often the first arm's true mean is within 1 of the best; "same best" how often it is the grid's best,
+if the grid has 10 or more seeds and is decisive (p < 0.01); "false" how often a wrong arm is named as better than all
+others, of the budgets that can name one; "tie set" how often it includes the true best; "true" how often every
+statement "within x of the best" is true. A dash: no grid, or no budget that can say it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Measure deltas of a 1 GB encoder: the size of the file, the time to make one, and to switch between two.
 
-Floors: the bytes of what was trained, or 8 bytes for each single float32 element; reading both models once at the speed
-of the disk (or its cache) and writing the delta; copying as many bytes in memory as a switch writes. A single element
-costs memory a cache line of 64 bytes, read and written, so the floor of sparse deltas is a pass over as many lines.
+Floors: for the size, the bytes of the trained weights, or 8 bytes per single float32 element; for making, reading both
+models once at the speed of the disk (or its cache) and writing the delta; for a switch, copying its bytes in memory. A
+single element costs a cache line of 64 bytes, read and written, so sparse deltas have a pass over as many lines.
 """
 
 from __future__ import annotations

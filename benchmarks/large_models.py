@@ -1,9 +1,9 @@
 """Measure methods for large models: peak memory and step time, against LoRA of rank 32 and full training.
 
 Predicted for Llamas of 1, 8 and 70 B (the last on eight shards): weights in bfloat16, batch 1 x 1024, checkpointing,
-AdamW, without and with float32 masters. Counted on a decoder of 134 M parameters: the storages that are alive in real
-steps on the CPU. Timed on the same decoder in float32, as ratios within one process. The goal is 1.1 of LoRA's peak at
-8 B without masters, and 1.0 of its time. GaLore is absent: neither torch nor a maintained library has it.
+AdamW, without and with float32 masters. Counted on a decoder of 134 M parameters: the storages alive in real steps on
+the CPU. Timed on the same decoder in float32, as ratios within one process. The goal is 1.1 of LoRA's peak at 8 B
+without masters, and 1.0 of its time. GaLore is absent: neither torch nor a maintained library has it.
 """
 
 from __future__ import annotations

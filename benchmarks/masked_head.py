@@ -1,4 +1,4 @@
-"""Time a step of a language adapter on masked words: the head on all tokens against on masked tokens only.
+"""Time a step of a language adapter on masked words: the head on all tokens against the head on masked tokens only.
 
 The first model has the layers and the vocabulary of MiniLM-L6, the second those of XLM-R-base; weights are random.
 """

@@ -1,10 +1,10 @@
-"""Hold estimates of memory against what others measured on GPUs: PEFT's suite (one decoder), Quick-Tune (images).
+"""Compare memory estimates with what others measured on GPUs: PEFT's suite (one decoder), Quick-Tune (images).
 
-Nothing is trained. PEFT's suite says the mean of what is allocated when a step has ended: weights, gradients, states of
-the optimizer, and whatever of the step is still referred to. Quick-Tune says the peak of a whole run on an RTX 2080 Ti,
-for models of timm; those that transformers has are built with their sizes. Runs whose regularizer holds a second copy
-of the model count with one copy more; what else these compute is not in the estimate. Shares far below one are of runs
-that took what their settings do not explain, such as 9.5 GB for two images: an attempt with a larger batch, perhaps.
+Nothing is trained. PEFT's suite has the mean memory allocated after a step: weights, gradients, optimizer states, and
+whatever of the step is still referenced. Quick-Tune has the peak of a whole run on an RTX 2080 Ti, for models of timm;
+those that transformers has are built with their sizes. If a regularizer stores a second copy of the model, the
+estimate has it, but not what else it computes. Shares far below one belong to runs whose memory their settings do not
+explain, such as 9.5 GB for two images: perhaps an attempt with a larger batch.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Check the seeds that ``gradgate study power`` names against resampled runs: do they reach 80 % power?
 
 The runs are those of What would Elsa do? (Lee et al. 2019) in $GRADGATE_SHARED/results/elsa, ten seeds per arm. Each
-comparison with ten pairs and no collapsed run is a population: its ten differences, shifted to the difference that is
-to be found and scaled to the standard deviation that was planned with. From it, as many seeds as named are drawn with
-replacement and tested. "By theory" is the power of so many seeds if differences are normal with the standard
-deviation of all ten: above 80 %, as seeds are whole. Plans from three or five of the ten pairs show what an uncertain
-spread does.
+comparison with ten pairs and no collapsed run is a population: its ten differences, shifted to the difference to be
+found and scaled to the planned standard deviation. The named number of seeds is drawn from it with replacement and
+tested. "By theory" is the power of these seeds if differences are normal with the standard deviation of all ten: above
+80 %, as the number of seeds is rounded up. Plans from three or five of the ten pairs show the effect of an uncertain
+spread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Time one training step in 1 and 2 processes, under DDP and FSDP2: a method's overhead by processes.
 
 Each process has one thread and its own 8 x 64 tokens, on a 6-layer encoder of width 384, with gloo. The floor of each
-ratio is that of one process: a mask is a function of names and indices, so nothing is sent for it.
+ratio is that of one process: a mask is a function of names and indices, so processes send nothing for it.
 """
 
 from __future__ import annotations

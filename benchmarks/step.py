@@ -1,7 +1,7 @@
 """Time one training step with each method, on a 6-layer encoder of width 384, batch 16 x 64 tokens, AdamW.
 
-Floors: a sparse gate must read and write each gradient once; a dropped or closed layer saves the products for its
-weights' gradients, a third of its cost, and all of its backward pass if nothing below it learns.
+Floors: a sparse gate must read and write each gradient once. A dropped or closed layer saves its weight gradients, a
+third of its cost, and its whole backward pass if nothing below it learns.
 """
 
 from __future__ import annotations
