@@ -2,8 +2,8 @@
 What learns when
 ================
 
-A method is a pure function from the step to one gate for each group of weights. Its plan can be
-drawn before anything is trained; ``gradgate plan`` does so in the terminal.
+Draw the plans of six methods before anything is trained, as ``gradgate plan`` does in the terminal.
+A method is a pure function from the step to one gate per group of weights.
 """
 
 # %%
@@ -21,9 +21,8 @@ layers = gg.map_layers(model)
 print(layers)
 
 # %%
-# A gate's share says how much of a group learns: 1 for an open group, 0 for a closed one, and
-# something between where a method masks single weights. The clock says where training stands: 400
-# steps, 80 in an epoch.
+# A gate's share says how much of a group learns: 1 if it is open, 0 if it is closed, and a value in
+# between if a method masks single weights. The clock has the step: 400 steps, 80 per epoch.
 
 STEPS = 400
 SPECS = [
@@ -37,7 +36,7 @@ SPECS = [
 
 
 def shares(spec):
-    """The share of each group that learns: one row a group, one column a step."""
+    """Return the share of each group that learns: one row per group, one column per step."""
     method = gg.method(spec)
     own = layers.at(method.traits.unit)
     plans = (
@@ -66,4 +65,4 @@ for axis in axes[-1]:
 plt.show()
 
 # %%
-# The :doc:`cards of the methods </methods/index>` have such a picture for each of them.
+# The :doc:`cards of the methods </methods/index>` have such a picture of each method.

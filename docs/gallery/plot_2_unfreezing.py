@@ -2,8 +2,8 @@
 Gradual unfreezing, and what it changed
 =======================================
 
-Train the same model twice in a plain PyTorch loop, once with everything open and once with layers
-that open from the top down, and look at how far the weights of each layer have moved.
+Train a model twice in a plain PyTorch loop, with everything open and with gradual unfreezing from
+the top down, and see how far the weights of each layer move.
 """
 
 # %%
@@ -26,7 +26,7 @@ print(f"{len(rows)} rows, labels: {', '.join(labels)}")
 
 
 def batch(step, size=16):
-    """The rows of one step; the same ones in each training."""
+    """Return the rows of one step, the same in each training."""
     chosen = [rows[(step * size + place) % len(rows)] for place in range(size)]
     texts = [row["text"] for row in chosen]
     inputs = tokenizer(texts, padding=True, truncation=True, max_length=64, return_tensors="pt")
@@ -34,14 +34,14 @@ def batch(step, size=16):
 
 
 # %%
-# The loop does not know of the method. The tuner opens and closes weights before each step, and
-# counts the steps that happened.
+# The loop needs no change for a method. The tuner opens and closes weights before each step, and
+# counts the steps.
 
 STEPS, EVERY = 48, 12
 
 
 def train(spec):
-    """How far each layer is from its pretrained weights after every step, relative to them."""
+    """Return the relative distance of each layer to its pretrained weights after every step."""
     torch.manual_seed(0)
     model = AutoModelForSequenceClassification.from_pretrained(MODEL, num_labels=len(labels))
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4)
@@ -73,15 +73,15 @@ names, full = train("full")
 _, gradual = train(f"gradual:every={EVERY}")
 
 # %%
-# A line is flat at zero while its group is closed: closed weights keep every bit, whatever the
-# optimizer's momentum and weight decay. Groups that open late move less in the end.
+# A line is flat at zero while its group is closed: closed weights stay bit-identical, whatever the
+# optimizer's momentum and weight decay. Groups that open late move less.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
 colours = plt.cm.viridis(np.linspace(0, 0.9, len(names)))
 for axis, title, course in zip(
     axes, ("full", f"gradual:every={EVERY}"), (full, gradual), strict=True
 ):
-    for place, name in enumerate(names[:-1]):  # the head is new, and has moved most
+    for place, name in enumerate(names[:-1]):  # the head is new, and moves most
         axis.plot(range(1, STEPS + 1), course[:, place], color=colours[place], label=name)
     axis.set(title=title, xlabel="optimizer steps")
 axes[0].set_ylabel("relative change of the weights")

@@ -2,13 +2,13 @@
 LoRA and freezing
 =================
 
-PEFT decides *where* the new weights are, a method decides *when* weights learn. Both work together:
-on a PEFT model the groups hold what PEFT left trainable, layer by layer.
+Compare how many weights learn with LoRA, freezing and both. PEFT decides *where* new weights are, a
+method decides *when* weights learn: on a PEFT model, a layer's group is what PEFT left trainable.
 """
 
 # %%
-# Three ways to train few weights of the embedded encoder. What is closed costs neither a gradient
-# nor optimizer state.
+# These are five ways to train the embedded encoder. Closed weights need no gradient and no
+# optimizer state.
 
 import matplotlib.pyplot as plt
 import peft
@@ -20,13 +20,13 @@ from gradgate.sample import MODEL
 
 
 def encoder():
-    """A fresh copy with a new head."""
+    """Return a fresh copy with a new head."""
     torch.manual_seed(0)
     return AutoModelForSequenceClassification.from_pretrained(MODEL, num_labels=4)
 
 
 def lora():
-    """The same with LoRA in the attention of every layer."""
+    """Return a copy with LoRA in the attention of every layer."""
     return peft.get_peft_model(
         encoder(), peft.LoraConfig(task_type="SEQ_CLS", r=8, target_modules=["query", "value"])
     )
@@ -48,7 +48,7 @@ inputs = {"input_ids": torch.randint(5, 200, (8, 16)), "labels": torch.arange(8)
 
 
 def learning(make, spec):
-    """The number of weights with a gradient in each step."""
+    """Return the number of weights with a gradient in each step."""
     model = make()
     optimizer = torch.optim.AdamW(
         [weight for weight in model.parameters() if weight.requires_grad], lr=1e-3
@@ -82,6 +82,5 @@ figure.legend(loc="outside right center", frameon=False)
 plt.show()
 
 # %%
-# Few weights need another learning rate than all of them: LoRA's best one is about ten times that
-# of full fine-tuning. Give ``gradgate compare`` a ``--search lr=...`` before you compare their
-# scores.
+# LoRA's best learning rate is about ten times that of full fine-tuning. Before you compare scores,
+# search it with ``gradgate compare --search lr=...``.

@@ -2,13 +2,13 @@
 Many tasks, one model: deltas
 =============================
 
-Training that changes few weights leaves a small difference to the base model. A delta is that
-difference as one file; a bank switches one model between many of them, bit for bit.
+Store three trainings as deltas, one file each, and switch one model between them, bit for
+bit. A delta has the weights that differ from the base model's.
 """
 
 # %%
-# Train two "tasks" with two percent of the weight matrices each, on random data, and save the
-# models.
+# Train three "tasks" on random data, by methods that change two percent of the weight matrices, the
+# top layer and the head, or everything, and save the models.
 
 import tempfile
 from pathlib import Path
@@ -24,13 +24,13 @@ folder = Path(tempfile.mkdtemp())
 
 
 def fresh():
-    """The base model: the embedded encoder with a head of four classes, the same one each time."""
+    """Return the base model: the embedded encoder with four classes, the same each time."""
     torch.manual_seed(0)
     return AutoModelForSequenceClassification.from_pretrained(MODEL, num_labels=4)
 
 
 def trained(spec, seed):
-    """The base after a few steps."""
+    """Return the base after a few steps."""
     model = fresh()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     tuner = gg.Tuner(model, optimizer, spec, seed=seed, total_steps=5)
@@ -64,7 +64,7 @@ axis.set_xlabel("MiB on disk")
 plt.show()
 
 # %%
-# One model in memory, and what differs is written into it for each task.
+# The bank has one model in memory and writes the weights that differ into it for each task.
 
 bank = gg.deltas.Bank(fresh())
 for task in SPECS:

@@ -2,9 +2,9 @@
 How many layers can stay frozen? A study
 ========================================
 
-``gg.compare`` trains each method with each seed and writes a report with tables, statistics and
-figures; ``gradgate compare`` is the same in the terminal. This study is small, so that it ends
-within a minute: look at what a report says, not at its scores.
+Find out how many layers need to learn: ``gg.compare`` trains each method with each seed, and writes
+a report with tables, statistics and figures, as ``gradgate compare`` does in the terminal. This
+study takes a minute, so look at what a report has, not at its scores.
 """
 
 # %%
@@ -34,13 +34,13 @@ study = gg.compare(
 print(textwrap.fill(study.answer, 90))
 
 # %%
-# The main table, as a data frame. ``study.tables`` has the names of the others.
+# The main table is a data frame. ``study.tables`` has the names of the others.
 
 table = study.table()
 table[["method", "mean", "ci95_low", "ci95_high", "difference"]]
 
 # %%
-# Draw from it what you like.
+# Draw your own figures from it.
 
 figure, axes = plt.subplots(figsize=(6, 2.2), layout="constrained")
 axes.barh(table["method"], 100 * table["mean"])
@@ -48,13 +48,13 @@ axes.set_xlabel("accuracy × 100, zero-shot average")
 axes.invert_yaxis()
 
 # %%
-# Each figure of the report shows itself in a notebook, and is an SVG and a PDF file.
+# Each figure of the report displays itself in a notebook, and is an SVG and a PDF file.
 
 print(", ".join(study.figures))
 
 
 class Shown:
-    """The timeline on this page; in a notebook, ``study.figures["timeline"]`` is enough."""
+    """Show the timeline on this page; in a notebook, ``study.figures["timeline"]`` is enough."""
 
     def _repr_html_(self):
         return f'<div style="max-width: 30rem">{study.figures["timeline"].inline}</div>'
@@ -63,4 +63,4 @@ class Shown:
 Shown()
 
 # %%
-# ``study.report("report.html")`` writes everything as one page.
+# ``study.report("report.html")`` writes the whole report as one page.

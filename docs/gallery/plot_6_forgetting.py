@@ -1,15 +1,15 @@
 """
-What a decoder forgets
-======================
+Catastrophic forgetting: what a decoder forgets
+===============================================
 
-Fine-tuning on a task costs a language model something elsewhere. ``forgetting`` measures it on
-other text, before and after. Here the embedded decoder learns to write sentences from facts, and is
-measured on opinions, which it knew.
+Measure what fine-tuning on a task costs a language model on other text: ``forgetting`` scores that
+text before and after. Here the embedded decoder learns to write sentences from facts, and is
+measured on opinions, which it was pretrained on.
 """
 
 # %%
-# Full fine-tuning, and training of the upper layers alone, for 20 steps each. The metric is the
-# loss per token; it is lower for what a model knows better.
+# Train for 20 steps, by full fine-tuning and with only the top layer open. The metric is the loss
+# per token, which is lower for text that a model knows better.
 
 import tempfile
 from pathlib import Path
