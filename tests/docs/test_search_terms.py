@@ -19,6 +19,15 @@ TERMS = {
     "MLflow": "guides/trackers",
     "QLoRA": "guides/large-models",
     "4-bit": "guides/large-models",
+    "mixed precision": "guides/large-models",
+    "checkpointing": "guides/large-models",
+    "gradual unfreezing": "guides/freezing",
+    "LoRA": "guides/adapters",
+    "DDP": "guides/many-gpus",
+    "FSDP": "guides/many-gpus",
+    "zero-shot": "guides/languages",
+    "axolotl": "guides/integrations",
+    "MCP": "guides/agents",
     "imbalanced": "guides/imbalanced",
     "class weights": "guides/imbalanced",
     "overfitting": "faq",
@@ -29,6 +38,7 @@ TERMS = {
     "freeze embeddings": "faq",
     "which layers to freeze": "faq",
     "early stopping": "faq",
+    "few-shot": "faq",
 }
 
 
