@@ -30,45 +30,47 @@ _NAMES = {
 _INTRODUCTION = """\
 # The Elsa authors' own runs
 
-Lee, Tang and Lin published a score for every run behind [their paper](https://arxiv.org/abs/1911.03090) in
-[ljj7975/transformers](https://github.com/ljj7975/transformers) (commit e5903bae, `exp_results/` and
-`mt_dnn_exp_results/`, Apache-2.0). The numbers are facts; they are committed here in a small form,
-[results/authors/elsa.csv](results/authors/elsa.csv): one row per run, in the metric that the paper prints, for eight
-models and the nine tasks of GLUE. `python -m evidence authors` makes that file again from the source by
-`gg.import_results`, and `gradgate papers evidence/results/authors` prints the verdicts below.
+Do the claims of *What Would Elsa Do?* hold on all runs behind [the paper](https://arxiv.org/abs/1911.03090)? Lee,
+Tang and Lin published every score in [ljj7975/transformers](https://github.com/ljj7975/transformers) (commit
+e5903bae, `exp_results/` and `mt_dnn_exp_results/`, Apache-2.0). [results/authors/elsa.csv](results/authors/elsa.csv)
+has one row per run, in the metric of the paper, for eight models and the nine tasks of GLUE.
 
-Seeds pair nothing there: over the authors' runs the correlation of full fine-tuning and frozen layers over seeds is
-0.05, and the seeds of two arms often differ. So every run of an arm counts, each arm of a task is a sample of its own,
-and the error of a claim is that of the jackknife over runs. MNLI and MNLI-mm are scores of the same runs and are left
-out together.
+```shell
+gradgate papers evidence/results/authors  # prints the verdicts below
+python -m evidence authors                # makes the file again from the source, by gg.import_results
+```
+
+The runs are unpaired: the correlation of full fine-tuning and frozen layers over seeds is 0.05, and the seeds of two
+arms often differ. So every run of an arm counts, each arm of a task is its own sample, and a claim's error is that of
+the jackknife over runs. MNLI and MNLI-mm are scores of the same runs and are left out together.
 """
 _SELECTION = """\
 ## Claims E1 to E6, with and without the printed selection of runs
 
-{printed} of the {cells} scores that Table A.3 prints are the mean of all published runs. Each of the other
-{selected} is the mean of the best runs of that cell, such as the best {kept} of {of}. The table has each verdict on
-all runs, and on the runs that the printed means are of. A selection by score also narrows the spread, so that its
-intervals are too short: the verdict that counts is the one on all runs.
+Of the {cells} scores in Table A.3, {printed} are the mean of all published runs. Each of the other {selected} is the
+mean of the best runs of its cell, such as the best {kept} of {of}. The table has each verdict on all runs, and on the
+runs behind the printed means. Selecting by score also narrows the spread, so its intervals are too short: the verdict
+on all runs counts.
 """
 _TASKS = """\
 ## Single tasks: is freezing no worse than full fine-tuning by more than one point?
 
-A mean relative quality of 0.96 can hide a task that loses ten points. Here each task of each model has its own verdict
+A mean relative quality of 0.96 can hide a task that loses ten points. So each task of each model has its own verdict
 (Welch's t-test, Holm-corrected over the arms of that model and task, margin {margin:g} point, one-sided 95 % for "no
-worse"). The number is frozen minus full, in points; † marks comparisons in which a run collapsed.
+worse"). Numbers are frozen minus full, in points; † marks comparisons in which a run collapsed.
 """
 _LIMITS = """\
-## What `full` was there
+## Limits of these runs
 
-- **It did not train everything.** In the authors' scripts (all versions since 2019-10-12) the list of the model's
-  parameters is a generator. The optimizer's first group, the weights with weight decay, uses it up; the second group,
-  biases and LayerNorm weights, is empty. The freezing arms do train these in their open layers. Which version made
-  which number is not recorded, so this is a doubt about each comparison rather than a correction.
-- **One learning rate for all arms.** The rate was searched for full fine-tuning alone, on the dev set that the scores
-  are of, and every frozen arm trained with it. In {other} of {rates} searched cells the rate used is not the best of
-  the search; the loss there is up to {lost:.1f} points. A rate of their own may raise the frozen arms.
-- **Dev is the test.** All scores come from GLUE's dev sets, on which rates were picked too.
-- **No time was saved.** Frozen weights kept `requires_grad`, so that the scripts measure no savings (E8).
+- **`full` did not train everything.** In the authors' scripts (all versions since 2019-10-12) the list of the model's
+  parameters is a generator. The optimizer's first group, the weights with weight decay, exhausts it, so the second,
+  biases and LayerNorm weights, is empty. The freezing arms do train these in their open layers. The version behind
+  each number is not recorded, so every comparison is in doubt.
+- **One learning rate for all arms.** It was searched for full fine-tuning only, on the dev set that gives the scores,
+  and every frozen arm used it. In {other} of {rates} searched cells the rate used is not the best of the search, at a
+  loss of up to {lost:.1f} points. Their own rate may raise the frozen arms.
+- **Dev is the test.** All scores come from GLUE's dev sets, on which rates were also chosen.
+- **No time was saved.** Frozen weights kept `requires_grad`, so the scripts measure no savings (E8).
 """
 
 

@@ -20,11 +20,16 @@ BUDGET = "budget"
 _TEXT = """\
 # Grids
 
-Every arm with every seed, to its end: what `gradgate study replay` draws its answers from, and what a budget is tested
-on. A row of a CSV file is one evaluation on dev of one run. `python -m evidence grid NAME` trains a grid again from the
-settings next to it (hours; call it again to resume), and with `--add` only the seeds that its file lacks. The real
-model and data are those of `GRADGATE_SHARED`; first rows of dev and test are used, as the settings say.
-`python -m evidence grids-page` writes this page from the files.
+Test a budget or `gradgate study replay` on full grids: every arm with every seed, trained to the end. Each row of a
+CSV file is one evaluation of one run on dev.
+
+```shell
+python -m evidence grid NAME        # trains a grid from the settings next to it, in hours; call again to resume
+python -m evidence grid NAME --add  # trains only the seeds that its file lacks
+python -m evidence grids-page       # writes this page from the files
+```
+
+The real model and data are in `GRADGATE_SHARED`; the settings say which first rows of dev and test are used.
 
 | grid | what | arms × seeds | steps | short runs |
 |---|---|---|---|---|
@@ -35,12 +40,14 @@ rate.
 
 ## What a budget finds in them
 
-{repeats} orders of the seeds each (`python -m evidence replay NAME --budget 0.1 --budget 0.2 --repeats {repeats}`).
+Each row replays {repeats} orders of the seeds:
+`python -m evidence replay NAME --budget 0.1 --budget 0.2 --repeats {repeats}`.
 {decisive}
-What can be checked is how often a winner is named that the whole grid does not confirm; how often the arm put first is
-*within* one standard deviation of a whole run's noise of the best; how often it is not significantly worse than the
-grid's best (*agrees*); and how far it is *behind* the best, in points. Whether 95 of 100 are found where a grid is
-decisive is measured on simulated grids (`python -m benchmarks curves`).
+
+The columns say how often the budget names a winner that the whole grid does not confirm (*false winner*); how often its
+first arm is *within* one standard deviation of a whole run's noise of the best; how often it is not significantly worse
+than the grid's best (*agrees*); and how far it is *behind* the best, in points. Simulated grids that are decisive show
+how often the best is found (`python -m benchmarks curves`).
 
 | grid | share | spent by | within 1 sd | agrees | same best | behind | false winner |
 |---|---|---|---|---|---|---|---|
@@ -48,17 +55,17 @@ decisive is measured on simulated grids (`python -m benchmarks curves`).
 
 {summary}
 
-## Cut or squeezed
+## Short runs: a cut or a squeezed schedule
 
-A short run can be the beginning of a whole one, whose schedule is cut, or have a schedule of its own, squeezed into it.
-Cut runs can be resumed. Squeezed ones have seen small learning rates, and take all their steps again. Spearman's
-correlation of the arms' dev scores with those of whole runs (`python -m evidence early NAME`):
+A short run can stop a whole run early (*cut*), or squeeze the whole learning rate schedule into fewer steps. Cut runs
+can resume; squeezed ones start again for more steps. The table has Spearman's correlation of the arms' dev scores
+with those of whole runs (`python -m evidence early NAME`):
 
 | grid | schedule | of the steps | mean of the seeds | one seed | best arm in the better half of one seed |
 |---|---|---|---|---|---|
 {early}
 
-A budget takes cut ones, since it need not train them again.
+A budget uses cut runs, because they resume.
 """
 
 
@@ -97,7 +104,7 @@ def _decisive(found: Mapping[tuple[str, float], Replay]) -> str:
         return f"The paired test of the whole runs (Holm-corrected) has one best arm in {listed(decisive)} alone."
     return (
         "None of these grids is decisive: the paired test of its whole runs (Holm-corrected) finds several arms that\n"
-        "are not significantly worse than the best. So there is no right answer to find."
+        "are not significantly worse than the best, so there is no right answer to find."
     )
 
 
