@@ -96,7 +96,7 @@ class Trackers:
                 sent.run = service.open(callback, run)
         except Exception as error:
             raise RunError(
-                f"report_to={name}: the run cannot be opened there: {hub.first_line(error).rstrip('.')}. "
+                f"report_to={name}: the run cannot be opened there: {hub.first_line(error)}. "
                 f"{service.remedy}"
             ) from error
         self._open[name] = service, callback
