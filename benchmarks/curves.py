@@ -137,8 +137,8 @@ def run(repeats: int = REPEATS) -> list[str]:
     """Return a line per family and share."""
     names = ("uniform", "halving", "hyperband")
     lines = [
-        "  curves         share   within 1    grid   uniform   halving   hyperband   regret   same best   false   tie set"
-        "     true"
+        "  curves         share   within 1    grid   uniform   halving   hyperband   regret   same best   false"
+        "   tie set     true"
     ]
     for families in (TUNED, FRESH):
         for family, share in product(families, SHARES):
