@@ -154,6 +154,6 @@ def why_unreachable() -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its type if it has none."""
+    """Return the first line of an error's message without its full stop, or its type if it has none."""
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gradgate.study.guessing import guessing_score
+from gradgate.study.recommend.final_model import find_final
 from gradgate.study.results import read_study
 from gradgate.study.verdicts import study_verdicts
 from support.study_folder import write_study
@@ -69,3 +70,12 @@ def test_damaged_predictions_of_a_run_are_passed_over(tmp_path: Path) -> None:
     for file in others:
         file.unlink()
     assert guessed(study) is None
+
+
+@pytest.mark.parametrize(("most", "warned"), [(12, False), (15, True)])
+def test_a_recommended_model_that_guesses_comes_with_a_warning(tmp_path: Path, most: int, warned: bool) -> None:
+    found = find_final(make_study(tmp_path / "study", ["no"] * most + ["yes"] * (20 - most)), "full")
+    assert found is not None
+    assert (found.warning is not None) == warned
+    if found.warning is not None:
+        assert "scores 0.75 on test" in found.warning

@@ -160,6 +160,6 @@ def _from_hub(name: str, revision: str | None) -> Path:
         offline = " (HF_HUB_OFFLINE is set, and no copy is in the cache)" if hub.is_offline() else ""
         raise AdapterFileError(
             f"There is no folder {name!r} here, and the hub gave no adapter of that name{offline}: "
-            f"{hub.first_line(error).rstrip('.')}. Give a folder, an archive, or a name such as "
+            f"{hub.first_line(error)}. Give a folder, an archive, or a name such as "
             f"'AdapterHub/bert-base-uncased-pf-imdb'."
         ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ COLOURS = (
     "#a57869", "#a5963c", "#f05a69", "#965a2d", "#7878b4", "#5a5a0f", "#699600", "#4b5ad2", "#d2875a", "#8796c3",
 )
 # fmt: on
+_PAINTED = re.compile(rf"(fill|stroke): ({'|'.join(COLOURS[1:])})")
+"""A colour of a method in a style, which the dark page shows no darker than it can be seen."""
 BEHIND = {"facecolor": PAPER, "edgecolor": "none", "pad": 1}
 """Covers what is below a number."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
@@ -199,14 +202,21 @@ def _describe(root: ElementTree.Element, name: str, title: str, text: str) -> No
 
 
 def _for_page(drawing: ElementTree.Element) -> ElementTree.Element:
-    """Return a copy with plain HTML5 names that takes its ink from the page and its width from the container."""
+    """Return a copy with plain HTML5 names that takes its ink from the page and its width from the container.
+
+    Its colours are at least as light as the page's ``--least``; browsers that cannot compute colours show them as
+    they are.
+    """
     root = deepcopy(drawing)
     root.attrib = {key: value for key, value in root.items() if key not in ("width", "height", "version")}
     root.remove(root[0])  # the page has the title as a heading; here it would be a tooltip
     for element in root.iter():
         element.tag = element.tag.removeprefix(f"{{{SVG}}}")
         element.attrib = {
-            key.removeprefix(f"{{{XLINK}}}"): value.replace(INK, "currentColor")
+            key.removeprefix(f"{{{XLINK}}}"): _PAINTED.sub(
+                r"\1: \2; \1: oklch(from \2 max(l, var(--least, 0)) c h)", value
+            )
+            .replace(INK, "currentColor")
             .replace(MUTED, "var(--muted)")
             .replace(PAPER, "var(--paper)")
             for key, value in element.items()

@@ -164,7 +164,7 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
             made: torch.optim.Optimizer = super().create_optimizer(*args, **kwargs)
         except (ImportError, ValueError) as error:  # Trainer raises either
             raise UsageError(
-                f"optim={self.args.optim.value} cannot be built: {hub.first_line(error)} Install the package that it "
+                f"optim={self.args.optim.value} cannot be built: {hub.first_line(error)}. Install the package that it "
                 f"needs, or give another one, such as adamw_torch."
             ) from error
         return made

@@ -77,10 +77,14 @@ def test_without_time_for_all_the_others_count_as_the_slowest(timed: list[str]) 
 
 @pytest.mark.parametrize(
     ("given", "found"),
-    [({}, (90, 60, 30, 15)), ({"steps": 90}, (90,)), ({"epochs": 3.0}, (90,))],
+    [
+        ({}, ((90, 4), (60, 4), (30, 4), (30, 2), (15, 2))),
+        ({"steps": 90}, ((90, 2),)),
+        ({"epochs": 3.0}, ((90, 2),)),
+    ],
 )
-def test_runs_are_made_shorter_only_if_their_length_is_the_default(
-    given: dict[str, Any], found: tuple[int, ...]
+def test_runs_are_made_shorter_only_if_their_length_is_the_default_and_arms_leave_before_they_are_very_short(
+    given: dict[str, Any], found: tuple[tuple[int, int], ...]
 ) -> None:
     assert _lengths(make_config(model="m", task="t", **given), 90) == found
 

@@ -125,7 +125,7 @@ def _explained(name: str) -> Iterator[None]:
 def _reason(error: Exception) -> str:
     from huggingface_hub import constants
 
-    status, said = _status(error), hub.first_line(error).rstrip(".")
+    status, said = _status(error), hub.first_line(error)
     if status == 401:
         return f"the hub does not know the token (401). {_LOG_IN}"
     if status == 403:

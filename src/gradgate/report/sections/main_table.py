@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gradgate.report import formats
@@ -29,7 +29,7 @@ MAIN = "main"
 """The name of the table."""
 
 _TEST = "two-sided paired t-test over seeds, Holm-corrected over the methods"
-
+_BRACKETS = "In brackets: 95% intervals of the differences, corrected for the number of methods as p is."
 
 _COSTS = {
     "step": "seconds_per_step",
@@ -72,9 +72,14 @@ def main_table(study: StudySummary) -> Table:
         hidden=_unused(study),
         records=records_of(study.arms, columns),
         best=[arms.index(arm) for arm in study.best],
-        notes=star_note([arm.p for arm in arms], _TEST),
+        notes=(*_interval_notes(arms), *star_note([arm.p for arm in arms], _TEST)),
     )
     return table.ranked(["score"], study.higher_is_better)
+
+
+def _interval_notes(arms: Sequence[ArmSummary]) -> tuple[str, ...]:
+    """Say which intervals are in brackets; the text above the table has those of one comparison alone."""
+    return (_BRACKETS,) if any(_versus(arm).interval is not None for arm in arms) else ()
 
 
 def _unused(study: StudySummary) -> set[str]:

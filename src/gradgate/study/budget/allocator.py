@@ -20,6 +20,9 @@ from gradgate.study.budget.stages import Stage, can_name_a_winner, plan_stages, 
 from gradgate.study.budget.standing import UNKNOWN, Observed, Standing, standing
 from gradgate.study.budget.verdict import Needed, Verdict
 
+_AS_CHEAP = 1.1
+"""Arms up to this many times the seconds per step of the cheapest cost the same: timings differ by as much."""
+
 
 @dataclass(frozen=True)
 class Allocator:
@@ -168,7 +171,10 @@ class Allocator:
         return finding if finding.decided else None
 
     def _cheapest(self, winners: Sequence[str], observed: Observed) -> str | None:
-        """Return the winner with the fewest seconds per step; the first if these are unknown for one of them."""
+        """Return the winner with the fewest seconds per step, or a better one of about as many.
+
+        If the seconds are unknown for one of them, it is the first.
+        """
         cost = {}
         for arm in winners:
             runs = [progress for key, progress in observed.items() if key.arm == arm and progress.seconds is not None]
@@ -177,7 +183,7 @@ class Allocator:
                 cost[arm] = sum(progress.seconds or 0.0 for progress in runs) / steps
         if len(cost) < len(winners) or not winners:
             return winners[0] if winners else None
-        return min(winners, key=lambda arm: cost[arm])
+        return next(arm for arm in winners if cost[arm] <= _AS_CHEAP * min(cost.values()))
 
     def _not_looked_at(self, observed: Observed) -> str:
         grid = self.grid

@@ -9,6 +9,7 @@ from gradgate.runs.folder import CACHE_FOLDER, RunFolder
 from gradgate.runs.pauses import read_progress
 from gradgate.runs.scores import Scores
 from gradgate.study.grid import Grid, GridRun
+from gradgate.study.guessing import guessing_score
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import read_study
 
@@ -22,12 +23,15 @@ class FinalModel:
         arm: that it trained.
         seed: of the run.
         scores: on dev and test, and what it cost.
+        guessing: the score, on its first test split, of always answering with the most frequent class of train; None if
+            unknown.
     """
 
     folder: Path
     arm: str
     seed: int
     scores: Scores
+    guessing: float | None = None
 
     @property
     def is_kept(self) -> bool:
@@ -42,6 +46,19 @@ class FinalModel:
         found = f"{scores.metric} {scores.dev[scores.metric]:.4g} on dev{', ' if tests else ''}{tests}"
         return f"{self.arm} with seed {self.seed}: {found}"
 
+    @property
+    def warning(self) -> str | None:
+        """What to do if the model has learned no more than which class is the most frequent; None if it has."""
+        scores, guessing = self.scores, self.guessing
+        split, found = next(iter(scores.tests.items()), ("", {}))
+        score = found.get(scores.metric)
+        if guessing is None or score is None or score > guessing:
+            return None
+        return (
+            f"Always answering with the most frequent class scores {guessing:.4g} on {split}, so the model has not "
+            "learned enough. Give more minutes=, or a larger steps=."
+        )
+
 
 def find_final(study: Path, arm: str) -> FinalModel | None:
     """Return the finished run of an arm with the best score on dev; None without a finished one."""
@@ -49,7 +66,9 @@ def find_final(study: Path, arm: str) -> FinalModel | None:
     best = results.best_on_dev(results.of(arm))
     if best is None or best.scores is None or best.folder is None:
         return None
-    return FinalModel(best.folder, arm, best.seed, best.scores)
+    split = next(iter(best.scores.tests), None)
+    guessing = None if split is None else guessing_score(results, split)
+    return FinalModel(best.folder, arm, best.seed, best.scores, guessing)
 
 
 def train_final(study: Path, arm: str, progress: StudyProgress) -> FinalModel:

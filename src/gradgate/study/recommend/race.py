@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from gradgate.study.recommend.costs import Costs
     from gradgate.training.preview import Preview
 
-_SHARES = (1.0, 2 / 3, 1 / 3, 1 / 6)
-"""Lengths of runs that are tried, as shares of the default."""
+_LENGTHS = ((1.0, 4), (2 / 3, 4), (1 / 3, 4), (1 / 3, 2), (1 / 6, 2))
+"""What is tried in turn: the length of a run as a share of the default, and the fewest arms that are worth it.
+
+Few arms that have learned something say more than many that have not begun to.
+"""
 _SHORTEST = 8  # steps, of which each eighth is one
-_FEWEST = 4  # arms, before runs are made shorter
 _TIMING = 1 / 8  # of the minutes at most, to time first steps
 _TOO_LONG = "there is no time for it, and the recorded studies favour the other arms."
 
@@ -99,15 +101,15 @@ def _planned(
 
     subject = subject_of(config, seen)
     chosen, measured = _timed(config, seen, subject, 60 * minutes * _TIMING, progress)
-    *longer, shortest = _lengths(config, measured.steps)
-    for steps in (*longer, shortest):
+    lengths = _lengths(config, measured.steps)
+    for steps, fewest in lengths:
         names = _renamed([arm.name for arm in chosen.arms], subject, steps, chosen.lr)
         grid, costs = _grid(tuple(names), seen, steps, seeds), measured.of(names, steps)
         left, order = 60 * minutes - (time.monotonic() - began), leaving_order(tuple(names), seen.task.kind)
         try:
-            plan = plan_time(grid, costs, order, left, 2 if steps == shortest else _FEWEST)
+            plan = plan_time(grid, costs, order, left, fewest)
         except UsageError:
-            if steps == shortest:
+            if (steps, fewest) == lengths[-1]:
                 raise
             continue
         record = RecommendRecord(
@@ -143,11 +145,12 @@ def _timed(
     return chosen, costs
 
 
-def _lengths(config: RunConfig, steps: int) -> tuple[int, ...]:
-    """Return the lengths of runs to try, the longest first: shorter ones where the length is the default."""
+def _lengths(config: RunConfig, steps: int) -> tuple[tuple[int, int], ...]:
+    """Return the steps of a run and the fewest arms to try in turn; shorter runs only if the length is the default."""
     if config.steps is not None or config.epochs is not None:
-        return (steps,)
-    return tuple(dict.fromkeys(max(_SHORTEST, round(share * steps)) for share in _SHARES if share * steps >= 1))
+        return ((steps, 2),)
+    tried = ((max(_SHORTEST, round(share * steps)), fewest) for share, fewest in _LENGTHS if share * steps >= 1)
+    return tuple(dict.fromkeys(tried))
 
 
 def _renamed(measured: Sequence[str], subject: Subject, steps: int, lr: float) -> dict[str, str]:

@@ -95,7 +95,8 @@ class Recommendation:
         lines = [self.budget.verdict.summary, f"{self.budget.spending} {spent}", *([self.limit] if self.limit else [])]
         lines += ["", self.advice]
         if self.model is not None:
-            lines += [f"Trained: {self.model.said}.", f"It is in {self.model.folder}."]
+            warning = [self.model.warning] if self.model.warning else []
+            lines += [f"Trained: {self.model.said}.", *warning, f"It is in {self.model.folder}."]
         if self.use is not None:
             lines += ["Use it with:", f"  {self.use}"]
         lines += ["Train it again with:", f"  {self.command}"]
@@ -114,6 +115,7 @@ class Recommendation:
             "run": None if model is None else str(model.folder),
             "model": str(RunFolder(model.folder).model) if model is not None and model.is_kept else None,
             "predict": self.use,
+            "warning": None if model is None else model.warning,
             "cheapest": {"arm": self.arm, "command": self.command} if self.is_of_tie else None,
             "left_out": [vars(each) for each in self.left_out],
             "minutes": {"asked": self.asked.minutes, "taken": self.asked.seconds_spent / 60},

@@ -55,7 +55,7 @@ def _explain(source: HubSource, error: Exception, configuration: str | None = No
     if isinstance(error, ValueError):
         return f"The data set {name} cannot be read from the hub: {error}"
     if isinstance(error, HfHubHTTPError):
-        return f"The hub has no data set {name} that can be read: {hub.first_line(error)}"
+        return f"The hub has no data set {name} that can be read: {hub.first_line(error)}."
     return (
         f"The data set {name} cannot be fetched: {hub.why_unreachable()}, and no copy of it is in the cache. Connect, "
         f"or give a folder with its files by data=DIR ({type(error).__name__}: {hub.first_line(error)})"

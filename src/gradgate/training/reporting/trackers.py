@@ -96,8 +96,7 @@ class Trackers:
                 sent.run = service.open(callback, run)
         except Exception as error:
             raise RunError(
-                f"report_to={name}: the run cannot be opened there: {hub.first_line(error).rstrip('.')}. "
-                f"{service.remedy}"
+                f"report_to={name}: the run cannot be opened there: {hub.first_line(error)}. {service.remedy}"
             ) from error
         self._open[name] = service, callback
         self._log_once(callback, sent)
