@@ -175,7 +175,7 @@ def _score_table(source: CardSource, intervals: Mapping[str, tuple[float, float]
     if intervals:
         yield (
             f"The intervals are percentiles of {_plain(source.metric)} over resampled rows of the split. They say "
-            f"nothing of other seeds; those of dev come from the rows that selected the weights."
+            f"nothing about other seeds; those of dev come from the rows that selected the weights."
         )
     else:
         yield (

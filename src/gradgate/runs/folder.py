@@ -210,7 +210,7 @@ class RunFolder:
                 listed = ", ".join(f"{key}: {there!r} there, {here!r} here" for key, (there, here) in others.items())
                 raise RunError(
                     f"{self.path} already holds a run with another configuration ({listed}). "
-                    f"Give another out=, such as {self._free_name()}, or remove the folder if the run is not needed."
+                    f"Pass another out=, such as {self._free_name()}, or remove the folder if the run is not needed."
                 )
         else:
             self._refuse_other_files()
@@ -298,7 +298,7 @@ class RunFolder:
             return None
         except OSError as error:
             raise RunError(
-                f"Cannot write {self.lock_file}: {error.strerror or error}. Make the folder writable, or give another "
+                f"Cannot write {self.lock_file}: {error.strerror or error}. Make the folder writable, or pass another "
                 f"out=."
             ) from error
         if lock is not None:
@@ -309,12 +309,12 @@ class RunFolder:
         with suppress(OSError, UnicodeDecodeError):
             holder = self.lock_file.read_text(encoding="utf-8") or holder
         raise FolderLockedError(
-            f"{self.path} is being trained by {holder}. Wait until it has ended, or give another out=."
+            f"{self.path} is being trained by {holder}. Wait until it has ended, or pass another out=."
         )
 
     def _refuse_other_files(self) -> None:
         if in_use(self.path):
-            raise RunError(f"{self.path} is not empty and holds no run. Give another out=.")
+            raise RunError(f"{self.path} is not empty and holds no run. Pass another out=.")
 
     def latest_checkpoint(self) -> Path | None:
         """Return the newest whole checkpoint; raise RunError if all existing ones are damaged."""
