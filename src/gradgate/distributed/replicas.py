@@ -231,7 +231,7 @@ def _refuse_engines(model: nn.Module, optimizer: Any) -> None:
     deepspeed = any("deepspeed" in kind.__module__.split(".") for kind in kinds)
     if deepspeed or _distribution(optimizer) == "DEEPSPEED":
         raise AttachError(
-            "DeepSpeed clips, steps and clears gradients inside its backward pass, so that no gate could act between "
+            "DeepSpeed clips, steps and clears gradients inside its backward pass, so no gate can act between "
             "gradient and step. Use DDP, or FSDP2 for models that do not fit."
         )
     if _distribution(optimizer) in ("MEGATRON_LM", "XLA"):

@@ -174,8 +174,8 @@ def _build(spec: Spec) -> Method:
     if cls is None:
         if spec.name in ADAPTERS:
             raise MethodError(
-                f"{shown(str(spec))} is an adapter, and a method is expected here. Put the adapter into the model "
-                f"first (gradgate.adapters.add or peft.get_peft_model), and give what learns when, such as 'full'; "
+                f"{shown(str(spec))} is an adapter, but a method is expected here. Add the adapter to the model "
+                f"first (gradgate.adapters.add or peft.get_peft_model), and pass the method alone, such as 'full'; "
                 f"gradgate.train and gradgate.compare take {shown(str(spec))} itself."
             )
         raise MethodError(
@@ -227,12 +227,12 @@ def _load_file(file: Path) -> None:
         found.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise MethodError(f"{file}, which {FILES} names, stopped with {failure(error)}") from error
+        raise MethodError(f"{file}, which {FILES} names, failed with {failure(error)}") from error
     for kind in vars(module).values():
         own = isinstance(kind, type) and issubclass(kind, Method) and kind.__module__ == name
         if own and not isabstract(kind) and kind not in _CATALOG.values():
             raise MethodError(
-                f"{file}, which {FILES} names, has the method {kind.__name__} and does not register it. Put "
+                f"{file}, which {FILES} names, defines the method {kind.__name__} but does not register it. Put "
                 f"@gg.register above 'class {kind.__name__}'."
             )
 

@@ -58,8 +58,9 @@ class LISA(HasStateOption, HasUnitOption):
         "Algorithm 1 does not say what happens to the optimizer's state of a closed layer. The authors restarted the "
         "training at each draw for the paper (https://github.com/OptimalScale/LMFlow/issues/729), which is state=drop, "
         "except that the open ends do not restart here; their code LMFlow keeps the states (state=keep). "
-        "OWS measures outliers on C4, here on the training data, and adds low-rank gradients; its threshold is that in "
-        "the name of its authors' file of scores. GRASS takes the gradients of the training steps, averages old and "
+        "OWS measures outliers on C4, here on the training data, and adds low-rank gradients; its threshold comes "
+        "from the name of its authors' file of scores. GRASS takes the gradients of the training steps, averages "
+        "old and "
         "new ones, and has a temperature in units of the gradient; here the mean is over squares."
     )
 
@@ -86,7 +87,7 @@ class LISA(HasStateOption, HasUnitOption):
         if self.layers > layers.layer_count:
             raise MethodError(
                 f"{self.spec!r} draws {self.layers} {self.unit}s at a time, but the model has {layers.layer_count}. "
-                f"Give layers=1 to {layers.layer_count}; 'full' opens them all."
+                f"Use layers=1 to {layers.layer_count}; 'full' opens them all."
             )
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:

@@ -304,7 +304,7 @@ class Tuner:
         Raises:
             RunError: if the method also needs what it measured, or the weights that it began with.
         """
-        check_resumable(self.method, "There is no saved state", "Give Tuner that state as state=.")
+        check_resumable(self.method, "There is no saved state", "Pass that state to Tuner as state=.")
         self.timeline, self._open_sum = Timeline(), 0.0
         for done in range(step):
             self.clock = replace(self.clock, step=done)
