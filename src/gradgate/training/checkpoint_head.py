@@ -112,7 +112,8 @@ def _by_position(head: CheckpointHead, labels: Sequence[str], wanted: str | None
     if len(head.labels) != len(labels):
         raise UsageError(
             f"head='keep': the head of {model} has {outputs}, and the task has {len(labels)} labels "
-            f"({some_of(labels, _SHOWN)}). Outputs without names are kept by position, which takes as many. {_ANOTHER}."
+            f"({some_of(labels, _SHOWN)}). Outputs without names are kept by position, which needs the same number. "
+            f"{_ANOTHER}."
         )
     pairs = some_of([f"{theirs} is {ours}" for theirs, ours in zip(head.labels, labels, strict=True)], _SHOWN)
     note = f"The head of {model} is kept by position, as its outputs have no names: {pairs}."

@@ -176,7 +176,7 @@ def _saved_state(checkpoint: Path | None, optimizer: Any, method: Method) -> dic
         return saved
     lacking = f"{checkpoint} has no {STATE_FILE}: it was saved without GateCallback, or the file was not copied with it"
     remedy = (
-        f"Copy {STATE_FILE}, and {TENSORS_FILE} if there is one, from the checkpoint that was saved; or begin a "
+        f"Copy {STATE_FILE}, and {TENSORS_FILE} if there is one, from the checkpoint that was saved; or start a new "
         f"training from its weights, without resume_from_checkpoint."
     )
     warnings.warn(resumed_by_plan(method, lacking, remedy), stacklevel=2)
@@ -195,7 +195,7 @@ def _refuse_release(args: TrainingArguments) -> None:
     reasons = [reason for reason, applies in refused.items() if applies]
     if reasons:
         raise UsageError(
-            f"release_gradients does not go with {'; nor with '.join(reasons)}. Train without, or leave "
+            f"release_gradients cannot be combined with {'; or with '.join(reasons)}. Train without, or leave "
             f"release_gradients out."
         )
 
