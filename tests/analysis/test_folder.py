@@ -44,7 +44,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_removed(folder):
 
 
 def test_other_settings_are_refused_and_nothing_is_lost(folder):
-    with pytest.raises(RunError, match=r"other settings \(seed: 0 there, 1 here\)\. Give another out="):
+    with pytest.raises(RunError, match=r"other settings \(seed: 0 there, 1 here\)\. Pass another out="):
         folder.claim({"seed": 1})
     assert folder.read() == POINTS
     folder.csv_file.unlink()

@@ -53,7 +53,7 @@ def test_seeds_are_counted_or_listed(given: Any, seeds: list[int]) -> None:
 
 @pytest.mark.parametrize("given", [0, -1, [], [1.5], [True], True, None, "x"])
 def test_what_is_no_seed_is_refused_with_what_is_expected(given: Any) -> None:
-    with pytest.raises(UsageError, match="expected how many"):
+    with pytest.raises(UsageError, match="expected a number of seeds"):
         read_seeds(given)
 
 

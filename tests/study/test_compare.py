@@ -140,7 +140,7 @@ def test_a_failed_run_is_counted_and_only_it_is_tried_again(base: RunConfig, tmp
     heard = Heard()
     assert compare(StudyRequest(base, ["head", "full"], [0]), study, heard) == RunCounts(finished=1, failed=1)
     assert heard.ended == [
-        ("full seed 0", f"{hindrance.parent} is not empty and holds no run. Give another out=.", True)
+        ("full seed 0", f"{hindrance.parent} is not empty and holds no run. Pass another out=.", True)
     ]
     assert json.loads((hindrance.parent / "error.json").read_text())["type"] == "RunError"
     finished = files(study / "runs/head")

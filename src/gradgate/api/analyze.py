@@ -117,7 +117,7 @@ def analyze_in(
     """
     groups = analysis.find(paths, note)
     if len(paths) > 1 and out is None:
-        raise UsageError(f"{len(paths)} runs were named; expected out=, a folder for what is measured of them all.")
+        raise UsageError(f"{len(paths)} runs were named, which needs out=, a folder for the results of all of them.")
     for group in groups:
         folder = below(group.folder, "analyses", analysis.name) if out is None else out / group.part
         with _progress(None if quiet else analysis.progress) as progress:

@@ -140,7 +140,7 @@ def _as_source(rows: Any) -> Iterator[Path | list[Any]]:
     if isinstance(rows, str | PathLike):
         path = typed_path(rows)
         if not path.is_file():
-            raise UsageError(f"rows={str(rows)!r}: there is no such file. Give texts in a list, or the path of one.")
+            raise UsageError(f"rows={str(rows)!r}: there is no such file. Pass texts in a list, or the path of one.")
         yield path
         return
     if _are_texts(rows):

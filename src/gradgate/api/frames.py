@@ -117,5 +117,5 @@ def _why(name: str, values: Iterable[Any]) -> str:
         return f"has values of several types: {', '.join(shown)}"
     kind = next(iter(kinds), "None")
     if kind in ("list", "tuple", "ndarray", "dict", "set"):
-        return f"has a {kind} in each row, whose values are not of one type, or of several dimensions"
+        return f"has a {kind} in each row with values of several types or dimensions"
     return f"has values of type {kind}"

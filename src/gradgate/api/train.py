@@ -363,7 +363,7 @@ def train_in(
 def _repository(config: RunConfig, name: str, public: bool) -> HubRepository | None:
     """Create the repository that a run is pushed to; None in processes but the first."""
     if not config.keep_model:
-        raise UsageError(f"push_to_hub={name} and keep_model=False do not go together: there is no model to push.")
+        raise UsageError(f"push_to_hub={name} and keep_model=False cannot be combined: there is no model to push.")
     refuse_several_models(config.task, name)
     check_push(name)
     return HubRepository.create(name, private=not public) if launch.is_first() else None

@@ -122,7 +122,10 @@ class CheckpointAudit:
             f"{human(moved.elements)} of {human(total)} elements"
         ]
         if self.adapter:
-            lines.append(f"{self.trained} is an adapter; every tensor of it is new, and zeros have not learned.")
+            lines.append(
+                f"{self.trained} is an adapter: all of its tensors are new, and those that are still zero "
+                f"have not learned."
+            )
         notes = [f"absent from the trained checkpoint: {listed(self.absent)}"] if self.absent else []
         notes += [f"{number}. {each.kind}: {each.text}" for number, each in enumerate(self.findings, 1)]
         notes += [EXPLAINED] if self.findings else []
@@ -184,8 +187,8 @@ def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> Che
     """
     if base == trained or (typed_path(base).exists() and typed_path(base).resolve() == typed_path(trained).resolve()):
         raise UsageError(
-            f"{base} and {trained} are the same checkpoint. Pass the one that the training began with, then the one "
-            f"that it ended with."
+            f"{base} and {trained} are the same checkpoint. Pass the one that the training started from, then the "
+            f"one that it ended with."
         )
     old, new = open_checkpoint(base), open_checkpoint(trained)
     adapter = new.adapter and not old.adapter

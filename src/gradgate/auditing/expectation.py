@@ -43,7 +43,7 @@ def check_request(expect: str | None, steps: int | None) -> None:
         UsageError: for a step below 1.
     """
     if steps is not None and steps < 1:
-        raise UsageError(f"steps={steps}: expected the number of a step, from 1.")
+        raise UsageError(f"steps={steps}: expected a step number, 1 or more.")
     if expect is not None:
         check_selector(expect)
 

@@ -142,8 +142,8 @@ def _cut_off(processes: Sequence[ProcessRecord]) -> list[str]:
     if not killed:
         return []
     return [
-        f"{len(killed)} of {len(processes)} processes ended by a signal or os._exit: what they trained is reported as "
-        f"it was at step {some_of(list(map(str, steps)), 3)}, the last that was looked at."
+        f"{len(killed)} of {len(processes)} processes ended by a signal or os._exit: their training is reported as "
+        f"of step {some_of(list(map(str, steps)), 3)}, the last one that was observed."
     ]
 
 

@@ -131,7 +131,7 @@ def predict(
         RunFolder(run).require_finished()
     if file != "-" and not Path(file).is_file():
         there = "it is a folder, a pipe or a device" if Path(file).exists() else "there is no such file"
-        raise UsageError(f"file={file!r}: {there}. Give a file, or - for standard input.")
+        raise UsageError(f"file={file!r}: {there}. Pass a file, or - for standard input.")
     if out_file is not None:
         check_ending(out_file)
 

@@ -139,16 +139,14 @@ def find_study(folder: Path) -> StudyRecord | None:
     given = read_json(file)
     lacking = [name for name in ("task", "methods", "seeds", "settings") if name not in given]
     if lacking:
-        raise RunError(
-            f"{file} is damaged: it has no {', '.join(lacking)}. Put back a good copy, or give another out=."
-        )
+        raise RunError(f"{file} is damaged: it has no {', '.join(lacking)}. Restore a good copy, or pass another out=.")
     study = read_record(file, StudyRecord)
     fault = study.size_fault
     if fault is not None:
-        raise RunError(f"{file} {fault}. Put back a good copy, or give another out=.")
+        raise RunError(f"{file} {fault}. Restore a good copy, or pass another out=.")
     if not study.arms or not study.seeds:
         raise RunError(
-            f"{file} is damaged: expected at least one method, adapter and seed. Put back a good copy, or give another "
+            f"{file} is damaged: expected at least one method, adapter and seed. Restore a good copy, or pass another "
             f"out=."
         )
     return study if study.search is None else replace(study, search=_with_names(study.search, study.arms))

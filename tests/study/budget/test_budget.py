@@ -99,7 +99,7 @@ def test_the_plan_says_what_it_can_decide() -> None:
     assert Allocator(grid, round(0.3 * grid.total_steps)).promise == (
         "With 6 arms and 5 seeds this budget trains each arm in full and tests the leader against all others."
     )
-    assert "no budget can: give more seeds" in Allocator(full_grid(4, 1), 200).promise
+    assert "no budget can: add seeds" in Allocator(full_grid(4, 1), 200).promise
 
 
 def test_a_budget_of_the_whole_grid_is_the_whole_grid() -> None:

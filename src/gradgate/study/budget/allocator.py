@@ -67,7 +67,7 @@ class Allocator:
         if self.can_name_a_winner:
             return f"{size} trains each arm in full and tests the leader against all others."
         least = smallest_test(self.grid)
-        more = "no budget can: give more seeds" if least is None else f"{self._share(least)} can"
+        more = "no budget can: add seeds" if least is None else f"{self._share(least)} can"
         early = self.stages[0].eighths
         cut = f" All arms first stop at {early}/8 of the schedule, and those dropped there are not compared."
         return f"{size} ranks; it cannot test, {more}.{cut if early < EIGHTHS[-1] and len(self.stages) > 1 else ''}"

@@ -129,7 +129,7 @@ def _on_quantized(subject: Subject, lr: float) -> Portfolio:
     lora = f"lora:r=8,{rate}"
     left_out = [
         LeftOut(
-            "what trains no adapter of PEFT's",
+            "methods without a PEFT adapter",
             f"the model is quantized ({subject.quantization}), so its matrices cannot learn.",
         ),
         *_unfit_schedules(subject),

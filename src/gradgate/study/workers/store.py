@@ -128,7 +128,7 @@ def read_store(folder: Path, url: str | None = None) -> Store | None:
     if address.is_own:
         return None
     raise StoreError(
-        f"{address.place} has no queue of {folder}, which is called {address.study!r} there. Give the queue= that "
+        f"{address.place} has no queue of {folder}, which is called {address.study!r} there. Pass the queue= that "
         "the study was started with."
     )
 
