@@ -200,7 +200,7 @@ def test_an_analysis_runs_the_source_language_and_refuses_others(done: Path, spo
     for model in (measured.found.model, measured.start()):
         assert adapters.active(model) == (NAME, "task")
     assert len(measured.rows("test.en")) == 30
-    with pytest.raises(UsageError, match=r"split='test\.de' is in de, .* with that of en"):
+    with pytest.raises(UsageError, match=r"split='test\.de' is in de, .* the adapter for en is analyzed"):
         measured.rows("test.de")
 
 

@@ -96,7 +96,7 @@ def test_matrices_that_no_file_holds_are_named(tiny_model: Path, tmp_path: Path,
         (("--share", "0.5"), "Add --snr"),
         (("--snr", "--share", "0"), "expected a number above 0 and at most 1"),
         (("--snr", "--share", "nan"), "--share nan: expected a finite number"),
-        (("--snr", "--select", "head"), "Leave out either"),
+        (("--snr", "--select", "head"), "cannot be combined"),
     ],
 )
 def test_words_that_cannot_be_right_say_why(

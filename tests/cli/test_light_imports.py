@@ -122,7 +122,7 @@ MISTAKES = {
     "a type of weights": ("memory --precision bfloat16", 2, "goes to --weights"),
     "a plan without a length": ("plan -m full", 2, "--steps is missing"),
     "no minutes": ("recommend --minutes 0 --out OUT", 2, "--minutes 0.0: expected"),
-    "two lengths": ("pretrain-adapter --language-data x --steps 1 --epochs 1", 2, "pass epochs or steps, not both"),
+    "two lengths": ("pretrain-adapter --language-data x --steps 1 --epochs 1", 2, "pass --epochs or --steps, not both"),
 }
 
 

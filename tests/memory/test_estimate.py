@@ -139,7 +139,7 @@ def test_the_command_says_what_would_fit(command: Command, tmp_path: Path) -> No
         ({"shards": 0}, UsageError, "shards=0: expected"),
         ({"precision": "fp8"}, UsageError, "precision='fp8': expected"),
         ({"precision": "bfloat16"}, UsageError, "weights='bfloat16'"),
-        ({"release_gradients": True}, UsageError, "does not go with clip=1.0"),
+        ({"release_gradients": True}, UsageError, "cannot be combined with clip=1.0"),
         ({"optim": "adamw_torsh"}, UsageError, "adamw_torch"),
         ({"optim": "adamw_8bit", "master": "float32"}, UsageError, "keeps numbers in a format of its own"),
         ({"method": "freeze:layers=5"}, MethodError, "5"),

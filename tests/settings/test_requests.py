@@ -56,7 +56,7 @@ def test_passed_settings_reach_the_runs() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"epochs": 1, "steps": 1}, "pass epochs or steps, not both"),
+        ({"epochs": 1, "steps": 1}, "pass epochs= or steps=, not both"),
         ({"release_gradients": True}, "set clip=0"),
         ({"budget": 0.1, "budget_steps": 4}, "budget=, budget_steps= and budget_time="),
         ({"budget": 2}, "^budget=2: expected a share"),

@@ -29,7 +29,7 @@ def test_a_run_takes_three_epochs_unless_told() -> None:
         ({"method": "gradul"}, r"no method 'gradul'\. Did you mean 'gradual'"),
         ({"method": "graddrop:p=1.0"}, r"'graddrop' cannot have p=1\.0 \(expected 0 <= p < 1"),
         ({"lr": -1.0, "clip": -2.0}, r"lr=-1\.0: expected a number greater than 0; clip=-2\.0: .* or equal to 0\.$"),
-        ({"epochs": 1.0, "steps": 5}, r"^pass epochs or steps, not both\.$"),
+        ({"epochs": 1.0, "steps": 5}, r"^pass epochs= or steps=, not both\.$"),
         ({"device": "tpu"}, r"device='tpu': expected 'auto', 'cpu' or 'cuda'"),
         ({"steps": "many"}, r"steps='many': expected a whole number"),
         ({"train_size": 0}, r"train_size=0: expected a number greater than or equal to 1"),
@@ -95,7 +95,7 @@ def test_every_setting_is_described() -> None:
     ],
 )
 def test_gradients_are_released_only_where_that_is_exact(values: dict[str, Any], reason: str) -> None:
-    with pytest.raises(UsageError, match=f"release_gradients cannot be combined with {reason}"):
+    with pytest.raises(UsageError, match=f"release_gradients= cannot be combined with {reason}"):
         make_config(release_gradients=True, **values)
     make_config(release_gradients=True, clip=0)
 

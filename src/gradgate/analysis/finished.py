@@ -45,7 +45,7 @@ class LoadedRun:
 
     @property
     def shared(self) -> tuple[object, ...]:
-        """What comparable runs have in common: pretrained model, data and length of inputs."""
+        """The values that comparable runs share: pretrained model, data and length of inputs."""
         return self.config.model, self.found.task.fingerprint, self.config.max_length
 
     @property

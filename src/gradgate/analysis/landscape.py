@@ -51,7 +51,7 @@ class LandscapeRow:
 
 @dataclass(frozen=True)
 class Flatness:
-    """How wide a minimum is on the line.
+    """The width of a minimum on the line.
 
     Attributes:
         width: of the interval around the tuned weights in which the loss is at most ``RISE`` above theirs.

@@ -34,7 +34,7 @@ _NAMES = (*_SETTINGS, "fisher")
 
 @dataclass(frozen=True)
 class Analyzed:
-    """What an analysis found about runs that share a figure.
+    """The findings of an analysis about runs that share a figure.
 
     Attributes:
         folder: with the measurements as CSV.
@@ -80,7 +80,7 @@ def analyze(
     quiet: bool = False,
     **settings: Any,
 ) -> list[Analyzed]:
-    """Measure what training changed, as ``gradgate analyze`` does; what was measured before is read.
+    """Measure what training changed, as ``gradgate analyze`` does; earlier measurements are reused.
 
     Args:
         what: ``"representations"``, ``"landscape"``, ``"fisher"`` or ``"forgetting"``.
@@ -90,7 +90,7 @@ def analyze(
         settings: those of the command, such as ``tokens=1000``.
 
     Returns:
-        One result per task and model: for a study of one of each, and for runs, one.
+        One result per task and model; a single one for runs, and for a study of one task and model.
 
     Raises:
         UsageError: for an unknown analysis or setting, or several runs without ``out``.

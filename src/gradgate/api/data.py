@@ -1,4 +1,4 @@
-"""What a person has in hand, as the name or path of a task or a model."""
+"""Turn rows, models and names that a user passes into the name or path of a task or model."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def predict(
     quiet: bool = False,
     **settings: Unpack[PredictKeywords],
 ) -> Any:
-    """Predict rows with one finished run or several; layers that several share from the bottom are run once.
+    """Predict rows with one finished run or several; layers that runs share from the bottom up are computed once.
 
     ``gradgate predict`` does the same with a file.
 
@@ -43,8 +43,9 @@ def predict(
         quiet: show no progress.
 
     Returns:
-        A ``pandas.DataFrame`` with one row per row: ``label``, and ``probability.LABEL`` of each label. A number, tags,
-        an answer or a generated text is ``predicted``. Columns of several runs are called ``RUN.label``.
+        A ``pandas.DataFrame`` with one line per row: ``label``, and ``probability.LABEL`` for each label. A number,
+        tags, an answer or a generated text is in the column ``predicted``. Columns of several runs are called
+        ``RUN.label``.
 
     Raises:
         UsageError: without a run or rows, for a file that does not exist, or a language without an adapter.
@@ -88,7 +89,7 @@ def evaluate(
         quiet: show no progress.
 
     Returns:
-        What ``scores.json`` holds: ``tests`` has the metrics by split, ``averages`` those over languages.
+        The contents of ``scores.json``: ``tests`` has the metrics by split, ``averages`` those over languages.
 
     Raises:
         UsageError: for a task of another kind, or rows without labels.

@@ -71,7 +71,7 @@ class TensorChange:
 
 @dataclass(frozen=True)
 class CheckpointAudit:
-    """What a training changed, by its two ends.
+    """The changes between the first and the last checkpoint of a training.
 
     Attributes:
         base, trained: names of the checkpoints.
@@ -178,7 +178,7 @@ def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> Che
     Args:
         base, trained: folders of ``save_pretrained`` (safetensors or PyTorch files, also sharded), folders of PEFT,
             single files of tensors, names on the hub, or ``sample``.
-        expect: selector of the weights that are to differ.
+        expect: selector of the weights that should differ.
 
     Raises:
         DeltaError: if there is no such checkpoint, a file is damaged or holds more than tensors, or the two have no

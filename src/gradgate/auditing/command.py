@@ -43,7 +43,7 @@ def audit_command(words: Sequence[str], expect: str | None = None, looks_at: int
 
     Args:
         words: the command. A file that ends in ``.py`` runs with this Python.
-        expect: selector of the weights that are to learn.
+        expect: selector of the weights that should learn.
         looks_at: a step to look at, in addition to 1, 2, 4, 8, … and the last.
 
     Raises:

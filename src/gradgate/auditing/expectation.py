@@ -15,7 +15,7 @@ from gradgate.layers.units import Group, Weight
 
 @dataclass(frozen=True)
 class Expectation:
-    """A selector of the weights that are to learn, such as ``layers.top4/head``."""
+    """A selector of the weights that should learn, such as ``layers.top4/head``."""
 
     selector: str
 
@@ -35,7 +35,7 @@ def check_request(expect: str | None, steps: int | None) -> None:
     """Check what of an audit's request can be checked before there is a model.
 
     Args:
-        expect: selector of the weights that are to learn; None for no expectation.
+        expect: selector of the weights that should learn; None for no expectation.
         steps: a step to look at as well; None for none.
 
     Raises:

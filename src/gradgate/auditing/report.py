@@ -73,13 +73,13 @@ class AuditReport:
 
     @cached_property
     def learned(self) -> Learned:
-        """What learned."""
+        """The weights that learned."""
         sizes = {each.name: each.elements for model in self.models for each in model.parameters if each.learned}
         return Learned(tuple(sizes), sum(sizes.values()))
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What probably was not meant, in the order of the kinds."""
+        """The problems that were found, in the order of their kinds."""
         return tuple(findings_of(self.models))
 
     @property

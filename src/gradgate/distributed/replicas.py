@@ -97,7 +97,7 @@ class Replicas:
             self._refuse_closed(opened, step)
 
     def mean(self, values: dict[str, float]) -> dict[str, float]:
-        """Return the mean over processes, so that all decide alike; the exact values if all are the same."""
+        """Return the mean over processes, so that all decide the same; the exact values if all are the same."""
         gathered = self._gather(values)
         if all(other == gathered[0] for other in gathered):
             return values

@@ -26,8 +26,8 @@ class LISA(HasStateOption, HasUnitOption):
 
     With ``draw=uniform`` each set of that many layers is equally likely at every draw. Otherwise layers are drawn one
     after another, without replacement, each in proportion to its weight among those that are left. The weights
-    follow from the measurements, which are in the memory's notes: ``scores`` by group, and the step (done before) at
-    which they were ``measured`` last. A draw is a function of the seed, the period and these notes.
+    follow from the measurements, which are in the memory's notes: ``scores`` by group, and ``measured``, the number of
+    steps done at the latest measurement. A draw is a function of the seed, the period and these notes.
 
     Args:
         layers: how many layers, or other units, learn at a time (the paper's gamma), 1 or more.

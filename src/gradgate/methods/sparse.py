@@ -21,10 +21,10 @@ class ChildTuning(Method):
     """Pass the gradient of a share ``keep`` of the weights, drawn at each step or measured once.
 
     ``mode=F`` (task-free) draws the child network again for each step, over all parameters, and divides what passes
-    by ``keep``. ``mode=D`` (task-driven) chooses it once, before the first step: of all weights of the layers
-    those with the largest Fisher information on the task's training data; the embeddings and the head learn as a
-    whole, and nothing is divided. Its masks take one bit per weight. Choosing takes one pass over the data and,
-    meanwhile, one number per weight.
+    by ``keep``. ``mode=D`` (task-driven) chooses it once, before the first step: the weights of the layers with the
+    largest Fisher information on the task's training data; the embeddings and the head learn as a whole, and nothing is
+    divided. Its masks take one bit per weight. Choosing takes one pass over the data and, meanwhile, one number per
+    weight.
 
     Args:
         mode: ``F`` or ``D``.
@@ -95,8 +95,8 @@ class Sparse(Method):
     changes is a small file: see :mod:`gradgate.deltas`.
 
     ``by=random`` is a function of the seed and the name of the matrix, and takes no memory. The others choose exactly
-    ``share`` of each matrix before the first step, rounded, of equal elements those that come first; their masks take
-    one bit per element and are part of the saved state, so that a resumed training does not choose again.
+    ``share`` of each matrix before the first step, rounded, in a tie those that come first; their masks take one bit
+    per element and are part of the saved state, so that a resumed training does not choose again.
 
     Args:
         share: of the elements of each matrix, in (0, 1].

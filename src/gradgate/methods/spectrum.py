@@ -116,7 +116,7 @@ def kinds_of(layers: LayerMap) -> dict[str, list[str]]:
 
 
 def clearest(kinds: Mapping[str, list[str]], ratios: Mapping[str, float], share: float) -> list[str]:
-    """Return the groups with the highest ratios, a share of each kind; of equal ones those that come first.
+    """Return the groups with the highest ratios, a share of each kind; in a tie, those that come first.
 
     Args:
         kinds: kind to groups.

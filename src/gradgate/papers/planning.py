@@ -88,12 +88,12 @@ class ReproductionPlan:
 
     @property
     def count(self) -> int:
-        """How many runs there are, repeats and all; without those of the search."""
+        """The number of runs with all repeats, without those of the search."""
         return len(self.seeds) * self._arms
 
     @property
     def searches(self) -> int:
-        """How many runs the search takes."""
+        """The number of runs in the search."""
         return 0 if self.search is None else len(self.search.settings) * len(self.search.seeds) * self._arms
 
     @property

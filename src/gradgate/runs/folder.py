@@ -65,7 +65,7 @@ class RunFolder:
 
     @property
     def error_file(self) -> Path:
-        """Why the latest try failed."""
+        """The error of the latest attempt."""
         return self.path / "error.json"
 
     @property
@@ -85,7 +85,7 @@ class RunFolder:
 
     @property
     def trackers_file(self) -> Path:
-        """What trackers have received of the run; of one that reports to any."""
+        """The logs that trackers have received, for a run that reports to any."""
         return self.path / "trackers.json"
 
     @property
@@ -107,7 +107,7 @@ class RunFolder:
 
     @property
     def plan_file(self) -> Path:
-        """What was open when."""
+        """The plan: which groups were open at which step."""
         return self.path / "plan.yaml"
 
     @property
@@ -122,12 +122,12 @@ class RunFolder:
 
     @property
     def weights(self) -> Path:
-        """What training had changed at each score on dev; of a run that keeps it."""
+        """The trained weights at each score on dev, for a run that keeps them."""
         return self.path / "weights"
 
     @property
     def cache(self) -> Path:
-        """What closed layers gave out, for a run that shares it with no other."""
+        """The cached output of closed layers, for a run that shares it with no other."""
         return self.path / CACHE_FOLDER
 
     @property

@@ -30,7 +30,7 @@ class RunState(str, Enum):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is, and its scores on dev so far.
+    """The progress of a run, with its scores on dev so far.
 
     Attributes:
         step: optimizer steps up to the latest pause, or all of a finished run.

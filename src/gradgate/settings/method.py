@@ -112,5 +112,5 @@ class MethodSettings(CheckedSettings):
     @model_validator(mode="after")
     def _one_tapt_length(self) -> MethodSettings:
         if self.tapt_epochs is not None and self.tapt_steps is not None:
-            raise ValueError("pass tapt_epochs or tapt_steps, not both")
+            raise ValueError("pass tapt_epochs= or tapt_steps=, not both")
         return self

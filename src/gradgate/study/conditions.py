@@ -143,7 +143,7 @@ class Conditions:
         ]
 
     def write(self, folder: Path) -> None:
-        """Write ``parts.json``, with what another process may have put there meanwhile."""
+        """Write ``parts.json``, with what another process may have added in the meantime."""
         with locked_folder(folder):
             merged = self.merge_existing(folder)
             write_json(folder / CONDITIONS_FILE, TypeAdapter(Conditions).dump_python(merged, mode="json"))

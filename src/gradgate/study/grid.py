@@ -266,7 +266,7 @@ class Grid:
         versions: dict[str, str],
         language_adapters: Mapping[str, str] | None = None,
     ) -> Grid:
-        """Write ``study.json``. Return the grid with what another process may have put there meanwhile.
+        """Write ``study.json``. Return the grid with what another process may have added in the meantime.
 
         Raises:
             RunError: if the study was started on other data or language adapters.

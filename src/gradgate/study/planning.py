@@ -88,7 +88,7 @@ class StudyRequest:
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how the runs of a study are trained.
+    """Settings for where and how the runs of a study are trained.
 
     Attributes:
         workers: runs that are trained at the same time on this machine.

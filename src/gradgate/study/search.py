@@ -39,7 +39,7 @@ _DRAWS = 0  # seed of the settings that are drawn from ranges
 
 @dataclass(frozen=True)
 class Space:
-    """What a study searches.
+    """The settings that a study searches.
 
     Attributes:
         texts: as they were typed: ``lr=1e-5,2e-5`` is a list, ``lr=1e-5..1e-4`` a range.

@@ -87,12 +87,12 @@ class StudyRecord:
 
     @cached_property
     def given(self) -> tuple[Arm, ...]:
-        """What ``methods`` are: methods, and arms with an adapter of their own."""
+        """The objects that ``methods`` name: methods, and arms with an adapter of their own."""
         return tuple(map(recorded_arm if self.imported is None else imported_arm, self.methods))
 
     @cached_property
     def crossed_with(self) -> tuple[AdapterSetting | None, ...]:
-        """What ``adapters`` are, which the methods without one are crossed with."""
+        """The objects that ``adapters`` name, with which methods without an adapter are crossed."""
         return tuple(map(recorded_adapter, self.adapters))
 
     @cached_property
@@ -104,7 +104,7 @@ class StudyRecord:
 
     @property
     def size_fault(self) -> str | None:
-        """Why a study is too large to be read; None if it is not."""
+        """The reason why a study is too large to be read; None if it is not."""
         seeds = len(self.seeds)
         runs = seeds * len(self.methods) * max(1, len(self.adapters)) * max(1, len(self.variants))
         if seeds <= MOST_SEEDS and runs <= _MOST_RUNS:
@@ -118,7 +118,7 @@ class StudyRecord:
 
     @property
     def train_size(self) -> int | None:
-        """How many rows each run trained on; None for all that there are."""
+        """The number of rows that each run trained on; None for all rows."""
         return self.settings.get("train_size")
 
     @property

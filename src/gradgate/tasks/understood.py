@@ -39,7 +39,7 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class Understood:
-    """What the reader made of a task's data.
+    """The reader's interpretation of a task's data.
 
     Attributes:
         form: what files and rows are, for people.

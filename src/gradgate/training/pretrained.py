@@ -101,7 +101,7 @@ def load_for_task(
 
     Raises:
         RunError: if the model cannot be loaded, or its weights do not fit it.
-        UsageError: if the head is to be kept, and neither names nor numbers of its labels say how.
+        UsageError: if the head should be kept, but neither the names nor the number of its labels say how.
     """
     settings = load_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
     if getattr(settings, "pad_token_id", None) is None:

@@ -187,7 +187,7 @@ def test_models_that_peft_does_not_know_get_it_on_all_linear_modules_of_the_laye
         ("lora:task_type=SEQ_CLS", r"has no option 'task_type'"),
         (
             "ia3:target_modules=query,feedforward_modules=dense",
-            r"PEFT rejects  .*`feedforward_modules` should be a subset",
+            r"PEFT rejects .*`feedforward_modules` should be a subset",
         ),
         (
             "lora:init_lora_weights=eva",
@@ -273,5 +273,5 @@ def test_damaged_files_are_named(settings: dict[str, Any], done: Path, tmp_path:
         evaluate(tmp_path / "other")
     file = broken("kind") / "model/adapter_config.json"
     file.write_text(json.dumps(record(done, "model/adapter_config.json") | {"peft_type": "LOHA"}))
-    with pytest.raises(AdapterFileError, match=r"has 'LOHA', and the run trained a 'LORA'"):
+    with pytest.raises(AdapterFileError, match=r"has 'LOHA', but the run trained a 'LORA'"):
         evaluate(tmp_path / "kind")

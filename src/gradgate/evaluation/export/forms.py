@@ -34,7 +34,7 @@ _MIXED: Mapping[Form, str] = {"transformers": "a whole model per task, for trans
 
 @dataclass(frozen=True)
 class Exportable:
-    """What a run can become.
+    """The forms in which a run can be exported.
 
     Attributes:
         what: the run trained.

@@ -61,7 +61,7 @@ class Allocator:
 
     @cached_property
     def promise(self) -> str:
-        """What the plan can decide and what it cannot, in words, before anything is trained."""
+        """A sentence on what the plan can and cannot decide, before anything is trained."""
         arms, seeds = len(self.grid.arms), len(self.grid.seeds)
         size = f"With {arms} arm{'s' * (arms != 1)} and {seeds} seed{'s' * (seeds != 1)} this budget"
         if self.can_name_a_winner:

@@ -42,7 +42,7 @@ Place = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import read, and what it doubts.
+    """The result of an import, with doubts about the comparison.
 
     Attributes:
         rows_read, rows_kept: rows of all sources.

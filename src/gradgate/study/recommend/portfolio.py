@@ -20,7 +20,7 @@ _GRADUAL_SHARE = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What the methods are for.
+    """The model and data to choose methods for.
 
     Args:
         layers: of the model, 1 or more.
@@ -53,7 +53,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What is not tried, and why."""
+    """An arm that is not tried, and the reason."""
 
     arm: str
     reason: str
@@ -64,7 +64,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Portfolio:
-    """What is tried.
+    """The arms to try.
 
     Attributes:
         lr: peak learning rate of every arm that has none of its own.

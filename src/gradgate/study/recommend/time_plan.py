@@ -21,7 +21,7 @@ REPORT = 8.0
 
 @dataclass(frozen=True, kw_only=True)
 class TimePlan:
-    """What some minutes pay for.
+    """The arms and steps that fit into some minutes.
 
     Attributes:
         arms: that compete.
@@ -41,7 +41,7 @@ class TimePlan:
 
     @property
     def said(self) -> str:
-        """What the minutes can give, in words, before anything is trained."""
+        """A sentence on what the minutes can decide, before anything is trained."""
         arms = f"{len(self.arms)} arms"
         if self.seconds_to_test is None:
             return f"One seed is not enough to test {arms}, so there will be no winner. Pass seeds=2 or more."

@@ -45,7 +45,7 @@ class StoreNote:
 
 @dataclass(frozen=True)
 class Address:
-    """Where the queue of a study is.
+    """The address of a study's queue.
 
     Attributes:
         url: of the database.

@@ -30,7 +30,7 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """How workers show that they live.
+    """The signs of life that workers send.
 
     Attributes:
         interval: seconds between two signs of life.

@@ -86,7 +86,7 @@ def _what(cell: Any) -> str:
 
 @dataclass(frozen=True)
 class LabelNames:
-    """What the words in the label column mean: one name for each label, whichever way it is spelled.
+    """The meaning of the words in the label column: one name per label, however it is spelled.
 
     Attributes:
         map: the task's ``label_map``; None if labels have the names that the data give them.
