@@ -57,6 +57,10 @@ def test_what_is_no_seed_is_refused_with_what_is_expected(given: Any) -> None:
         read_seeds(given)
 
 
+def test_a_formula_keeps_its_signs() -> None:
+    assert "rows / (classes * rows of the class)" in " ".join((gradgate.train.__doc__ or "").split())
+
+
 def test_an_unknown_setting_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"no setting 'batchsize'. Did you mean 'batch_size'"):
         gradgate.train(batchsize=3)  # type: ignore[call-arg]

@@ -121,6 +121,9 @@ MISTAKES = {
     "an address for a model": ("compare -m full --store a://b --out OUT", 2, "queue as --queue 'a://b'"),
     "a type of weights": ("memory --precision bfloat16", 2, "goes to --weights"),
     "a plan without a length": ("plan -m full", 2, "--steps is missing"),
+    "rows without their flag": ("predict no-run rows.csv", 2, "Rows to predict are a file, as in -f rows.csv"),
+    "a model without its flag": ("plan sample", 2, "such as --model"),
+    "a path to no data": ("train --task no-data.csv", 2, "name a task that 'gradgate tasks' lists"),
     "no minutes": ("recommend --minutes 0 --out OUT", 2, "--minutes 0.0: expected"),
     "two lengths": ("pretrain-adapter --language-data x --steps 1 --epochs 1", 2, "pass --epochs or --steps, not both"),
 }

@@ -199,6 +199,13 @@ def test_a_taken_name_is_refused() -> None:
     assert method("graddrop") == GradDrop()
 
 
+def test_other_objects_are_not_methods() -> None:
+    with pytest.raises(MethodError, match="3 is not a method. Expected a text such as"):
+        method(3)  # type: ignore[arg-type]
+    with pytest.raises(MethodError, match="Cannot register .*int"):
+        register(int)  # type: ignore[type-var]
+
+
 FILE = """
 from dataclasses import dataclass
 import gradgate as gg

@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from gradgate.api.frames import arrow_table
 from gradgate.api.progress import run_progress
 from gradgate.api.shown import ResultView, data_frame
-from gradgate.errors import UsageError
+from gradgate.errors import GradgateError, UsageError
 from gradgate.places import typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
@@ -152,7 +152,11 @@ def _as_source(rows: Any) -> Iterator[Path | list[Any]]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.parquet"
         parquet.write_table(arrow_table(rows, "rows"), file)
-        yield file
+        try:
+            yield file
+        except GradgateError as error:
+            error.args = (str(error.args[0]).replace(str(file), "rows"),)  # the file is not the user's
+            raise
 
 
 def _are_texts(rows: Any) -> bool:

@@ -87,7 +87,13 @@ class MethodInfo:
 
 
 def register(cls: M) -> M:
-    """Add a method class under its ``name``, so that strings and the command line know it; use as a decorator."""
+    """Add a method class under its ``name``, so that strings and the command line know it; use as a decorator.
+
+    Raises:
+        MethodError: for anything but a class derived from :class:`Method`, or a name that is taken.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Method)):
+        raise MethodError(f"Cannot register {cls!r:.80}. Expected a class derived from gradgate.Method.")
     known = _known().setdefault(cls.name, cls)
     if known is not cls:
         raise MethodError(f"The name {cls.name!r} is taken by {known.__module__}.{known.__qualname__}; choose another.")
@@ -116,6 +122,8 @@ def method(spec: str | Method) -> Method:
     Raises:
         MethodError: if a name or option is unknown, or a value is out of range.
     """
+    if not isinstance(spec, str | Method):
+        raise MethodError(f"{spec!r:.80} is not a method. Expected a text such as 'gradual:every=50', or a method.")
     return spec if isinstance(spec, Method) else build(parse(spec))
 
 

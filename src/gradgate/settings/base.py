@@ -74,7 +74,7 @@ def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setting
         _check_digits(name, value)
     unknown = [unknown_setting(name, kind.model_fields) for name in given if name not in kind.model_fields]
     if unknown:
-        raise UsageError(f"{'; '.join(unknown)} Expected fields of {kind.__name__}.")
+        raise UsageError(" ".join(unknown))
     try:
         return kind(**given)
     except ValidationError as error:

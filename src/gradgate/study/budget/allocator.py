@@ -70,7 +70,8 @@ class Allocator:
         more = "no budget can: add seeds" if least is None else f"{self._share(least)} can"
         early = self.stages[0].eighths
         cut = f" All arms first stop at {early}/8 of the schedule, and those dropped there are not compared."
-        return f"{size} ranks; it cannot test, {more}.{cut if early < EIGHTHS[-1] and len(self.stages) > 1 else ''}"
+        dropped = cut if early < EIGHTHS[-1] and len(self.stages) > 1 else ""
+        return f"{size} ranks the arms but cannot test them; {more}.{dropped}"
 
     def _share(self, steps: int) -> str:
         """Return the share of the grid that a number of steps is, rounded up to two digits."""
