@@ -57,7 +57,7 @@ def test_wrong_rows_are_named(run: gg.Run) -> None:
         run.predict([])
     with pytest.raises(UsageError, match="rows is a int; expected texts"):
         run.predict(7)
-    with pytest.raises(DataError, match="^rows has no column 'text'"):
+    with pytest.raises(DataError, match=r"^rows has no column 'text'"):
         run.predict([{"words": "a good day"}])
     unlabelled = [{"text": text} for text in TEXTS]
     with pytest.raises(DataError, match=r"test is unlabelled and not scored \(rows\)\. Pass a test_file= with labels"):

@@ -113,7 +113,7 @@ def test_a_large_member_of_an_archive_is_not_read(saved: Path, tmp_path: Path) -
         with archive.open("task/other.safetensors", "w", force_zip64=True) as member:
             for _ in range(17):
                 member.write(bytes(64 << 20))
-    refused(file, r"would unpack to 1\.\d  GiB, too much for an adapter: at most  1 GiB")
+    refused(file, r"would unpack to 1\.\d GiB, too much for an adapter: at most 1 GiB")
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -200,9 +200,9 @@ def test_a_taken_name_is_refused() -> None:
 
 
 def test_other_objects_are_not_methods() -> None:
-    with pytest.raises(MethodError, match="3 is not a method. Expected a text such as"):
+    with pytest.raises(MethodError, match=r"3 is not a method\. Expected a text such as"):
         method(3)  # type: ignore[arg-type]
-    with pytest.raises(MethodError, match="Cannot register .*int"):
+    with pytest.raises(MethodError, match=r"Cannot register .*int"):
         register(int)  # type: ignore[type-var]
 
 

@@ -89,7 +89,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         self._leave_trainer: Callable[[], None] = _nothing
 
     def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Arrange for the tuner to detach if training raises, for which Trainer has no event."""
+        """Make the tuner detach if training raises, for which Trainer has no event."""
         caller = calling_trainer(self)
         if caller is not None:
             ends_on_exception(caller.trainer, self._break_off)
