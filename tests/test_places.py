@@ -166,5 +166,5 @@ def test_task_files_stay_in_their_folder(home: Path) -> None:
     from gradgate.tasks.find import find_task
 
     (home / "task.yaml").write_text("kind: classification\nfiles: {train: ~/x.csv, dev: dev.csv}\n")
-    with pytest.raises(GradgateError, match="leaves the task's folder"):
+    with pytest.raises(GradgateError, match="is outside the task's folder"):
         find_task("~/task.yaml")

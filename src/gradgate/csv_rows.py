@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from gradgate.errors import DataError
+from gradgate.errors import DataError, fault_with_place
 from gradgate.files import append_text, read_bytes, write_text
 from gradgate.printable import cell_text, csv_text
 
@@ -126,5 +126,4 @@ class CsvRows(Generic[Row]):
 def _problem(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}"
+    return fault_with_place(error.errors()[0])

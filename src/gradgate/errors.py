@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 _LONG_WORD = re.compile(r"\S{1000,}?(?=[.,;:)]*(?:\s|$))")
 _SHOWN = 100
+
+# Type of a pydantic error -> what was expected; other types keep pydantic's own words.
+_EXPECTED = {
+    "missing": "missing",
+    "extra_forbidden": "unknown entry",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "string_type": "expected text",
+    "tuple_type": "expected a list",
+    "list_type": "expected a list",
+    "dict_type": "expected a mapping",
+}
 
 
 class GradgateError(Exception):
@@ -89,6 +107,21 @@ class FolderLockedError(RunError):
 
 class StoreError(GradgateError, RuntimeError):
     """A study's store that cannot be opened, read or written."""
+
+
+def expectation(fault: Mapping[str, Any]) -> str:
+    """Return what was expected in place of a value that pydantic refuses, such as ``expected a number``."""
+    text = str(fault["msg"]).removeprefix("Value error, ")
+    text = re.sub(r"^Input should be (?=greater|less)", "expected a number ", text)
+    return _EXPECTED.get(fault["type"], re.sub(r"^Input should be ", "expected ", text))
+
+
+def fault_with_place(fault: Mapping[str, Any]) -> str:
+    """Return where a record is wrong and how, such as ``steps: expected a whole number, got 'x'``."""
+    place = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "missing":
+        return f"{place} is missing"
+    return f"{place}: " * bool(place) + f"{expectation(fault)}, got {fault['input']!r:.60}"
 
 
 def nearest_of_quoted(word: object, message: str) -> str:

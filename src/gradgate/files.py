@@ -162,7 +162,7 @@ def check_name(folder: Path) -> None:
         str(folder).encode()
     except UnicodeEncodeError:
         raise RunError(
-            f"The name {str(folder)!r} is not UTF-8, so no weights can be written there. Give another out=."
+            f"The name {str(folder)!r} is not UTF-8, so no weights can be written there. Pass another out=."
         ) from None
 
 

@@ -45,7 +45,7 @@ def model_source(name: str) -> str:
     looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
     if looks_like_path:
         raise RunError(
-            f"There is no folder {name}. Give a folder with config.json and weights, or a hub name."
+            f"There is no folder {name}. Pass a folder with config.json and weights, or a hub name."
             f"{nearest_model(name)}"
         )
     return name
@@ -151,6 +151,18 @@ def is_reachable(model: str) -> bool:
 def why_unreachable() -> str:
     """Return the reason, for an error message."""
     return "HF_HUB_OFFLINE is set" if is_offline() else "there is no network"
+
+
+def not_loaded(error: Exception) -> str:
+    """Return why a library could not load something from the hub: the reason alone, if there was no way to fetch it."""
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    if any(isinstance(each, LocalEntryNotFoundError) for each in chain):
+        return f"{why_unreachable()}, and the cache has no copy."
+    return " ".join(line.strip() for line in str(error).strip().splitlines()[:2]) or type(error).__name__
 
 
 def first_line(error: Exception) -> str:

@@ -80,7 +80,7 @@ class _AnchorSizes:
     def _repeat(self, event: Any) -> None:
         line = event.start_mark.line + 1
         if any(node.anchor == event.anchor for node in self.open):
-            raise ValueError(f"line {line}: *{event.anchor} stands inside the value that it names; expected no circle")
+            raise ValueError(f"line {line}: *{event.anchor} stands inside the value that it names; expected no cycle")
         named = self._named.get(event.anchor)
         if named is None:  # the loader says that it is not defined
             return

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args, get_origin
 
-from gradgate.errors import GradgateError, UsageError, nearest, nearest_of_quoted
+from gradgate.errors import GradgateError, UsageError, expectation, nearest, nearest_of_quoted
 
 # A '+' joins two names only if a name follows, unlike in a number (1e+3) or in the path of a plan (a+b.yaml).
 _JOIN = re.compile(r"\+(?=\s*[a-z][\w-]*\s*(?:[:+]|$))")
@@ -64,7 +64,7 @@ class Syntax:
                 raise self.error(f"Expected option=value in {name!r}, got {shown(part)}{self._hinted(name)}.")
             if not value:
                 raise self.error(
-                    f"The option {option!r} of {name!r} has no value. Expected {option}=value; give one or leave the "
+                    f"The option {option!r} of {name!r} has no value. Expected {option}=value; set it or leave the "
                     f"option out{self._hinted(name)}."
                 )
             if option in options:
@@ -165,7 +165,7 @@ class Spec:
             try:
                 values[option] = TypeAdapter(kinds[option]).validate_python(structured(text, kinds[option]))
             except ValidationError as error:
-                reason = error.errors()[0]["msg"]
+                reason = expectation(error.errors()[0])
                 raise self.syntax.error(
                     f"The option {option}={shown(text)} of {self.name!r} cannot be read: "
                     f"{reason[0].lower()}{reason[1:]}.{nearest_of_quoted(text, reason)}"

@@ -57,7 +57,7 @@ def test_a_run_whose_closed_layers_keep_dropout_uses_no_cache(settings: dict[str
 
 
 def test_a_cache_folder_and_dropout_in_closed_layers_are_refused_before_anything_runs() -> None:
-    with pytest.raises(UsageError, match="activation_cache='x' and frozen_dropout do not go together"):
+    with pytest.raises(UsageError, match="activation_cache='x' and frozen_dropout= cannot be combined"):
         make_config(frozen_dropout=True, activation_cache="x")
 
 

@@ -197,7 +197,7 @@ def test_no_pickle_is_run(saved: Path, tmp_path: Path, monkeypatch: pytest.Monke
         (saved / "pytorch_adapter.bin").write_bytes(data)
         refused(saved, r"pytorch_adapter\.bin in .* is damaged")
     (saved / "pytorch_adapter.bin").write_bytes(saved_with_torch({"x": 1}))
-    refused(saved, "holds other things than tensors")
+    refused(saved, "contains objects other than tensors")
     assert not Path("evil").exists()
 
 

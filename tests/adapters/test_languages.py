@@ -139,7 +139,9 @@ def test_a_run_does_not_go_on_with_other_language_adapters(given: dict[str, Any]
     with pytest.raises(PowerCutError):
         train(make_config(**own), tmp_path / "run", Falls(7))
     shutil.copytree(tmp_path / "adapters/sw", tmp_path / "adapters/de", dirs_exist_ok=True)
-    with pytest.raises(RunError, match=r"run started with another language adapter: .*adapters/de has changed since"):
+    with pytest.raises(
+        RunError, match=r"run was started with another language adapter: .*adapters/de has changed since"
+    ):
         train(make_config(**own), tmp_path / "run")
 
 
@@ -163,7 +165,7 @@ def test_a_file_is_scored_with_the_source_language_unless_another_is_named(
     heard = Heard()
     found = evaluate(done, test_file=task / "de.tsv", out=tmp_path / "file", progress=heard)
     assert found["tests"]["test"]["loss"] == pytest.approx(losses(done)["test.en"], abs=1e-6)
-    assert "The rows are taken to be in 'en', whose language adapter runs." in heard.notes
+    assert "The rows are assumed to be in 'en', so its language adapter is used." in heard.notes
     found = evaluate(done, test_file=task / "de.tsv", languages=["de"], out=tmp_path / "named")
     assert found["tests"]["test"]["loss"] == pytest.approx(losses(done)["test.de"], abs=1e-6)
     with pytest.raises(UsageError, match="is scored in one language"):
@@ -178,7 +180,9 @@ def test_rows_are_predicted_with_the_source_language(done: Path, task: Path) -> 
     written = [json.loads(line) for line in (done / "predictions/test.en.jsonl").read_text().splitlines()]
     heard = Heard()
     found = next(iter(predict([done], task / "de.tsv", progress=heard).by_run.values()))
-    assert heard.notes == ["The rows are taken to be in 'en', whose language adapter runs. language= names another."]
+    assert heard.notes == [
+        "The rows are assumed to be in 'en', so its language adapter is used. language= selects another."
+    ]
     assert [row["predicted"] for row in found] == [row["predicted"] for row in written]
 
 
@@ -196,7 +200,7 @@ def test_an_analysis_runs_the_source_language_and_refuses_others(done: Path, spo
     for model in (measured.found.model, measured.start()):
         assert adapters.active(model) == (NAME, "task")
     assert len(measured.rows("test.en")) == 30
-    with pytest.raises(UsageError, match=r"split='test\.de' is in de, .* with that of en"):
+    with pytest.raises(UsageError, match=r"split='test\.de' is in de, .* the adapter for en is analyzed"):
         measured.rows("test.de")
 
 
@@ -261,10 +265,10 @@ def parallel(tiny_model: Path, folder: Path) -> str:
     ("changes", "message"),
     [
         ({"adapter": None}, r"there is no adapter=\. Expected a bottleneck adapter"),
-        ({"adapter": "par_bn"}, r"does not go with adapter=par_bn: it is a parallel adapter"),
+        ({"adapter": "par_bn"}, r"cannot be combined with adapter=par_bn: it is a parallel adapter"),
         ({"adapter": "pfeiffer+inv"}, r"it is an adapter with an invertible part, which would not run"),
         ({"adapter": "lora:r=2"}, r"it is one of PEFT's adapters"),
-        ({"tapt_steps": 2}, r"and tapt_steps or tapt_epochs do not go together"),
+        ({"tapt_steps": 2}, r"and tapt_steps or tapt_epochs cannot be combined"),
         ({"task": "cola+sst2"}, r"adapter=: adapters are trained on one task"),
         ({"language_adapters": "a/{lang}"}, r"expected \{language\} for the code of a language and no other braces"),
         ({"language_adapters": "nowhere/{language}"}, r"no adapter for en, de, sw, and .*Train them with"),

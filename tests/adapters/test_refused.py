@@ -27,7 +27,7 @@ from support.tiny_models import BARE
         ("pfeiffer:inv_adapter=glow,inv_adapter_reduction_factor=2", "glow does not work"),
         ("pfeiffer:leave_out=7", "names layer 7.*0 to 2"),
         ("pfeiffer:leave_out=0/1/2", "names all 3 layers"),
-        ("pfeiffer:reduction=1:4", "none for layer 0"),
+        ("pfeiffer:reduction=1:4", "have no entry for layer 0"),
         ("houlsby:residual_before_ln=post_add", "without original_ln_before"),
         ({"mh_adapter": True, "output_adapter": True}, "needs non_linearity"),
         ({"architecture": "lora", "r": 8}, "'lora'; only bottleneck"),
@@ -59,7 +59,7 @@ def test_wrong_use_is_refused() -> None:
         adapters.add(model, "task")
     with pytest.raises(AdapterError, match=r"no adapter 'tusk'\. Did you mean 'task'"):
         adapters.activate(model, "tusk")
-    with pytest.raises(AdapterError, match="in a stack once"):
+    with pytest.raises(AdapterError, match="in a stack only once"):
         adapters.activate(model, "task", "task")
     with pytest.raises(AdapterError, match="'par' is a parallel adapter"):
         adapters.activate(model, "task", "par")

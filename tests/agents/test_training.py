@@ -26,7 +26,7 @@ SMALL = {"train_size": 40, "languages": ["en"]}
 ENDLESS = {"method": ["head"], "seeds": 1, "out": "x", "settings": {"steps": 100_000, "eval_every": 5, **SMALL}}
 REFUSED: dict[str, tuple[Call, str]] = {
     "an unknown method": (("compare", {"method": ["full", "hed"]}), "Did you mean 'head'"),
-    "a value out of range": (("compare", {"method": ["full"], "settings": {"lr": 0}}), "lr=0: input should"),
+    "a value out of range": (("compare", {"method": ["full"], "settings": {"lr": 0}}), "lr=0: expected"),
     "an unknown setting": (("compare", {"method": ["full"], "settings": {"batchsize": 8}}), "'batch_size'"),
     "an argument passed twice": (("compare", {"method": ["full"], "settings": {"seeds": 3}}), "seeds= is also in"),
     "a flag as a value": (("compare", {"method": ["full"], "settings": {"--out": "x"}}), "no setting '--out'"),

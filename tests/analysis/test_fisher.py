@@ -160,7 +160,7 @@ def test_the_command_takes_single_runs(study: Path, command: Command, tmp_path: 
     assert command("analyze", "fisher", one, "-q").code == 0
     assert (study / "runs/method-1/seed-0/analyses/fisher/fisher.svg").is_file()
     refused = command("analyze", "fisher", one, two)
-    assert (refused.code, "expected --out" in refused.err) == (2, True)
+    assert (refused.code, "which needs --out" in refused.err) == (2, True)
     assert command("analyze", "fisher", one, two, "--out", str(tmp_path / "both"), "-q").code == 0
     table = json.loads(command("analyze", "fisher", one, "--json").out)["fisher-order"]
     assert [row["order"] for row in table] == ["3/2/1/0", "1/3/2/0", "2/3/1/0"]

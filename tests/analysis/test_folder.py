@@ -44,7 +44,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_removed(folder):
 
 
 def test_other_settings_are_refused_and_nothing_is_lost(folder):
-    with pytest.raises(RunError, match=r"other settings \(seed: 0 there, 1 here\)\. Give another out="):
+    with pytest.raises(RunError, match=r"other settings \(seed: 0 there, 1 here\)\. Pass another out="):
         folder.claim({"seed": 1})
     assert folder.read() == POINTS
     folder.csv_file.unlink()
@@ -73,7 +73,7 @@ def test_a_folder_of_other_files_is_refused(tmp_path):
     [
         ("arm,step\nfull,1\n", "has no column value. Expected what 'gradgate analyze points' writes. Remove"),
         ("arm,step,value\nfull,1\n", "line 2: it has 2 cells; expected 3"),
-        ("arm,step,value\nfull,0,1\nfull,one,1\n", "line 3: step is 'one'"),
+        ("arm,step,value\nfull,0,1\nfull,one,1\n", "line 3: step: expected a whole number, got 'one'"),
         (b"\xff\xfe\n", "Cannot read .*points.csv"),
     ],
 )

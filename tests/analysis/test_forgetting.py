@@ -140,7 +140,7 @@ def test_the_command_says_how_to_get_more_points(
 def test_a_run_without_a_loss_of_language_is_refused(settings: dict[str, Any], tmp_path: Path) -> None:
     train(make_config(**settings | {"steps": 1}), tmp_path / "run")
     (tmp_path / "other.txt").write_text(TEXT)
-    with pytest.raises(UsageError, match="is classification, whose model has a head in place of"):
+    with pytest.raises(UsageError, match="is classification, so its model has a task head instead of"):
         measured([tmp_path / "run"], tmp_path / "out", tmp_path / "other.txt")
 
 

@@ -146,8 +146,8 @@ def test_rows_of_another_definition_are_not_continued(run, tmp_path):
     ("request_", "message"),
     [
         ({"plane": 4}, "plane=4: expected an odd number"),
-        ({"low": 0.5}, "low=0.5: input should be less than 0"),
-        ({"high": 1.0, "rows": 0}, "rows=0: input .*; high=1.0: input should be greater than 1"),
+        ({"low": 0.5}, "low=0.5: expected a number less than 0"),
+        ({"high": 1.0, "rows": 0}, "rows=0: expected .*; high=1.0: expected a number greater than 1"),
         ({"span": float("nan")}, "span=nan"),
     ],
 )

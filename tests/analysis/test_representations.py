@@ -134,7 +134,7 @@ def test_bad_input_is_said(command, runs, settings, tmp_path):
 
     assert "holds neither a run nor a study" in said(str(tmp_path))
     assert "--split 'tset': the task" in said(str(runs / "full"), "--split", "tset", "-o", str(tmp_path / "a"))
-    assert "expected --out" in said(str(runs / "full"), str(runs / "frozen"))
+    assert "which needs --out" in said(str(runs / "full"), str(runs / "frozen"))
     assert "are both full with seed 0" in said(str(runs / "full"), str(runs / "full"), "-o", str(tmp_path / "b"))
     shutil.copytree(runs / "full", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "model")
@@ -148,7 +148,7 @@ def test_runs_of_different_models_are_refused_with_their_depths(runs, settings, 
     deeper = save_bert(tmp_path / "bert")
     deepen(deeper)
     train(make_config(**settings | {"model": str(deeper), "method": "head"}), tmp_path / "run")
-    with pytest.raises(UsageError, match=r"\(3 layers\) .* \(2 layers\) .* expected runs of one"):
+    with pytest.raises(UsageError, match=r"\(3 layers\) .* \(2 layers\) .* expected runs of the same"):
         measured([runs / "full", tmp_path / "run"], tmp_path / "out")
 
 

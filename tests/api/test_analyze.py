@@ -33,7 +33,7 @@ def test_what_was_measured_is_read(study: gg.Study, tmp_path: Path) -> None:
     file.write_text(file.read_text().replace(rsa, "0.125", 1))
     (second,) = gg.analyze("representations", study, tokens=40, out=tmp_path / "out", quiet=True)
     assert second.found[0].rsa == 0.125
-    with pytest.raises(RunError, match=r"other settings \(seed: 0 there, 1 here\)\. Give another out="):
+    with pytest.raises(RunError, match=r"other settings \(seed: 0 there, 1 here\)\. Pass another out="):
         gg.analyze("representations", study.path, tokens=40, seed=1, out=tmp_path / "out", quiet=True)
 
 
@@ -48,14 +48,14 @@ def test_the_line_joins_the_start_and_the_end(study: gg.Study, tmp_path: Path) -
 
 def test_runs_share_a_folder_that_is_named(study: gg.Study, tmp_path: Path) -> None:
     runs = sorted(file.parent for file in study.path.rglob("run.json"))
-    with pytest.raises(UsageError, match="2 runs were named; expected out="):
+    with pytest.raises(UsageError, match="2 runs were named, which needs out="):
         gg.analyze("representations", runs, tokens=40, quiet=True)
     (found,) = gg.analyze("representations", runs, tokens=40, out=tmp_path / "both", quiet=True)
     assert set(found.table()["method"]) == {"full", "head"}
 
 
 def test_wrong_requests_are_named(study: gg.Study, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^low=0\.0: input should be less than 0"):
+    with pytest.raises(UsageError, match=r"^low=0\.0: expected a number less than 0"):
         gg.analyze("landscape", study, low=0.0)
     with pytest.raises(UsageError, match=r"token.* Did you mean 'tokens'"):
         gg.analyze("representations", study, token=5)

@@ -116,7 +116,10 @@ ODD: dict[str, tuple[Callable[[], Any], str]] = {
     "complex": (lambda: frame(label=[1j] * 4), "'label' has values of type complex"),
     "sparse": (lambda: frame(label=pd.arrays.SparseArray([0, 1] * 2)), "'label' is sparse"),
     "huge": (lambda: frame(label=[1, 2, 3, HUGE]), "'label' has a whole number beyond 64 bits in row 3"),
-    "ragged": (lambda: frame(label=[[1], ["a"], [2], [3]]), "'label' has a list in each row, whose values are not of"),
+    "ragged": (
+        lambda: frame(label=[[1], ["a"], [2], [3]]),
+        "'label' has a list in each row with values of several types",
+    ),
     "lists and numbers": (lambda: frame(label=[[1], 2, 3, 4]), r"'label' has values of several types: list"),
     "matrices": (lambda: frame(label=[np.zeros((2, 2))] * 4), "'label' has a ndarray in each row"),
     "objects": (lambda: frame(label=[object()] * 4), "'label' has values of type object"),

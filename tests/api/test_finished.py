@@ -55,8 +55,13 @@ def test_wrong_rows_are_named(run: gg.Run) -> None:
         run.predict([["a"], ["a", "b"]])
     with pytest.raises(DataError, match="The rows are empty"):
         run.predict([])
-    with pytest.raises(UsageError, match="rows is a int"):
+    with pytest.raises(UsageError, match="rows is a int; expected texts"):
         run.predict(7)
+    with pytest.raises(DataError, match=r"^rows has no column 'text'"):
+        run.predict([{"words": "a good day"}])
+    unlabelled = [{"text": text} for text in TEXTS]
+    with pytest.raises(DataError, match=r"test is unlabelled and not scored \(rows\)\. Pass a test_file= with labels"):
+        run.evaluate(unlabelled)
     with pytest.raises(UsageError, match="texts without labels"):
         run.evaluate(TEXTS)
 

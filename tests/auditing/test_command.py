@@ -81,7 +81,7 @@ def test_a_killed_script_has_the_report_of_its_last_look(command: Command, tmp_p
     assert "not_in_optimizer: 1.weight, 1.bias" in report
     assert "expectation re:0.*: as expected" in report
     assert "1 of 1 processes ended by a signal or os._exit" in report
-    assert "as it was at step 4" in report
+    assert "as of step 4" in report
 
 
 def test_a_selector_that_no_model_has_starts_no_script(command: Command, tmp_path: Path) -> None:

@@ -27,12 +27,12 @@ OF_TRAINING: dict[str, tuple[dict[str, Any], str, str]] = {
     "tasks: folder": ({"task": "cola", "data": "./no"}, "data=no is not", "--data no is not"),
     "tasks: columns": ({"task": "t.csv", "label": "y"}, "Name one with label=", "Name one with --label"),
     "tasks: size": ({"task": "t.csv", "train_size": 99}, "train_size=99 is not", "--train-size 99 is not"),
-    "settings: number": ({"batch_size": 0}, "batch_size=0: input", "--batch-size 0: input"),
+    "settings: number": ({"batch_size": 0}, "batch_size=0: expected", "--batch-size 0: expected"),
     "settings: stack": ({"language_adapters": "x"}, "there is no adapter=.", "there is no --adapter."),
     "settings: parallel": (
         {"language_adapters": "x", "adapter": "par_bn"},
-        "language_adapters=x does not go with adapter=par_bn",
-        "--language-adapters x does not go with --adapter par_bn",
+        "language_adapters=x cannot be combined with adapter=par_bn",
+        "--language-adapters x cannot be combined with --adapter par_bn",
     ),
     "adapters: place": (
         {"language_adapters": "./no/{language}", "adapter": "pfeiffer"},
@@ -43,12 +43,12 @@ OF_TRAINING: dict[str, tuple[dict[str, Any], str, str]] = {
     "training: precision": ({"precision": "fp16", "device": "cpu"}, "precision='fp16'", "--precision 'fp16'"),
     "training: positions": ({"max_length": 100_000}, "Lower max_length=.", "Lower --max-length."),
     "training: generation": ({"packing": True}, "packing=: these", "--packing: these"),
-    "runs: folder": ({"out": "filled"}, "Give another out=.", "Give another --out."),
+    "runs: folder": ({"out": "filled"}, "Pass another out=.", "Pass another --out."),
 }
 
 OF_COMPARISON: dict[str, tuple[dict[str, Any], str, str]] = {
     "study: seeds": ({"seeds": "99999999"}, "seeds=", "--seeds"),
-    "study: folder": ({"out": "filled"}, "Give another out=.", "Give another --out."),
+    "study: folder": ({"out": "filled"}, "Pass another out=.", "Pass another --out."),
     "study: search": (
         {"budget": 0.5, "search": "lr=1e-3,1e-4", "search_seeds": 2},
         "Leave search_seeds=2 out",

@@ -162,7 +162,7 @@ def test_a_language_without_files_is_named(command: Command, tmp_path: Path) -> 
         (tmp_path / f"{name}.csv").write_text(f"text,label\ngood {name},y\nbad {name},n\n")
     files = "{train: train.csv, dev: dev.csv, test: '{language}.csv'}"
     (tmp_path / "task.yaml").write_text(f"languages: [en, fur]\nfiles: {files}\n")
-    assert f"not scored in fur: {tmp_path} has no files for it" in command("tasks", str(tmp_path)).out
+    assert f"not scored in fur: {tmp_path} has no such files" in command("tasks", str(tmp_path)).out
 
 
 def test_the_log_of_a_run_holds_no_bars_of_other_libraries(command: Command, flags: list[str], tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_config_file_lists_methods_and_seeds_of_a_comparison(
         ("- steps", "expected lines such as 'lr: 5e-5'"),
         ("steps: [", "cannot be read"),
         ("steps: 1.5", "Invalid value for '--steps'"),
-        ("device: tpu", r"--device 'tpu': input should be"),
+        ("device: tpu", r"--device 'tpu': expected"),
         ("config: other.yaml", "no setting 'config'"),
     ],
 )
@@ -281,7 +281,7 @@ def test_seeds_are_counted_or_listed(text: str, seeds: list[int]) -> None:
 def test_other_seeds_are_wrong_usage(command: Command, text: str, tmp_path: Path) -> None:
     said = command("compare", f"--seeds={text}", "-m", "full", "--out", str(tmp_path / "study"))
     assert said.code == 2
-    assert f"--seeds '{text}': expected how many (3) or a list of seeds" in said.err
+    assert f"--seeds '{text}': expected a number of seeds (3) or a list of seeds" in said.err
 
 
 def test_an_address_is_not_a_way_to_keep_models(command: Command, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_training_size_is_a_number_of_rows_or_all(command: Command, text: str,
         (["train", "--methd", "full"], 2, "--method"),
         (["train", "--method", "gradul"], 2, "Did you mean 'gradual'"),
         (["train", "--method", "graddrop:p=1.0"], 2, "cannot have p=1.0 (expected 0 <= p < 1"),
-        (["train", "--epochs", "1", "--steps", "1"], 2, "give epochs or steps, not both"),
+        (["train", "--epochs", "1", "--steps", "1"], 2, "pass --epochs or --steps, not both"),
         (["train", "--task", "sst3"], 2, "Did you mean 'sst2'"),
         (["compare"], 2, "at least one method (--method)"),
         (["plan"], 2, "--steps is missing"),

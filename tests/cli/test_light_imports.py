@@ -99,7 +99,7 @@ MISTAKES = {
     "an unknown tracker": ("train --report-to tensorbord", 2, "'tensorbord'. Did you mean 'tensorboard'"),
     "a push to no name": ("train --push-to-hub a/b/c", 2, "--push-to-hub 'a/b/c'"),
     "a push without the hub": ("train --push-to-hub ada/tone", 2, "HF_HUB_OFFLINE is set"),
-    "an export to nowhere": ("export no-run", 2, "Give --out FOLDER, --push-to-hub NAME, or both"),
+    "an export to nowhere": ("export no-run", 2, "Pass --out FOLDER, --push-to-hub NAME, or both"),
     "no method": ("compare --task DATA --out OUT", 2, "at least one method"),
     "one method twice": ("compare -m full -m full --task DATA --out OUT", 2, "--method lists full twice"),
     "one method in two spellings": ("compare -m gradual -m gradual:every=50 --out OUT", 2, "which train the same"),
@@ -118,11 +118,14 @@ MISTAKES = {
     "one file for dev and test": ("train --task DATA --test-file DATA/dev.csv", 1, "is both dev and test"),
     "a column of a test file": ("compare -m full --task DATA --text nope --out OUT", 1, "has no column 'nope'"),
     "a wrong budget": ("compare -m full --budget 2 --out OUT", 2, "--budget 2: expected a share"),
-    "an address for a model": ("compare -m full --store a://b --out OUT", 2, "goes to --queue 'a://b'"),
+    "an address for a model": ("compare -m full --store a://b --out OUT", 2, "queue as --queue 'a://b'"),
     "a type of weights": ("memory --precision bfloat16", 2, "goes to --weights"),
     "a plan without a length": ("plan -m full", 2, "--steps is missing"),
-    "no minutes": ("recommend --minutes 0 --out OUT", 2, "--minutes 0.0: input should"),
-    "two lengths": ("pretrain-adapter --language-data x --steps 1 --epochs 1", 2, "give epochs or steps, not both"),
+    "rows without their flag": ("predict no-run rows.csv", 2, "Rows to predict are a file, as in -f rows.csv"),
+    "a model without its flag": ("plan sample", 2, "such as --model"),
+    "a path to no data": ("train --task no-data.csv", 2, "name a task that 'gradgate tasks' lists"),
+    "no minutes": ("recommend --minutes 0 --out OUT", 2, "--minutes 0.0: expected"),
+    "two lengths": ("pretrain-adapter --language-data x --steps 1 --epochs 1", 2, "pass --epochs or --steps, not both"),
 }
 
 

@@ -22,7 +22,7 @@ KNOWN = {
     [
         ("budget=2: expected a share", "--budget 2: expected a share"),
         ("batch_size='x': input", "--batch-size 'x': input"),
-        ("Give another out=.", "Give another --out."),
+        ("Pass another out=.", "Pass another --out."),
         ("give lr=, or leave steps= out", "give --lr, or leave --steps out"),
         ("leave prune=True out", "leave --prune out"),
         ("give fsdp=False (or none)", "give --no-fsdp (or none)"),
@@ -45,10 +45,10 @@ def test_examples_in_help_stay() -> None:
 
 
 def test_one_message_has_both_forms(command: Command, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^batch_size=0: input should"):
+    with pytest.raises(UsageError, match=r"^batch_size=0: expected"):
         checked_settings(RunConfig, {"batch_size": 0})
     said = command("train", "--batch-size", "0", "--out", str(tmp_path / "run"))
-    assert said.err.startswith("gradgate: --batch-size 0: input should")
+    assert said.err.startswith("gradgate: --batch-size 0: expected")
 
 
 def test_options_of_methods_have_no_flags(command: Command) -> None:

@@ -213,7 +213,7 @@ def test_other_precision_is_that_of_the_weights(runs: dict[str, Path], tmp_path:
         for file in place.rglob("*.safetensors"):
             assert {tensor.dtype for tensor in load_file(file).values()} == {torch.bfloat16}, file
         assert json.loads((place / "config.json").read_text())["dtype"] == "bfloat16"
-    with pytest.raises(UsageError, match="dtype=float16: a delta has the bits"):
+    with pytest.raises(UsageError, match="dtype=float16: a delta stores exactly"):
         gg.Run(runs["full"]).export(tmp_path / "delta", to="delta", dtype="float16")
 
 

@@ -85,7 +85,7 @@ def test_card_of_a_delta_says_how_to_download_it(run: gg.Run, hub: Hub) -> None:
 def test_public_is_only_what_is_asked_for(run: gg.Run, hub: Hub) -> None:
     run.push_to_hub("ada/open", private=False)
     assert not hub.repositories["ada/open"].private
-    with pytest.raises(UsageError, match="the repository is public, and a private one is asked for"):
+    with pytest.raises(UsageError, match="the repository is public, but a private one was requested"):
         run.push_to_hub("ada/open")
 
 
@@ -111,12 +111,12 @@ def test_files_of_others_are_left_alone(run: gg.Run, hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("repos/create", 401, r"does not know the token \(401\).*hf auth login"),
+        ("repos/create", 401, r"rejects the token \(401\).*hf auth login"),
         ("repos/create", 403, r"may not write there \(403\)"),
         ("repos/create", 500, "the hub answers with 500"),
         ("repos/create", BREAK, "cannot be reached"),
         ("preupload/main", 403, r"may not write there \(403\).*gradgate export .*--push-to-hub ada/moods"),
-        ("commit/main", 409, r"has changed meanwhile \(409.*Push again"),
+        ("commit/main", 409, r"has changed in the meantime \(409.*Push again"),
     ],
 )
 def test_what_the_hub_refuses_is_said(run: gg.Run, hub: Hub, path: str, status: int, said: str) -> None:
@@ -148,7 +148,7 @@ def test_what_cannot_work_is_refused_before_the_training(
     ("name", "settings", "said"),
     [
         ("a/b/c", {}, "push_to_hub='a/b/c'"),
-        ("ada/moods", {"task": "cola+sst2"}, "several tasks with a model each"),
+        ("ada/moods", {"task": "cola+sst2"}, "several tasks with one model each"),
         ("ada/moods", {"keep_model": False}, "no model to push"),
     ],
 )
@@ -185,4 +185,4 @@ def test_commands_push(hub: Hub, settings: dict[str, Any], tmp_path: Path, comma
     assert trained["model.safetensors"] == exported["model.safetensors"]
     said = command("export", out)
     assert said.code == 2
-    assert "Give --out FOLDER, --push-to-hub NAME, or both" in said.err
+    assert "Pass --out FOLDER, --push-to-hub NAME, or both" in said.err

@@ -125,7 +125,7 @@ def test_an_edited_plan_is_refused(settings: dict[str, Any], tmp_path: Path) -> 
     assert train(config, out) == scores
     edited = make_config(**given)
     assert edited.fingerprint() != config.fingerprint()
-    with pytest.raises(RunError, match=r"started with another plan: the file of 'plan:.*Put back the file"):
+    with pytest.raises(RunError, match=r"started with another plan: the file of 'plan:.*Restore the file"):
         train(edited, out)
 
 

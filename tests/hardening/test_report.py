@@ -79,7 +79,7 @@ def shown(folder: Path) -> str:
 
 
 def check_files(folder: Path) -> None:
-    """Every file can be parsed, none holds a control character, and a page has one script."""
+    """Every file can be parsed, none contains a control character, and a page has one script."""
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert page.count("<script") == 1
     for path in (folder / "report.html", *(folder / "tables").iterdir()):

@@ -178,7 +178,7 @@ def test_seeds_beyond_the_limit_are_refused(seeds: list[int], message: str, tmp_
     ids=["trials", "seeds"],
 )
 def test_a_search_beyond_the_limit_is_refused(texts: list[str], trials: int | None, seeds: int) -> None:
-    with pytest.raises(UsageError, match=r"more than the 10,000 runs that a study can hold\. Give fewer"):
+    with pytest.raises(UsageError, match=r"more than the 10,000 runs that a study can hold\. Pass fewer"):
         read_space(texts, trials, seeds)
 
 
@@ -199,7 +199,7 @@ def test_a_study_cannot_allow_its_own_code_to_run(tmp_path: Path, monkeypatch: p
         "gradgate.study.workers.worker.run_in_process", lambda *given: trained.append(given[0]["method"])
     )
     study = queued(tmp_path, model="evil/model", trust_remote_code=True)
-    with pytest.raises(UsageError, match=r"code from the model evil/model.* Give trust_remote_code=True"):
+    with pytest.raises(UsageError, match=r"code from the model evil/model.* Pass trust_remote_code=True"):
         join(study, None, SilentStudy())
     assert trained == []
     assert [run.state for run in read_status(study).runs] == ["waiting", "waiting"]
@@ -214,7 +214,7 @@ def test_a_run_that_is_queued_later_cannot_allow_its_own_code_either(
     )
     monkeypatch.setattr("gradgate.study.workers.worker.check_trust", _after_the_first(join.__globals__["check_trust"]))
     study = queued(tmp_path, model="evil/model", trust_remote_code=True)
-    with pytest.raises(UsageError, match="Give trust_remote_code=True"):
+    with pytest.raises(UsageError, match="Pass trust_remote_code=True"):
         join(study, None, SilentStudy())
     assert trained == []
     assert [run.state for run in read_status(study).runs] == ["waiting", "waiting"]

@@ -218,7 +218,7 @@ def test_a_student_opens_and_its_teacher_stays() -> None:
 @pytest.mark.parametrize("method", ["full", "gradual:every=2"])
 def test_an_open_teacher_names_the_remedy(method: str) -> None:
     model = Unmarked()
-    with pytest.raises(AttachError, match=r"^teacher\..* What is not to learn, such as a teacher, must have "):
+    with pytest.raises(AttachError, match=r"^teacher\..* Weights that must not learn, such as a teacher's, need "):
         gg.Tuner(model, adamw(model.student), method, total_steps=10)
 
 

@@ -152,12 +152,12 @@ def test_rates_fall_along_one_tower(llava: LayerMap) -> None:
 def test_a_tower_that_the_model_lacks_is_an_error_that_names_those_there_are(llava: LayerMap, text: str) -> None:
     with pytest.raises(MethodError, match=r"no tower 'audio'.*Its towers are vision, projector, text\."):
         method(text.format("audio")).check(llava)
-    with pytest.raises(MethodError, match=r"It is one stack; leave out tower="):
+    with pytest.raises(MethodError, match=r"It has one stack; leave tower= out"):
         method(text.format("vision")).check(map_layers(TINY["bert"]()))
     with pytest.raises(MethodError, match=r"no tower 'visual'\. Did you mean 'vision'"):
         method(text.format("visual")).check(llava)
 
 
 def test_more_closed_layers_than_a_tower_has_is_an_error(llava: LayerMap) -> None:
-    with pytest.raises(MethodError, match=r"asks for 3 closed layers, but the tower has 2\. Give 0 to 2"):
+    with pytest.raises(MethodError, match=r"asks for 3 closed layers, but the tower has 2\. Use 0 to 2"):
         method("freeze:layers=3,tower=vision").check(llava)

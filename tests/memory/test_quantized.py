@@ -61,9 +61,9 @@ def test_one_that_opens_none_is_estimated(method: str) -> None:
 
 
 def test_what_a_quantized_base_does_not_go_with_is_named() -> None:
-    with pytest.raises(UsageError, match="weights='nf4' and shards=2 do not go together"):
+    with pytest.raises(UsageError, match="weights='nf4' and shards=2 cannot be combined"):
         gg.estimate_memory(bert(), **LORA, **OPTIONS, weights="nf4", shards=2)
-    with pytest.raises(UsageError, match="weights='int8' and a model do not go together"):
+    with pytest.raises(UsageError, match="weights='int8' and a model cannot be combined"):
         gg.estimate_memory(build("llama"), **LORA, **OPTIONS, weights="int8")
 
 

@@ -110,6 +110,6 @@ def test_options_out_of_range_are_refused(option: str) -> None:
 
 def test_larger_blocks_than_the_model_are_refused() -> None:
     method("blocks:size=4").check(FOUR)
-    with pytest.raises(MethodError, match=r"has blocks of 5 layers, but the model has 4\. Give size=1 to 4"):
+    with pytest.raises(MethodError, match=r"has blocks of 5 layers, but the model has 4\. Use size=1 to 4"):
         method("blocks:size=5").check(FOUR)
     assert method("blocks:size=4").next_change(Clock(7), FOUR, MethodState()) is None

@@ -143,8 +143,8 @@ def test_the_text_of_a_method_leaves_defaults_out() -> None:
         ("full:p=0.2", r"'full' has no option 'p'.*Options: none"),
         ("graddrop:0.2", r"Expected option=value in 'graddrop', got '0.2'; options: p=0.2"),
         ("graddrop:p=0.2,p=0.3", r"option 'p' of 'graddrop' is given twice"),
-        ("graddrop:p=lots", r"p='lots' of 'graddrop' cannot be read: .*valid number"),
-        ("gradual:every=2.5", r"every='2.5' of 'gradual' cannot be read: .*valid integer"),
+        ("graddrop:p=lots", r"p='lots' of 'graddrop' cannot be read: expected a number"),
+        ("gradual:every=2.5", r"every='2.5' of 'gradual' cannot be read: expected a whole number"),
         ("gradual:order=sideways", r"order='sideways' of 'gradual' cannot be read: .*'top-down' or 'bottom-up'"),
         ("freeze", r"'freeze' needs layers=\.\.\."),
         ("freeze:layers=-1", r"cannot have layers=-1 \(expected 0 or more\)"),
@@ -199,6 +199,13 @@ def test_a_taken_name_is_refused() -> None:
     assert method("graddrop") == GradDrop()
 
 
+def test_other_objects_are_not_methods() -> None:
+    with pytest.raises(MethodError, match=r"3 is not a method\. Expected a text such as"):
+        method(3)  # type: ignore[arg-type]
+    with pytest.raises(MethodError, match=r"Cannot register .*int"):
+        register(int)  # type: ignore[type-var]
+
+
 FILE = """
 from dataclasses import dataclass
 import gradgate as gg
@@ -231,9 +238,12 @@ def test_a_file_that_the_environment_names_registers_methods(tmp_path: Path, mon
     ("code", "message"),
     [
         (None, r"names .*wrong\.py, which is not a Python file"),
-        ("x = 2\n1 / 0", r"stopped with ZeroDivisionError: division by zero \(wrong\.py, line 2\)"),
-        ("x = (", r"stopped with SyntaxError: .*\(wrong\.py, line 1\)"),
-        (FILE.replace("@gg.register", ""), r"has the method OfFile and does not register it\. Put @gg\.register above"),
+        ("x = 2\n1 / 0", r"failed with ZeroDivisionError: division by zero \(wrong\.py, line 2\)"),
+        ("x = (", r"failed with SyntaxError: .*\(wrong\.py, line 1\)"),
+        (
+            FILE.replace("@gg.register", ""),
+            r"defines the method OfFile but does not register it\. Put @gg\.register above",
+        ),
     ],
 )
 def test_a_file_of_methods_that_cannot_be_run_is_named(

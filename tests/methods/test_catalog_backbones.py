@@ -115,7 +115,7 @@ def test_on_a_model_that_shares_its_layers_a_method_trains_or_is_refused_with_th
     before, all_open = weights(model), flags(model)
     name = method.spec.partition(":")[0]
     if name in ONE_AFTER_ANOTHER or name == "spectrum":
-        reason = "share of 0.5 of these is none" if name == "spectrum" else "so there is no order to follow"
+        reason = "share of 0.5 of these rounds to none" if name == "spectrum" else "so there is no order to follow"
         with pytest.raises(MethodError, match=reason):
             attach(model, optimizer, method, layers)
     else:

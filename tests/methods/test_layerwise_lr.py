@@ -151,8 +151,8 @@ def test_a_sparse_gate_keeps_its_window_at_another_rate() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gradual+graddrop", r"'gradual\+graddrop' cannot be: .*'graddrop' decides that as well"),
-        ("layerwise-lr+gradual:every=4", r"first method of a combination decides .*'gradual:every=4' decides"),
+        ("gradual+graddrop", r"'gradual\+graddrop' is not a valid combination: .*'graddrop' decides that as well"),
+        ("layerwise-lr+gradual:every=4", r"the first method decides .*'gradual:every=4' decides"),
         ("gradual+layerwise", r"There is no method 'layerwise'\. Did you mean 'layerwise-lr'"),
         ("gradual+", r"There is no method 'gradual\+'"),
     ],

@@ -59,7 +59,7 @@ def test_the_head_can_stay_closed_and_all_can_learn() -> None:
     "text", ["sparse:share=0", "sparse:share=1.5", "sparse:by=size", "sparse:rank=0", "sparse:head=shut"]
 )
 def test_what_cannot_be_is_refused(text: str) -> None:
-    with pytest.raises(MethodError, match=r"expected|input should be"):
+    with pytest.raises(MethodError, match=r"expected"):
         method(text)
 
 

@@ -39,7 +39,7 @@ def test_the_same_configuration_may_claim_again_and_changes_nothing(begun: RunFo
 def test_another_configuration_is_refused_and_told_apart(begun: RunFolder) -> None:
     before = files(begun.path)
     differing = r"already holds a run with another configuration \(seed: 0 there, 3 here, lr: 0\.1 there, 0\.2 here\)"
-    with pytest.raises(RunError, match=rf"{differing}\. Give another out=, such as {begun.path}-2, or"):
+    with pytest.raises(RunError, match=rf"{differing}\. Pass another out=, such as {begun.path}-2, or"):
         begun.claim(make_config(lr=0.2, seed=3))
     assert files(begun.path) == before
 
@@ -65,7 +65,7 @@ def test_a_run_that_never_trained_gives_up_its_folder(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("42")
-    with pytest.raises(RunError, match=r"is not empty and holds no run\. Give another out="):
+    with pytest.raises(RunError, match=r"is not empty and holds no run\. Pass another out="):
         RunFolder(tmp_path).claim(make_config())
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -101,7 +101,7 @@ def test_unequal_arms_differ(one: str, other: str) -> None:
             r"an adapter behind a method\. Expected the adapter first, as in 'lora:r=8 \+",
         ),
         ("lora:r=8,lr=1e-3 + full:lr=1e-4", r"gives lr twice"),
-        ("full:lr=fast", r"'full:lr=fast' cannot have 'lr=fast': input should be a valid number"),
+        ("full:lr=fast", r"'full:lr=fast' cannot have 'lr=fast': expected a number"),
         ("full:batch_size=0", r"cannot have 'batch_size=0': .*greater than or equal to 1"),
         ("full:lrr=1", r"'full' has no option 'lrr'"),
         ("lora:r=8 +", r"no method ''"),
@@ -172,7 +172,7 @@ def test_own_settings_are_settings_of_a_run() -> None:
 def test_a_method_alone_refuses_adapters() -> None:
     assert set(ADAPTERS) == set(NAMES)
     for name in ADAPTERS:
-        with pytest.raises(MethodError, match="is an adapter, and a method is expected here"):
+        with pytest.raises(MethodError, match="is an adapter, but a method is expected here"):
             method(name)
 
 

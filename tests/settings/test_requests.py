@@ -56,16 +56,16 @@ def test_passed_settings_reach_the_runs() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"epochs": 1, "steps": 1}, "give epochs or steps, not both"),
-        ({"release_gradients": True}, "give clip=0"),
+        ({"epochs": 1, "steps": 1}, "pass epochs= or steps=, not both"),
+        ({"release_gradients": True}, "set clip=0"),
         ({"budget": 0.1, "budget_steps": 4}, "budget=, budget_steps= and budget_time="),
         ({"budget": 2}, "^budget=2: expected a share"),
         ({"trials": 2}, "^trials=2 says how search= tries settings"),
         ({"prune": True}, "^prune=True says how"),
-        ({"seeds": "x"}, "^seeds='x': expected how many"),
+        ({"seeds": "x"}, "^seeds='x': expected a number of seeds"),
         ({"queue": "here"}, "^queue='here': expected the address"),
-        ({"store": "sqlite:///q.db"}, "goes to queue='sqlite:///q.db'"),
-        ({"workers": 0}, "^workers=0: input should"),
+        ({"store": "sqlite:///q.db"}, "address of a study's queue as queue='sqlite:///q.db'"),
+        ({"workers": 0}, "^workers=0: expected"),
         ({"precision": "bfloat16"}, "goes to weights="),
     ],
 )

@@ -28,12 +28,12 @@ def test_a_run_takes_three_epochs_unless_told() -> None:
         ),
         ({"method": "gradul"}, r"no method 'gradul'\. Did you mean 'gradual'"),
         ({"method": "graddrop:p=1.0"}, r"'graddrop' cannot have p=1\.0 \(expected 0 <= p < 1"),
-        ({"lr": -1.0, "clip": -2.0}, r"lr=-1\.0: input should be greater than 0; clip=-2\.0: .* or equal to 0\.$"),
-        ({"epochs": 1.0, "steps": 5}, r"^give epochs or steps, not both\.$"),
-        ({"device": "tpu"}, r"device='tpu': input should be 'auto', 'cpu' or 'cuda'"),
-        ({"steps": "many"}, r"steps='many': input should be a valid integer"),
-        ({"train_size": 0}, r"train_size=0: input should be greater than or equal to 1"),
-        ({"dev_size": 0}, r"dev_size=0: input should be greater than or equal to 1"),
+        ({"lr": -1.0, "clip": -2.0}, r"lr=-1\.0: expected a number greater than 0; clip=-2\.0: .* or equal to 0\.$"),
+        ({"epochs": 1.0, "steps": 5}, r"^pass epochs= or steps=, not both\.$"),
+        ({"device": "tpu"}, r"device='tpu': expected 'auto', 'cpu' or 'cuda'"),
+        ({"steps": "many"}, r"steps='many': expected a whole number"),
+        ({"train_size": 0}, r"train_size=0: expected a number greater than or equal to 1"),
+        ({"dev_size": 0}, r"dev_size=0: expected a number greater than or equal to 1"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_is_right(given: dict[str, Any], message: str) -> None:
@@ -88,18 +88,18 @@ def test_every_setting_is_described() -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({}, r"clip=1\.0, which needs all gradients at once \(give clip=0\)"),
+        ({}, r"clip=1\.0, which needs all gradients at once \(set clip=0\)"),
         ({"clip": 0, "accumulate": 2}, "accumulate=2, which needs several backward passes"),
         ({"clip": 0, "precision": "fp16"}, "precision=fp16, which scales gradients"),
         ({"clip": 0, "fsdp": True}, "fsdp, which averages gradients"),
     ],
 )
 def test_gradients_are_released_only_where_that_is_exact(values: dict[str, Any], reason: str) -> None:
-    with pytest.raises(UsageError, match=f"release_gradients does not go with {reason}"):
+    with pytest.raises(UsageError, match=f"release_gradients= cannot be combined with {reason}"):
         make_config(release_gradients=True, **values)
     make_config(release_gradients=True, clip=0)
 
 
 def test_weights_in_bfloat16_do_not_go_with_fp16() -> None:
-    with pytest.raises(UsageError, match="weights=bfloat16 and precision=fp16 do not go together"):
+    with pytest.raises(UsageError, match="weights=bfloat16 and precision=fp16 cannot be combined"):
         make_config(weights="bfloat16", precision="fp16")

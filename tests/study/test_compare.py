@@ -109,7 +109,7 @@ def test_methods_and_seeds_are_added_and_nothing_is_done_twice(study: Path, base
         (["full"], {"max_length": 999}, RunError, "999 is more than the 64 positions"),
         (["full"], {"device": "cuda"}, RunError, "torch sees no CUDA device"),
         (["full"], {"layers": "encoder.blocks"}, GradgateError, "'encoder.blocks' does not exist"),
-        (["full"], {"model": "no-such/model"}, RunError, "looked for on the hub: check the name and the network"),
+        (["full"], {"model": "no-such/model"}, RunError, "HF_HUB_OFFLINE is set, and the cache has no copy"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_written(
@@ -140,7 +140,7 @@ def test_a_failed_run_is_counted_and_only_it_is_tried_again(base: RunConfig, tmp
     heard = Heard()
     assert compare(StudyRequest(base, ["head", "full"], [0]), study, heard) == RunCounts(finished=1, failed=1)
     assert heard.ended == [
-        ("full seed 0", f"{hindrance.parent} is not empty and holds no run. Give another out=.", True)
+        ("full seed 0", f"{hindrance.parent} is not empty and holds no run. Pass another out=.", True)
     ]
     assert json.loads((hindrance.parent / "error.json").read_text())["type"] == "RunError"
     finished = files(study / "runs/head")

@@ -297,7 +297,7 @@ def test_one_training_size_is_a_setting_and_stays_one(base: RunConfig, weather: 
     one = Conditions.of(base, [base.task, weather], train_sizes=[8]).merge_existing(tmp_path / "study")
     assert one == Conditions.of(base, [base.task, weather])
     one.write(tmp_path / "study")
-    with pytest.raises(RunError, match="was started with one training size, but train_size= gives 2"):
+    with pytest.raises(RunError, match="was started with one training size, but train_size= lists 2"):
         Conditions.of(base, train_sizes=[8, 16]).merge_existing(tmp_path / "study")
     assert condition_names(["x", "y", "x"], ["m"] * 3, [8, 8, 1000]) == ["x, 8 rows", "y, 8 rows", "x, 1,000 rows"]
 

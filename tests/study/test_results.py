@@ -122,7 +122,7 @@ def test_before_anything_has_finished_the_task_names_the_splits(tmp_path):
     ("file", "content", "reason"),
     [
         ("scores.json", "{", r"scores\.json is damaged"),
-        ("scores.json", '{"metric": "macro_f1"}', r"scores\.json is damaged: best_step: Field required"),
+        ("scores.json", '{"metric": "macro_f1"}', r"scores\.json is damaged: best_step is missing"),
         ("history.jsonl", '{"step": 1, "split": "dev"}\n{"st', r"history\.jsonl is damaged in line 2"),
         ("history.jsonl", "[]", r"history\.jsonl is damaged in line 1"),
         ("history.jsonl", None, r"history\.jsonl is missing although the run has finished"),
@@ -152,7 +152,7 @@ def test_a_damaged_configuration_fails_the_cell_that_its_folder_belongs_to(tmp_p
     path.joinpath("run.json").write_text("{}")
     results = read_study(tmp_path)
     assert results.of("full")[0].state == "failed"
-    assert "run.json is damaged: config: Field required" in results.of("full")[0].failure.message
+    assert "run.json is damaged: config is missing" in results.of("full")[0].failure.message
     assert results.problems == ()
 
 

@@ -68,7 +68,7 @@ def test_other_sweeps_are_refused(text: str, message: str) -> None:
 
 
 def test_a_step_beyond_the_model_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"step=3, but the model has 2 layers\. Give 1 to 2"):
+    with pytest.raises(UsageError, match=r"step=3, but the model has 2 layers\. Use 1 to 2"):
         FreezeSweep(step=3).arms(layer_map(2))
 
 

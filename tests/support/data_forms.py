@@ -432,7 +432,7 @@ EMPTY = r":\d+: the label is empty|:\d+ has no"
 FORMS: dict[str, Sample] = {
     "csv": Sample(one_file("t.csv", csv_of()), "classification", EMPTY, TICKETS),
     "csv with sep=": Sample(
-        one_file("t.csv", csv_of(";", "sep=;\n")), "classification", EMPTY, TICKETS, "';' separates"
+        one_file("t.csv", csv_of(";", "sep=;\n")), "classification", EMPTY, TICKETS, "sets the delimiter ';'"
     ),
     "quoted line breaks": Sample(
         one_file("t.csv", quoted_breaks), "classification", r"t\.csv:\d+ is malformed", TICKETS
@@ -487,12 +487,12 @@ FORMS: dict[str, Sample] = {
         TICKETS,
         "an object of splits|JSON object of splits",
     ),
-    "parquet": Sample(parquet, "classification", r"is not a Parquet file", TICKETS),
+    "parquet": Sample(parquet, "classification", r"cannot be read as a Parquet file", TICKETS),
     "save_to_disk": Sample(saved, "classification", r"saved/train has no .*arrow", TICKETS, "DatasetDict"),
     "a clone of the hub": Sample(
         hub_clone,
         "classification",
-        r"train-00001-of-00002\.parquet is a pointer of Git LFS.*git lfs pull",
+        r"train-00001-of-00002\.parquet is a Git LFS pointer.*git lfs pull",
         TICKETS,
         "by its README",
     ),
@@ -548,10 +548,10 @@ FORMS: dict[str, Sample] = {
     "TRL's pairs of turns": Sample(one_file("chat.jsonl", trl), "generation", r"chat\.jsonl:4, message 1.*content"),
     "prompts": Sample(one_file("p.jsonl", prompts), "generation", r"p\.jsonl:4: 'label' is false.*KTO"),
     "questions": Sample(one_file("gsm.jsonl", questions), "generation", r"gsm\.jsonl:4 has no response"),
-    "summaries": Sample(one_file("cnn.csv", summaries), "generation", r"cnn\.csv:5: nothing stands before"),
+    "summaries": Sample(one_file("cnn.csv", summaries), "generation", r"cnn\.csv:5: the response has no prompt"),
     "choices": Sample(one_file("mmlu.jsonl", mmlu), "multiple-choice", r"mmlu\.jsonl:4: the label '3' is not a choice"),
     "choices with names": Sample(
-        one_file("arc.jsonl", arc), "multiple-choice", r"arc\.jsonl:4 has 1 choices, and the first row has 2"
+        one_file("arc.jsonl", arc), "multiple-choice", r"arc\.jsonl:4 has 1 choices, but the first row has 2"
     ),
     "endings": Sample(
         one_file("hs.jsonl", hellaswag), "multiple-choice", r"hs\.jsonl:4: the answer 'C' is not one of the 2"

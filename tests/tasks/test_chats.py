@@ -75,7 +75,7 @@ def test_a_field_reaches_the_model(field: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (PLAIN, r"train\.jsonl:1 has {}, and the tokenizer's chat template leaves it out"),
+        (PLAIN, r"train\.jsonl:1 has {}, but the tokenizer's chat template leaves it out"),
         (None, r"train\.jsonl:1 has {}, which only a chat template can write"),
     ],
 )
@@ -102,7 +102,10 @@ def test_weights_of_turns_decide_what_counts(first: Any, second: Any, learned: s
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a half weight": (chat(say("a", weight=0.5)), r"message 2 has weight 0\.5; expected 0 or 1"),
     "no weight at all": (chat(say("a", weight=0)), r"every turn of the assistant has weight 0"),
-    "a weighted row": (chat(say("a"), weight=0.3), r":1 has weight 0\.3, and rows of generation count alike"),
+    "a weighted row": (
+        chat(say("a"), weight=0.3),
+        r":1 has weight 0\.3, but all rows of a generation task count equally",
+    ),
     "a row not to train on": (chat(say("a"), train=False), r":1 has train False"),
     "an older call": (
         chat(say("a", function_call={"name": "f"})),

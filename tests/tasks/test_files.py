@@ -113,7 +113,7 @@ def test_lines_are_those_where_rows_begin(tmp_path: Path) -> None:
         ("a.jsonl", "\n \n", {}, r"a\.jsonl is empty"),
         ("a.json", "[]", {}, r"a\.json is empty"),
         ("a.csv", "text,label\n", {}, r"a\.csv is empty"),
-        ("a.parquet", "text", {}, r"a\.parquet is not a Parquet file"),
+        ("a.parquet", "text", {}, r"a\.parquet cannot be read as a Parquet file"),
     ],
 )
 def test_a_malformed_file_is_named_with_its_line(

@@ -69,12 +69,12 @@ def test_the_example_of_a_form_has_it(form: str, tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "preferences": (
         {"prompt": "a b c", "chosen": "d", "rejected": "e"},
-        r"preferences, which are not read.*DPOTrainer",
+        r"preferences \(columns .*DPOTrainer",
     ),
-    "triplets": ({"anchor": "a b c", "positive": "d e f"}, r"triplets, which are not read.*sentence-transformers"),
+    "triplets": ({"anchor": "a b c", "positive": "d e f"}, r"triplets \(columns .*sentence-transformers"),
     "translations": ({"translation": {"en": "a", "de": "b"}}, r"translations.*text='translation\.en'"),
-    "spans": ({"text": "Anna sings", "entities": [[0, 4, "PER"]]}, r"spans, which are not read.*tokens and tags"),
-    "running text": ({"text": "words and words"}, r"running text, which are not read.*nothing to predict"),
+    "spans": ({"text": "Anna sings", "entities": [[0, 4, "PER"]]}, r"spans \(columns .*tokens and tags"),
+    "running text": ({"text": "words and words"}, r"running text \(columns .*nothing to predict"),
     "an image": (
         {"image": "a.png", "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
         r":1 has 'image', which is not read",
@@ -163,7 +163,7 @@ def test_languages_that_are_not_clear_are_asked_for(codes: list[str], message: s
 @pytest.mark.parametrize("odd", ["", "Klingon??", "n/a", "12"])
 def test_a_row_without_language_is_named(odd: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(in_languages(at(["en", "de"] * 45, 3, odd)))
-    with pytest.raises(DataError, match=r"t\.csv:5: 'lang' is .*, and other rows have the name or code"):
+    with pytest.raises(DataError, match=r"t\.csv:5: 'lang' is .*, but other rows have the name or code"):
         find_task(tmp_path / "t.csv")
 
 
@@ -186,7 +186,7 @@ def test_the_command_shows_rows_and_doubts(tmp_path: Path, command: Command) -> 
     (tmp_path / "t.csv").write_text(table(["id", "weight", "text", "label"], own))
     said = command("tasks", str(tmp_path / "t.csv"))
     parts = ["form: a text and its label, csv", "columns: text, label; not used: id, weight", "ham 56, spam 8"]
-    parts += ["text in words ", "'weight' is not used", "unequal", "text: the", "repeat the text of another"]
+    parts += ["text in words ", "'weight' is not used", "imbalanced", "text: the", "repeat the text of another"]
     for part in parts:
         assert part in said.out.replace("\n", " ")
     shown = json.loads(command("tasks", str(tmp_path / "t.csv"), "--json").out)["understood"]

@@ -125,7 +125,7 @@ def test_a_template_is_used_where_the_task_asks_for_it(tmp_path: Path) -> None:
     assert auto["words"] == ["the", "day", "was", "good", "[EOS]"]
     (none,) = features(task(tmp_path, {"messages": TALK}, yaml="template: none\n"), template=TEMPLATE)
     assert none["words"] == ["the", "day", "was", "good", "a", "film", "was", "bad", "[EOS]"]
-    with pytest.raises(RunError, match=r"`template: chat` of the task asks for a chat template, .* has none"):
+    with pytest.raises(RunError, match=r"The task sets `template: chat`, but the tokenizer .* has no chat template"):
         features(task(tmp_path, PAIR, yaml="template: chat\n"))
 
 
@@ -154,7 +154,7 @@ def test_an_encoder_reads_the_prompt_and_labels_are_the_response(tmp_path: Path)
         ({"prompt": "the day"}, r"train.jsonl:2 has no response; expected text"),
         ({"prompt": "the day", "response": " "}, r"train.jsonl:2: the response is blank"),
         ({"prompt": "the day", "response": 3}, r"train.jsonl:2 has a response that is not text but 3"),
-        ({"prompt": " ", "response": "good"}, r"train.jsonl:2: nothing stands before the response"),
+        ({"prompt": " ", "response": "good"}, r"train.jsonl:2: the response has no prompt before it"),
         ({"prompt": 3, "response": "good"}, r"train.jsonl:2: 'prompt' is not text but int"),
         ({"response": "good"}, r"train.jsonl:2 has no 'prompt'"),
     ],
@@ -170,8 +170,11 @@ def test_a_row_that_cannot_be_learned_is_named(tmp_path: Path, row: dict[str, An
         ([], r"train.jsonl:2: messages are \[\]. Expected a list such as"),
         ([{"content": "the"}], r"train.jsonl:2, message 1 has no role"),
         ([TALK[0], {"role": "assistant", "content": None}], r"train.jsonl:2, message 2: the content of 'assistant' is"),
-        (TALK[:3], r"train.jsonl:2 has no response; expected text, or messages that end with one of role 'assistant'"),
-        (TALK[1:2], r"train.jsonl:2: nothing stands before the response"),
+        (
+            TALK[:3],
+            r"train.jsonl:2 has no response; expected text, or messages that end with one by the role 'assistant'",
+        ),
+        (TALK[1:2], r"train.jsonl:2: the response has no prompt before it"),
     ],
 )
 def test_messages_that_are_no_conversation_are_named(tmp_path: Path, messages: Any, message: str) -> None:

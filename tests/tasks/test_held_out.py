@@ -70,11 +70,11 @@ def test_train_and_dev_share_no_row_and_are_those_of_the_seed_and_the_size(data:
 @pytest.mark.parametrize(
     ("dev_size", "train_size", "message"),
     [
-        (10, None, r"dev_size=10 is not possible: .* 10 rows, and one of them must be left to .*; give 1 to 9$"),
-        (5, 6, r"dev_size=5 is not possible: .* 10 rows, and train_size= takes 6 of them; give 1 to 4$"),
-        (1, 10, r"train_size= takes 10 of them; give a smaller train_size=, or leave dev_size= out$"),
+        (10, None, r"dev_size=10 is not possible: .* 10 rows, and one of them must be left to .*; pass 1 to 9$"),
+        (5, 6, r"dev_size=5 is not possible: .* 10 rows, and train_size= takes 6 of them; pass 1 to 4$"),
+        (1, 10, r"train_size= takes 10 of them; pass a smaller train_size=, or leave dev_size= out$"),
         (1, 11, r"train_size=11 is not possible: the train split has 10 rows"),
-        (0, 4, r"dev_size=0 is not possible: .*; give 1 to 6$"),
+        (0, 4, r"dev_size=0 is not possible: .*; pass 1 to 6$"),
     ],
 )
 def test_more_rows_than_are_left_are_refused(dev_size: int, train_size: int | None, message: str) -> None:
@@ -100,7 +100,7 @@ def test_the_tasks_own_dev_is_a_test_split(tmp_path: Path, splits: Sequence[str]
     assert list(found) == list(tests)
     assert data.rows == {"train": 6, "dev": 4, **dict.fromkeys(tests, 10)}
     assert (len(data.train), len(data.dev), data.fingerprint) == (10, 0, read.fingerprint)
-    told = [note for note in data.notes if note.startswith("dev is 4 rows of train, drawn by the seed")]
+    told = [note for note in data.notes if note.startswith("dev is 4 rows of train, drawn with the seed")]
     own = [name for name, origin in tests.items() if origin == "dev"]
     assert [note.partition("scored as ")[2] for note in told] == (own or [""])
     assert ("no labelled test split: only dev is scored" in data.notes) == (not tests)
@@ -140,5 +140,8 @@ def test_more_rows_than_train_has_are_refused_before_a_model_is_loaded(tmp_path:
 
 @pytest.mark.parametrize("task", ["xquad", "wpr"])
 def test_kinds_whose_rows_belong_together_are_refused(task: str) -> None:
-    with pytest.raises(UsageError, match=rf"dev_size=5: .*{task} \(.* would be in both train and dev\. Leave it out"):
+    with pytest.raises(
+        UsageError,
+        match=rf"dev_size=5 draws single rows, so in {task} \(.* would be in both train and dev\. Leave it out",
+    ):
         check_held_out(find_task(task), 5)

@@ -97,7 +97,7 @@ IDS = [f"u{row}" for row in range(40)]
 REFUSED: dict[str, tuple[dict[str, Cells], str]] = {
     "an id, divided": ({"t.csv": IDS}, r"t\.csv: 'label' has 40 values in 40 rows: an id\?.*label="),
     "an id, with a dev file": ({"train.csv": IDS, "dev.csv": ["v1", "v2"]}, r"'label' has 40 values in 40 rows: an id"),
-    "a number as id": ({"t.csv": [str(1000 + row) for row in range(200)]}, r"The 200 values .* 200 rows .*like an id"),
+    "a number as id": ({"t.csv": [str(1000 + row) for row in range(200)]}, r"The 200 values .* 200 rows .*like ids"),
     "spans": ({"t.jsonl": [{"start": 0, "end": 4}] * 20}, r":1: the label is a span.*'token-classification'"),
     "lists of spans": ({"t.jsonl": [[{"start": 0, "end": 4, "label": "X"}]] * 20}, r"the label is a span of the text"),
     "objects": ({"t.jsonl": [{"a": 1}] * 20}, r":1: the label is dict .*expected text or a number"),
@@ -115,7 +115,10 @@ def test_what_is_not_a_label_is_named(case: str, tmp_path: Path) -> None:
     ("labels", "note"),
     [
         ([f"2024-0{row % 9 + 1}-11" for row in range(90)], r"9 values in 72 rows, and all are dates"),
-        (["ham"] * 70 + ["spam"] * 10, r"unequal \(ham 56, spam 8\): always 'ham' has an accuracy of 87\.5%.*macro_f1"),
+        (
+            ["ham"] * 70 + ["spam"] * 10,
+            r"imbalanced \(ham 56, spam 8\): always predicting 'ham' has an accuracy of 87\.5%.*macro_f1",
+        ),
         (["ham"] * 40 + ["spam"] * 10, None),
     ],
 )

@@ -36,7 +36,7 @@ def test_each_language_is_a_test_split_and_train_and_dev_are_of_the_source(tmp_p
     data = load_task(find_task(put(tmp_path, *WHOLE)))
     assert list(data.rows) == ["train", "dev", "test.en", "test.de", "test.fr"]
     assert [data.spec.language_of(split) for split in data.rows] == ["en", "en", "en", "de", "fr"]
-    assert data.notes == (f"not scored in sw: {tmp_path} has no files for it",)
+    assert data.notes == (f"not scored in sw: {tmp_path} has no such files",)
 
 
 def test_rows_are_counted_by_split_and_language(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_test_file_replaces_the_tests_of_all_languages(tmp_path: Path) -> None
         ('files: {train: "{language}/t.tsv"}', r"stands for each of `languages`; add `languages: \[en, de\]`"),
         ("languages: [../x]", r"languages\.0: String should match"),
         ("source: a/b", r"source: String should match"),
-        ('languages: [de]\nfiles: {test: "../{language}.tsv"}', r"files\.test: .* leaves the task's folder"),
+        ('languages: [de]\nfiles: {test: "../{language}.tsv"}', r"files\.test: .* is outside the task's folder"),
     ],
 )
 def test_faults_in_a_description_of_languages_are_named(tmp_path: Path, yaml: str, message: str) -> None:

@@ -111,7 +111,7 @@ SCORES = [("a", 0.5), ("b", 2.5)]
         ({"train": [("a", "x"), ("b", "x")], "dev": GOOD}, {}, r"Every row of .*train\.jsonl has the label 'x'"),
         ({"train": GOOD, "dev": []}, {}, r"dev\.jsonl is empty"),
         ({"train": GOOD}, {}, r"no dev split \(it has train\).*dev_file="),
-        ({"train": GOOD, "test": GOOD}, {}, r"no dev split \(it has train, test\).*hold out some rows"),
+        ({"train": GOOD, "test": GOOD}, {}, r"no dev split \(it has train, test\).*move some rows"),
         ({"train": [("a", "x"), (5, "y")], "dev": GOOD}, {}, r"train\.jsonl:2: 'text' is not text but int"),
         ({"train": [("a", "x"), ("\ud800", "y")], "dev": GOOD}, {}, r"train\.jsonl:2: 'text' contains half a surr"),
         ({"train": [("a", ["x"]), ("b", "y")], "dev": GOOD}, {"kind": "classification"}, r"l:1: the label is a list"),

@@ -95,7 +95,7 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "t.csv",
         table("a,b", ["1,0", "-1,-1"] * 10),
         {"label": "a,b"},
-        r":3: 'a' is '-1'.*nobody has lab",
+        r":3: 'a' is '-1'.*Unlabelled rows",
     ),
     "an absent column": (
         "t.csv",

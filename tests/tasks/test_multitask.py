@@ -91,12 +91,12 @@ def test_names_that_make_no_mixture_are_refused(task: str, message: str) -> None
 @pytest.mark.parametrize(
     ("values", "error", "message"),
     [
-        ({"tasks": ["cola"]}, UsageError, r"names 1 task; expected two or more\. Train one task under its name"),
-        ({}, DataError, r"mt\.yaml does not describe several tasks: tasks: Field required"),
+        ({"tasks": ["cola"]}, UsageError, r"names 1 task; expected two or more\. To train one task, pass its name"),
+        ({}, DataError, r"mt\.yaml is not a valid list of tasks: tasks is missing"),
         (
             {"tasks": [{"task": "cola", "labl": "x"}, "rte"]},
             DataError,
-            r"tasks\.0\.labl: Extra .* one of task, .* 'label'",
+            r"tasks\.0\.labl: unknown entry.* one of task, .* 'label'",
         ),
         ({"tasks": ["cola", "rte"], "mix": "sise"}, UsageError, r"mix='sise': expected size"),
         ({"tasks": ["cola", {"task": "stsb", "metric": "mse"}]}, UsageError, r"stsb \(mse\): .* Give the task another"),
@@ -136,5 +136,5 @@ def test_a_training_size_that_one_task_does_not_have_is_refused_with_its_name(tw
 
 
 def test_one_task_has_nothing_to_mix() -> None:
-    with pytest.raises(UsageError, match=r"mix='size' says how several tasks are mixed, and task='sample' is one"):
+    with pytest.raises(UsageError, match=r"mix='size' says how several tasks are mixed, but task='sample' is one"):
         prepare_task(make_config(mix="size"))

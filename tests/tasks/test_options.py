@@ -105,39 +105,39 @@ def test_entries_belong_to_one_kind_and_to_no_task_in_general() -> None:
     [
         (
             {"choices": ["a", "b"]},
-            "choices: an entry of multiple-choice, and the kind of this task is classification. Remove it, or say "
+            "choices: an entry of multiple-choice, but the kind of this task is classification. Remove it, or set "
             r"`kind: multiple-choice`\.",
         ),
         (
             {"kind": "ranking", "question": "q"},
-            r"question: an entry of multiple-choice, and the kind of this task is ranking\.",
+            r"question: an entry of multiple-choice, but the kind of this task is ranking\.",
         ),
         (
             {"kind": "multiple-choice", "articles": {"train": 1}},
-            r"articles: an entry of question-answering, and the kind of this task is multiple-choice\.",
+            r"articles: an entry of question-answering, but the kind of this task is multiple-choice\.",
         ),
-        ({"kind": "ranking", "queri": "q"}, r"queri: Extra inputs.*Did you mean 'query'"),
+        ({"kind": "ranking", "queri": "q"}, r"queri: unknown entry.*Did you mean 'query'"),
         (
             {"txt": "a"},
-            r"txt: Extra inputs are not permitted\. Expected one of name, kind, text, .*Did you mean 'text'\?",
+            r"txt: unknown entry\. Expected one of name, kind, text, .*Did you mean 'text'\?",
         ),
         (
             {"format": {"headr": False}},
-            r"format\.headr: Extra inputs are not permitted\. Expected one of type, header, .*Did you mean 'header'\?",
+            r"format\.headr: unknown entry\. Expected one of type, header, .*Did you mean 'header'\?",
         ),
         (
             {"formats": {"dev": {"colums": ["a"]}}},
-            r"formats\.dev\.colums: Extra .* Expected one of type, header, columns, .*Did you mean 'columns'",
+            r"formats\.dev\.colums: unknown entry.* Expected one of type, header, columns, .*Did you mean 'columns'",
         ),
         (
             {"hub": {"path": "a/b", "training": {"path": "c/d", "split": {}}}},
-            r"hub\.training\.split: Extra inputs .* Expected one of path, name, .*Did you mean 'splits'\?",
+            r"hub\.training\.split: unknown entry.* Expected one of path, name, .*Did you mean 'splits'\?",
         ),
         ({"options": {"query": "q"}, "kind": "ranking"}, r"`options` is not a valid entry; write query next to `kind`"),
         ({"options": {}}, r"`options` is not a valid entry; classification has none"),
         ({"options": RankingOptions()}, r"task: options: .*RankingOptions is not for classification; expected Kind"),
         ({"kind": "multiple-choice", "choices": ["a"]}, r"task: choices: Tuple should have at least 2 items"),
-        ({"kind": "question-answering", "articles": {"train": 0}}, r"task: articles\.train: Input should be greater"),
+        ({"kind": "question-answering", "articles": {"train": 0}}, r"task: articles\.train: expected a number greater"),
         ({"choices": 1, "query": 2, "source": "?"}, r"source: .*choices: an entry.*query: an entry of ranking"),
     ],
 )

@@ -30,7 +30,7 @@ def read(folder: Path, name: str, content: str | bytes, **fmt: Any) -> tuple[Col
 
 
 HABITS: dict[str, tuple[str, str | bytes, Columns, str]] = {
-    "sep= of tabs": ("a.csv", "sep=\t\r\na\tb\r\n1\t2\r\n", {"a": ["1"], "b": ["2"]}, "separates columns"),
+    "sep= of tabs": ("a.csv", "sep=\t\r\na\tb\r\n1\t2\r\n", {"a": ["1"], "b": ["2"]}, "sets the delimiter"),
     "sep= in capitals": ("a.csv", "SEP=|\na|b\n1|2\n", {"a": ["1"], "b": ["2"]}, "'|'"),
     "empty columns at the end": ("a.csv", "a,b,,\n1,2,,\n3,4\n", {"a": ["1", "3"], "b": ["2", "4"]}, ""),
     "an index without a name": ("a.csv", ",a\n0,x\n1,y\n", {"column 1": ["0", "1"], "a": ["x", "y"]}, ""),
@@ -121,11 +121,11 @@ BINARY = {
     "t.zip": (archive, r"a zip archive \(train\.csv\); unpack it"),
     "t.csv.gz": (lambda path: path.write_bytes(b"\x1f\x8b\x08"), r"compressed by gzip; unpack it with `gunzip`"),
     "t.zst": (lambda path: path.write_bytes(b"\x28\xb5\x2f\xfd"), r"zstandard"),
-    "t.pkl": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), r"a pickle, which may run code"),
+    "t.pkl": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), r"a pickle, which could run code"),
     "t.npy": (lambda path: np.save(path, np.zeros(3)), r"a NumPy array"),
     "t.npz": (lambda path: np.savez(path, a=np.zeros(3)), r"a NumPy archive"),
     "t.db": (database, r"an SQLite database; export the table"),
-    "t.csv": (lambda path: path.write_bytes(b"PAR1xxxx"), r"a Parquet file, and its name ends otherwise"),
+    "t.csv": (lambda path: path.write_bytes(b"PAR1xxxx"), r"a Parquet file with another ending"),
     "page.csv": (lambda path: path.write_text("<!doctype html><html>"), r"a web page: a download may have failed"),
     "pointer.csv": (lambda path: path.write_text("version https://git-lfs.github.com/spec/v1\n"), r"git lfs pull"),
     "t.xml": (lambda path: path.write_text("<?xml version='1.0'?><a/>"), r"XML, which is not read"),
@@ -167,7 +167,7 @@ def test_local_numbers_are_scores(labels: list[str], first: float, tmp_path: Pat
 @pytest.mark.parametrize(
     ("label", "message"),
     [
-        ("{n},500", r"t\.tsv:2: 'label' is '1,500', where the sign may part thousands or decimals"),
+        ("{n},500", r"t\.tsv:2: 'label' is '1,500', where the separator may be for thousands or decimals"),
         ("{n} %", r"t\.tsv:2: 'label' is '1 %', a number with a unit"),
         ("€{n}", r"t\.tsv:2: 'label' is '€1', a number with a unit"),
     ],
@@ -182,7 +182,7 @@ def test_local_numbers_that_are_unclear_are_refused(label: str, message: str, tm
 @pytest.mark.parametrize("odd", ["1.234", "12.500", "-3.125"])
 def test_points_among_decimal_commas_are_refused(odd: str, tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text(labelled(["0,5", "1,25", "2,5", odd] * 8, "\t"))
-    with pytest.raises(DataError, match=rf"t\.tsv:5: 'label' is '{odd}', and other rows have decimal commas"):
+    with pytest.raises(DataError, match=rf"t\.tsv:5: 'label' is '{odd}', but other rows have decimal commas"):
         find_task(tmp_path / "t.tsv")
 
 
@@ -194,7 +194,7 @@ def test_other_words_are_no_local_numbers(word: str) -> None:
 @pytest.mark.parametrize("word", ["NaN", "nan", "#N/A", "<NA>", "-", "--", "—"])
 def test_missing_cells_among_words_are_refused(word: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(labelled(["ham", "spam", "ham", word] * 6))
-    with pytest.raises(DataError, match=rf"t\.csv:5: 'label' is '{word}', which stands for a missing cell"):
+    with pytest.raises(DataError, match=rf"t\.csv:5: 'label' is '{word}', which usually means a missing cell"):
         load_task(find_task(tmp_path / "t.csv"))
 
 
@@ -206,10 +206,10 @@ def test_signs_are_labels_beside_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "note"),
     [
-        (["ham", "spam", "Ham"] * 8, r"labels 'Ham' \(\d rows\), 'ham' \(\d rows\) differ in upper and lower case"),
-        (["very good", "very_good", "bad"] * 8, r"'very good' .*'very_good' .* differ in upper"),
-        (["ham", "spam"] * 12 + ["hamm"], r"one row of train alone has the label 'hamm': misspelt\?"),
-        (["0", "1"] * 12 + ["maybe"], r"one row of train alone has the label 'maybe'"),
+        (["ham", "spam", "Ham"] * 8, r"labels 'Ham' \(\d rows\), 'ham' \(\d rows\) differ only in case"),
+        (["very good", "very_good", "bad"] * 8, r"'very good' .*'very_good' .* differ only in case"),
+        (["ham", "spam"] * 12 + ["hamm"], r"only one row of train has the label 'hamm': misspelt\?"),
+        (["0", "1"] * 12 + ["maybe"], r"only one row of train has the label 'maybe'"),
     ],
 )
 def test_labels_that_may_be_misspelt_are_named(labels: list[str], note: str, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_rows_go_to_the_split_that_they_name(name: str, tmp_path: Path) -> None:
 ODD: dict[str, tuple[list[Any], str]] = {
     "another word": (at([OF_FOUR[n % 4] for n in range(COUNT)], 3, "oops"), r"t\.csv:5: 'split' is 'oops'"),
     "nothing": (at([OF_FOUR[n % 4] for n in range(COUNT)], 3, ""), r"t\.csv:5: 'split' is ''"),
-    "two names": (["train", "dev", "val", "train"] * 12, r"'split' has 'train', 'dev', 'val', of which two mean"),
+    "two names": (["train", "dev", "val", "train"] * 12, r"'split' has 'train', 'dev', 'val', two of which mean"),
 }
 
 

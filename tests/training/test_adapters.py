@@ -183,7 +183,7 @@ def test_the_cache_of_closed_layers_changes_nothing_that_is_learned(settings: di
         ({"adapter": "houlsby:size=0"}, r"size=0 \(expected 1 or more, at most 16,384\)"),
         ({"adapter": "houlsby:lr=0"}, r"'houlsby' cannot have lr='0' \(expected a learning rate above 0"),
         ({"adapter": "houlsby:lr=1,lr=2"}, r"option 'lr' of 'houlsby' is given twice"),
-        ({"adapter": "houlsby", "fsdp": True}, "adapter and fsdp do not go together"),
+        ({"adapter": "houlsby", "fsdp": True}, "adapter= and fsdp= cannot be combined"),
     ],
 )
 def test_a_wrong_adapter_is_refused_before_anything_is_loaded(given: dict[str, Any], message: str) -> None:

@@ -79,7 +79,9 @@ def test_analyses_see_the_rows_of_each_run(finished: Path, settings: dict[str, A
     assert [len(first.rows(split)) for split in ("train", "dev", "test", "original_dev")] == [40, 20, 30, 30]
     assert set(first.rows("dev")["text"][:]) != set(other.rows("dev")["text"][:])
     first.check_same_dev(first)
-    with pytest.raises(UsageError, match=r"have other dev rows, as dev_size= draws them by the seed.*split='test'"):
+    with pytest.raises(
+        UsageError, match=r"have different dev rows, as dev_size= draws them with the seed.*split='test'"
+    ):
         other.check_same_dev(first)
 
 
@@ -88,7 +90,7 @@ def test_a_task_needs_no_dev_split_of_its_own(settings: dict[str, Any], tiny_tas
         (tmp_path / f"{split}.tsv").write_bytes((tiny_task / f"{split}.tsv").read_bytes())
     record = prepare_single(config_of(settings, task=str(tmp_path))).record()
     assert record.rows == {"train": 60, "dev": 20, "test": 30}
-    with pytest.raises(DataError, match=r"has no dev split .* or give dev_file=FILE, dev_size=ROWS or split="):
+    with pytest.raises(DataError, match=r"has no dev split .* or pass dev_file=FILE, dev_size=ROWS or split="):
         prepare_single(config_of(settings, task=str(tmp_path), dev_size=None))
 
 
@@ -106,5 +108,5 @@ def test_a_run_without_test_rows_is_scored_later_on_the_original_dev_rows(
 def test_several_tasks_and_two_dev_splits_are_refused(settings: dict[str, Any], tiny_task: Path) -> None:
     with pytest.raises(UsageError, match=r"dev_size=20: rows of one task are held out .*'sample\+sample-nli' is sev"):
         check_tasks(make_config(task="sample+sample-nli", dev_size=20))
-    with pytest.raises(UsageError, match=r"dev_size takes dev from train and dev_file is another dev; give one"):
+    with pytest.raises(UsageError, match=r"dev_size takes dev from train and dev_file is another dev; pass one"):
         config_of(settings, dev_file=tiny_task / "dev.tsv")

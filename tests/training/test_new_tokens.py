@@ -80,5 +80,5 @@ def test_new_tokens_without_rows_are_refused_with_the_way_out(grown: dict[str, P
 
 
 def test_rows_and_pre_training_of_the_adapter_do_not_go_together() -> None:
-    with pytest.raises(UsageError, match="open_new_tokens and tapt_steps"):
+    with pytest.raises(UsageError, match="open_new_tokens= and tapt_steps"):
         make_config(open_new_tokens=True, adapter="houlsby", tapt_steps=5)

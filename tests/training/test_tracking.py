@@ -112,7 +112,7 @@ def test_what_cannot_be_tracked_is_said(text: str, message: str) -> None:
 
 
 def test_sharded_weights_and_layers_without_weights_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="track='fisher:every=5,batches=2' and fsdp do not go together"):
+    with pytest.raises(UsageError, match="track='fisher:every=5,batches=2' and fsdp= cannot be combined"):
         make_config(track=TRACK, fsdp=True)
     model = build("bert").requires_grad_(False)
     gate, folder = GateCallback("full"), RunFolder(tmp_path)

@@ -250,7 +250,7 @@ def test_a_state_with_masters_and_one_without_do_not_mix() -> None:
         with_masters = tuner.state_dict()
     with Tuner(model, optimizer, "full", master="none") as tuner:
         without = tuner.state_dict()
-        with pytest.raises(RunError, match=r"has a float32 master of .* and this training has none"):
+        with pytest.raises(RunError, match=r"has a float32 master of .* but this training has none"):
             tuner.load_state_dict(with_masters)
     with Tuner(model, optimizer, "full") as tuner, pytest.raises(RunError, match="has no float32 master of"):
         tuner.load_state_dict(without)

@@ -110,7 +110,7 @@ ATTACHING: dict[str, tuple[Make, str]] = {
     "no step": (lambda model: type("Nothing", (torch.optim.Optimizer,), {})(model.parameters(), {}), "Nothing updates"),
     "Lookahead that torch does not know": (
         lambda model: Lookahead(adamw(model), by_torch=False),
-        r"Lookahead does not call torch\.optim\.Optimizer\.__init__.*give the tuner the optimizer inside it",
+        r"Lookahead does not call torch\.optim\.Optimizer\.__init__.*pass the optimizer inside it to the tuner",
     ),
     "SAM around LBFGS": (lambda model: Sam(model.parameters(), torch.optim.LBFGS), "LBFGS computes gradients inside"),
     "an object": (lambda model: object(), r"object is not a torch\.optim\.Optimizer"),

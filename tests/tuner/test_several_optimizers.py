@@ -286,7 +286,7 @@ REFUSED: dict[str, tuple[Pair, str]] = {
     "left out": (
         lambda model: [muon_and_adamw(model)[0], torch.optim.AdamW(others(model)[1:])],
         r"^bert\.embeddings\.word_embeddings\.weight will be opened by 'full', but none of the optimizers \(Muon and "
-        r"AdamW\) holds it, so it would never learn\. Give it to one of them",
+        r"AdamW\) holds it, so it would never learn\. Add it to one of them",
     ),
     "same class": (
         lambda model: [torch.optim.AdamW(model.parameters()), torch.optim.AdamW(model.parameters())],

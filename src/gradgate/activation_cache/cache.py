@@ -67,7 +67,7 @@ class ActivationCache:
         """Create the folder, and check that a file can be written to it.
 
         Raises:
-            UsageError: if not; without this check, a training notes it and computes all layers.
+            UsageError: if it cannot; without this check, a training only notes it and computes all layers.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -18,8 +18,8 @@ class Horizon:
     """Chooses the number of layers to cache before each step.
 
     The choice is a function of the plans alone, so that a resumed training chooses as it did before. If the plans are
-    known beforehand, a prefix counts that is closed for ``passes`` passes in a row; if a method decides by what it
-    measures, one that has been closed for a whole pass already.
+    known in advance, a prefix is cached if it stays closed for ``passes`` passes in a row; if a method decides by what
+    it measures, once it has been closed for a whole pass.
     """
 
     def __init__(self, method: Method, layers: LayerMap, clock: Clock, seed: int, passes: float) -> None:

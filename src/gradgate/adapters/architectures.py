@@ -252,7 +252,7 @@ def architecture_of(model: Any) -> Architecture:
         model.base_model.get_submodule(found.embeddings)
     except AttributeError as error:
         raise AdapterError(
-            f"{type(model).__name__} is not built as models of type {kind!r} are: {error}. This version of "
+            f"{type(model).__name__} is not structured like other {kind!r} models: {error}. This version of "
             f"transformers may have changed it; adapters were written for transformers 5. Install "
             f"one of its releases."
         ) from None

@@ -89,7 +89,9 @@ def _archived(path: Path) -> dict[str, bytes]:
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, NotImplementedError) as error:
         raise AdapterFileError(f"The archive {path} is damaged ({error}). Fetch it again.") from None
     except RuntimeError as error:  # a password, in zipfile
-        raise AdapterFileError(f"The archive {path} cannot be read: {error}. Give one without a password.") from None
+        raise AdapterFileError(
+            f"The archive {path} cannot be read: {error}. Pass one without a password, or unpack it."
+        ) from None
     raise AdapterFileError(f"{path} is neither a folder nor a zip or tar archive, or it is truncated. Fetch it again.")
 
 
@@ -119,9 +121,9 @@ def _check_member(path: Path, name: str, *, link: bool) -> None:
     parts = PurePosixPath(name.replace("\\", "/")).parts
     outside = ".." in parts or name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or "\0" in name
     if link or outside:
-        what = "is a link or no plain file" if link else "leads out of the archive"
+        what = "is a link or not a regular file" if link else "points outside the archive"
         raise AdapterFileError(
-            f"The archive {path} is unsafe: its member {name!r} {what}. Nothing of it was read; expected files in one "
+            f"The archive {path} is unsafe: its member {name!r} {what}. Nothing was read; expected files in one "
             "folder. Fetch it again from a source that you trust."
         )
 
@@ -129,7 +131,7 @@ def _check_member(path: Path, name: str, *, link: bool) -> None:
 def _check_size(path: Path, size: int) -> None:
     if size > _MOST_BYTES:
         raise AdapterFileError(
-            f"The archive {path} would unpack to {size / (1 << 30):.1f} GiB, which is not an adapter: at most "
+            f"The archive {path} would unpack to {size / (1 << 30):.1f} GiB, too much for an adapter: at most "
             f"{_MOST_BYTES >> 30} GiB are read. Expected an archive of one adapter."
         )
 
@@ -143,8 +145,9 @@ def _at_config(members: Mapping[str, bytes], path: Path) -> dict[str, bytes]:
     configs = [PurePosixPath(name) for name in members if PurePosixPath(name).name in (CONFIG_FILE, SETUP_FILE)]
     if not configs:
         raise AdapterFileError(
-            f"The archive {path} has no {CONFIG_FILE}, so it is not an adapter. Expected what adapters.save or "
-            "AdapterHub wrote."
+            f"The archive {path} has no {CONFIG_FILE}, so it is not an adapter. Expected an archive from "
+            f"adapters.save or AdapterHub."
+            ""
         )
     top = min(configs, key=lambda name: (len(name.parts), name.name != SETUP_FILE)).parent
     inside = (PurePosixPath(name) for name in members)
@@ -159,7 +162,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
     except Exception as error:  # also those of the HTTP library
         offline = " (HF_HUB_OFFLINE is set, and no copy is in the cache)" if hub.is_offline() else ""
         raise AdapterFileError(
-            f"There is no folder {name!r} here, and the hub gave no adapter of that name{offline}: "
-            f"{hub.first_line(error)}. Give a folder, an archive, or a name such as "
+            f"There is no folder {name!r} here, and no adapter of that name could be fetched from the hub{offline}: "
+            f"{hub.first_line(error)}. Pass a folder, an archive, or a name such as "
             f"'AdapterHub/bert-base-uncased-pf-imdb'."
         ) from error

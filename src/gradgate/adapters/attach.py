@@ -171,7 +171,7 @@ def inner(model: Any) -> Any:
     host: Any = unwrap(model)
     if not (hasattr(host, "base_model") and hasattr(host, "config")):
         raise AdapterError(
-            f"Adapters need a model from transformers, got {type(host).__name__}. Give one that from_pretrained "
+            f"Adapters need a model from transformers, got {type(host).__name__}. Pass one that from_pretrained "
             "returned."
         )
     return host

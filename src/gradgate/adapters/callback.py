@@ -40,7 +40,7 @@ class AdapterCallback(TrainerCallback):  # type: ignore[misc]
             if not (checkpoint / FOLDER).is_dir():
                 raise AdapterFileError(
                     f"{checkpoint} has no adapters, so training cannot resume from it. It was saved without this "
-                    f"callback; start again, with AdapterCallback among the callbacks."
+                    f"callback; start again with an AdapterCallback."
                 )
             restore(kwargs["model"], checkpoint / FOLDER)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from gradgate.errors import AdapterError, nearest
+from gradgate.errors import AdapterError, expectation, nearest
 from gradgate.layers.names import WRAPPER_PARTS
 from gradgate.specs import Syntax, shown, structured
 
@@ -112,7 +112,7 @@ class AdapterConfig:
         factors = self.reduction_factor.values() if isinstance(self.reduction_factor, dict) else [self.reduction_factor]
         post_add = self.residual_before_ln == "post_add"
         checks = (
-            ("output_adapter", "a module in one place at least", self.mh_adapter or self.output_adapter),
+            ("output_adapter", "at least one module", self.mh_adapter or self.output_adapter),
             ("cross_adapter", "false: none of the supported models has cross-attention", not self.cross_adapter),
             ("reduction_factor", "numbers above 0", all(_positive(factor) for factor in factors)),
             ("size", f"1 or more, at most {WIDEST:,}", self.size is None or 1 <= self.size <= WIDEST),
@@ -123,7 +123,7 @@ class AdapterConfig:
             ("residual_before_ln", "true, false or 'post_add'", post_add or isinstance(self.residual_before_ln, bool)),
             ("inv_adapter", "'nice' or none; glow does not work in AdapterHub", self.inv_adapter in (None, "nice")),
             ("inv_adapter_reduction_factor", "a number above 0", self._inverse_fits()),
-            ("leave_out", "numbers of layers from 0", all(number >= 0 for number in self.leave_out)),
+            ("leave_out", "layer numbers from 0", all(number >= 0 for number in self.leave_out)),
             ("init_weights", " or ".join(INITS), self.init_weights in INITS),
             ("init_std", "0 or more", self.init_std >= 0.0),
             ("ln_scope", "none, encoder or all", self.ln_scope in ("none", "encoder", "all")),
@@ -141,7 +141,7 @@ class AdapterConfig:
         if isinstance(factor, dict):
             if str(layer) not in factor and "default" not in factor:
                 raise AdapterError(
-                    f"The reduction factors {factor} have none for layer {layer}. Add it, or a 'default'."
+                    f"The reduction factors {factor} have no entry for layer {layer}. Add one, or a 'default'."
                 )
             factor = factor.get(str(layer), factor.get("default", 1.0))
         return bounded_width(hidden, factor, "reduction_factor")
@@ -167,7 +167,7 @@ class AdapterConfig:
         if values.pop("architecture", None):
             raise AdapterError(
                 f"The configuration is that of a {record['architecture']!r}; only bottleneck adapters are supported. "
-                f"Give one whose architecture is null, or use PEFT for LoRA and others."
+                f"Use one whose architecture is null, or use PEFT for LoRA and others."
             )
         nested = values.pop("invertible_adapter", None)  # the form of their first version
         if isinstance(nested, Mapping):
@@ -185,7 +185,7 @@ class AdapterConfig:
         missing = [name for name in ("mh_adapter", "output_adapter", "non_linearity") if name not in values]
         if missing:
             raise AdapterError(
-                f"The configuration of a bottleneck adapter needs {', '.join(missing)}. Add what is absent."
+                f"The configuration of a bottleneck adapter needs {', '.join(missing)}. Add what is missing."
             )
         chosen = {name: checked(name, known[name], value) for name, value in values.items() if name in known}
         return cls(**chosen, extra={name: value for name, value in values.items() if name not in known})
@@ -200,7 +200,7 @@ def checked(option: str, kind: Any, value: Any) -> Any:
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
-        reason = error.errors()[0]["msg"]
+        reason = expectation(error.errors()[0])
         raise AdapterError(
             f"The value {value!r} of {option!r} cannot be read: {reason[0].lower()}{reason[1:]}."
         ) from None
@@ -219,8 +219,8 @@ def check_spelling(name: str) -> None:
 def unfit_name(name: str) -> AdapterError:
     """Build the error for a name that no adapter can have."""
     return AdapterError(
-        f"{name!r} cannot be the name of an adapter: expected letters, digits, '-' and '_', and no name that "
-        f"modules of torch use themselves, such as 'keys', 'train' or 'module'. Give another name."
+        f"{name!r} cannot be the name of an adapter: expected letters, digits, '-' and '_', and not a name that "
+        f"torch modules use themselves, such as 'keys', 'train' or 'module'. Choose another name."
     )
 
 
@@ -233,7 +233,7 @@ def bounded_width(whole: int, factor: float, option: str) -> int:
     if whole > factor * WIDEST:
         raise AdapterError(
             f"{option}={factor} makes a bottleneck of {whole / factor:,.0f} from {whole}; expected at most "
-            f"{WIDEST:,}. Give a larger factor."
+            f"{WIDEST:,}. Pass a larger factor."
         )
     return max(1, int(whole // factor))
 

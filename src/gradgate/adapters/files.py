@@ -236,7 +236,7 @@ def read_tensors(files: Files, names: Iterable[str]) -> dict[str, Tensor]:
             raise AdapterFileError(f"{name} in {files.where} is damaged ({_reason(error)}). Fetch it again.") from None
         if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
             raise AdapterFileError(
-                f"{name} in {files.where} holds other things than tensors. Expected a mapping of names to tensors; "
+                f"{name} in {files.where} contains objects other than tensors. Expected a mapping of names to tensors; "
                 "fetch it again."
             )
         _check_finite(tensors, f"{name} in {files.where}")
@@ -257,7 +257,8 @@ def _check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise AdapterFileError(
-                f"{where} is damaged: {name!r} holds NaN or infinity. Expected finite numbers; fetch it again or train "
+                f"{where} is damaged: {name!r} contains NaN or infinity. Expected finite numbers; fetch it again or "
+                f"train "
                 f"the adapter again with a lower learning rate."
             )
 
@@ -278,8 +279,7 @@ def read_record(files: Files, name: str) -> dict[str, Any]:
     data = files.read(name)
     if data is None:
         raise AdapterFileError(
-            f"{files.where} has no {name}, so it is not an adapter. Expected a folder that adapters.save wrote or "
-            f"the hub holds."
+            f"{files.where} has no {name}, so it is not an adapter. Expected a folder from adapters.save or the hub."
         )
     try:
         return parse_json(data)

@@ -167,8 +167,8 @@ def _flexible(
         kind, layers, between = config.get("head_type"), config.get("layers"), config.get("activation_function")
         raise HeadMismatchError(
             f"{where} has a head of type {kind!r} with layers={layers}, {between!r} and "
-            f"use_pooler={bool(config.get('use_pooler'))}; {type(model).__name__} computes something else. Load the "
-            "adapter without head=True, or into the class of its head."
+            f"use_pooler={bool(config.get('use_pooler'))}; {type(model).__name__} has another head. Load the adapter"
+            " without head=True, or into the class of its head."
         )
     placed = {}
     for key, tensor in tensors.items():
@@ -216,11 +216,11 @@ def _check(model: Any, placed: Mapping[str, Tensor], where: str) -> None:
             raise HeadMismatchError(
                 f"{where} has a head with {name} of shape {tuple(tensor.shape)}; the model's is "
                 f"{tuple(own[name].shape)}, so it is for another number of labels or words. Load "
-                "the adapter without head=True, or into a model with as many."
+                "the adapter without head=True, or into a model with that number."
             )
         if id(own[name]) in base and not name.startswith(stem) and not _is_same(own[name], tensor):
             raise HeadMismatchError(
-                f"{where} has a head whose {name} is not the model's embeddings, to which it is tied here. Load it "
+                f"{where} has a head whose {name} is not tied to the embeddings, as the model's is. Load it "
                 f"into a model with tie_word_embeddings=False."
             )
 

@@ -68,8 +68,9 @@ class LanguageAdapters:
                 write_files(copy, contents)
             elif any(not (copy / name).is_file() or (copy / name).read_bytes() != contents[name] for name in contents):
                 raise RunError(
-                    f"{copy.parent.parent} started with another language adapter: {self._original_of(language)} has "
-                    f"changed since. Put it back as it was, or give another out=."
+                    f"{copy.parent.parent} was started with another language adapter: {self._original_of(language)} "
+                    f"has "
+                    f"changed since. Restore it, or pass another out=."
                 )
 
     def digests(self, languages: Iterable[str]) -> dict[str, str]:

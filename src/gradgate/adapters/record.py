@@ -70,7 +70,7 @@ class Record:
             if value is not None and value != mine[entry]:
                 raise AdapterFileError(
                     f"{where} was trained on a model with {entry} {value!r}; {type(model).__name__} has "
-                    f"{mine[entry]!r}. Load it into a model of its own kind."
+                    f"{mine[entry]!r}. Load it into a model of that kind."
                 )
 
     def config_without(self, layers: Iterable[int]) -> AdapterConfig:

@@ -72,7 +72,7 @@ def check_new(model: nn.Module, name: str) -> None:
     """
     check_name(name)
     if name in added(model):
-        raise AdapterError(f"The model already has an adapter {name!r}. Remove it, or give another name.")
+        raise AdapterError(f"The model already has an adapter {name!r}. Remove it, or use another name.")
 
 
 def activate(model: nn.Module, *names: str, skip_layers: int | Iterable[int] = (), inverse: bool = True) -> None:
@@ -98,12 +98,12 @@ def activate(model: nn.Module, *names: str, skip_layers: int | Iterable[int] = (
     if adapters is None:
         return
     if len(set(names)) < len(names):
-        raise AdapterError(f"An adapter can be in a stack once; got {', '.join(names)}. Name each once.")
+        raise AdapterError(f"An adapter can be in a stack only once; got {', '.join(names)}. Name each once.")
     parallel = [name for name in names if adapters.configs[name].is_parallel]
     if parallel and len(names) > 1:
         raise AdapterError(
-            f"{parallel[0]!r} is a parallel adapter: it reads what the sub-layer read, so in a stack it would drop "
-            f"what the others give. Activate it alone."
+            f"{parallel[0]!r} is a parallel adapter: it reads the input of the sub-layer, so in a stack it would "
+            f"ignore the output of the others. Activate it alone."
         )
     # Nothing changes before all checks have passed.
     adapters.setup.skipped = layer_numbers(adapters, skip_layers)
@@ -120,7 +120,9 @@ def switch(model: nn.Module, name: str) -> None:
     stack = active(model)
     adapters = attached(model)
     if adapters is None or not stack:
-        raise AdapterError(f"There is no active stack whose lowest adapter {name!r} could replace. Use activate first.")
+        raise AdapterError(
+            f"There is no active stack in which {name!r} could replace the lowest adapter. Use activate first."
+        )
     # Only the bottom changes: skipped layers and the inverse stay as they are.
     activate(model, name, *stack[1:], skip_layers=adapters.setup.skipped, inverse=adapters.setup.inverse)
 
@@ -185,12 +187,12 @@ def layer_numbers(adapters: Attached, layers: int | Iterable[int]) -> frozenset[
     """
     count = len(adapters.base.get_submodule(adapters.architecture.layers))
     if isinstance(layers, int) and not 0 <= layers <= count:
-        raise AdapterError(f"Cannot skip {layers} layers: the model has {count}. Give 0 to {count}.")
+        raise AdapterError(f"Cannot skip {layers} layers: the model has {count}. Use 0 to {count}.")
     numbers = frozenset(range(layers) if isinstance(layers, int) else layers)
     if not numbers <= set(range(count)):
         raise AdapterError(
             f"Cannot skip layer {sorted(numbers - set(range(count)))[0]}: there are 0 to {count - 1}. "
-            f"Give numbers of these."
+            f"Use numbers in this range."
         )
     return numbers
 

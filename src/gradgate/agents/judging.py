@@ -155,13 +155,13 @@ def _results_of(asked: IsBetterArguments) -> Judgeable:
     if asked.scores is None:
         assert asked.results is not None
         if not asked.paired:
-            raise UsageError("paired=False goes with scores=. For results=, pass columns={'pair': 'none'}.")
+            raise UsageError("paired=False is for scores=. For results=, pass columns={'pair': 'none'}.")
         own = {"reference": asked.b, "metric": asked.metric, "lower_is_better": asked.lower_is_better or None}
         return read_results(asked.results, ask_columns(asked.columns, **own))
     if asked.metric is None:
         raise UsageError("metric= is missing: name it, such as accuracy or loss, as it says whether higher is better.")
     if asked.columns:
-        raise UsageError("columns= goes with results=; scores= has none. Leave it out.")
+        raise UsageError("columns= is for results=; scores= has none. Leave it out.")
     from gradgate.study.importing.judgeable import judgeable_rows
 
     _check_arms(asked, tuple(asked.scores))

@@ -87,7 +87,7 @@ def _recorded(asked: NoiseFloorArguments) -> Answer:
     if asked.metric is None:
         raise UsageError("metric= is missing: name the metric of the task, such as accuracy, as spreads differ by it.")
     if asked.columns:
-        raise UsageError("columns= goes with results=. Leave it out.")
+        raise UsageError("columns= is for results=. Leave it out.")
     found = decidable("", asked.task, asked.metric, asked.model, asked.seeds, asked.arms - 1, None)
     if found.basis is None:
         raise UsageError(

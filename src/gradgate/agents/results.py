@@ -78,7 +78,7 @@ def rows_of(scores: ScoresByArm, metric: str, paired: bool) -> list[dict[str, An
     if paired and any(isinstance(own, list) for own in scores.values()) and len(set(lengths.values())) > 1:
         counts = ", ".join(f"{arm} has {count}" for arm, count in lengths.items())
         raise UsageError(
-            f"scores= has lists of different lengths ({counts}), so that the seeds of the scores are not known. Pass "
+            f"scores= has lists of different lengths ({counts}), so the seeds of the scores are not known. Pass "
             f"{{arm: {{seed: score}}}}, or paired=False if nothing pairs them."
         )
     by_seed = {arm: own if isinstance(own, dict) else dict(enumerate(own)) for arm, own in scores.items()}

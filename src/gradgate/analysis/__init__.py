@@ -1,4 +1,4 @@
-"""What training changed in a model, measured on finished runs: one analysis a file, its data a CSV file.
+"""Measure on finished runs what training changed in a model: one analysis per file, its data in a CSV file.
 
 Imports run ``report -> analysis -> study -> training``: an analysis reads runs and studies, and the report draws it.
 """

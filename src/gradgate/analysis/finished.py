@@ -45,7 +45,7 @@ class LoadedRun:
 
     @property
     def shared(self) -> tuple[object, ...]:
-        """What comparable runs have in common: pretrained model, data and length of inputs."""
+        """The values that comparable runs share: pretrained model, data and length of inputs."""
         return self.config.model, self.found.task.fingerprint, self.config.max_length
 
     @property
@@ -60,8 +60,8 @@ class LoadedRun:
             return
         mine, theirs = (f"{m.config.model} ({m.depth} layers) on {m.config.task}" for m in (self, other))
         raise UsageError(
-            f"{self.path} has {mine}, {other.path} {theirs}; expected runs of one pretrained model, task "
-            f"and max_length=, whose layers and tokens are the same. Analyze them one by one."
+            f"{self.path} has {mine}, {other.path} {theirs}; expected runs of the same pretrained model, task and "
+            f"max_length=. Analyze them one by one."
         )
 
     def check_same_dev(self, other: LoadedRun) -> None:
@@ -71,8 +71,8 @@ class LoadedRun:
         )
         if mine != theirs:
             raise UsageError(
-                f"{self.path} and {other.path} have other dev rows, as dev_size= draws them by the seed; "
-                f"expected a split that all runs have. Give split='test', or another test split."
+                f"{self.path} and {other.path} have different dev rows, as dev_size= draws them with the seed; "
+                f"expected a split that all runs share. Pass split='test', or another test split."
             )
 
     def rows(self, split: str) -> Dataset:
@@ -95,8 +95,8 @@ class LoadedRun:
         languages, language = self.found.language_adapters, self.task.data.spec.language_of(split)
         if languages is not None and languages.replaces(language):
             raise UsageError(
-                f"split={split!r} is in {language}, which the run in {self.path} is scored in with another "
-                f"language adapter, and what is analyzed is the model with that of {languages.source}. Name a split in "
+                f"split={split!r} is in {language}, where the run in {self.path} uses another language adapter; "
+                f"only the model with the adapter for {languages.source} is analyzed. Name a split in "
                 f"{languages.source}, such as dev."
             )
 
@@ -154,7 +154,7 @@ class Loader:
         task = self._tasks[key]
         if mark is not None and task.data.fingerprint != mark:
             raise RunError(
-                f"The files of task {found.task.name!r} have changed since the run in {path}. Put back those that "
-                f"it was trained on, or name their folder with data=."
+                f"The files of task {found.task.name!r} have changed since the run in {path}. Restore those that it "
+                f"was trained on, or name their folder with data=."
             )
         return LoadedRun(found, config, task, self.computing.batch_size)

@@ -1,4 +1,4 @@
-"""What the Fisher information that runs have tracked says of them, after FUN (Liu et al. 2023, Fig. 3 and 4).
+"""Compare runs by the Fisher information that they tracked, after FUN (Liu et al. 2023, Fig. 3 and 4).
 
 Definitions: a layer's tr(F) is Eq. 1 of the paper (:class:`gradgate.measure.track.FisherTrack`). The *normalised* trace
 of a step is the sum over the layers that are open there, divided by their number. Its moving average is over a tenth
@@ -99,7 +99,7 @@ class FisherTrack:
 
     @property
     def hill(self) -> float | None:
-        """How far the peak is above the higher end of the curve, as a share of the peak; 0 at an end."""
+        """The height of the peak above the higher end of the curve, as a share of the peak; 0 at an end."""
         known = self.smoothed[~np.isnan(self.smoothed)]
         return (
             None if len(known) < FEWEST_LAYERS or not known.max() else float(1 - max(known[0], known[-1]) / known.max())
@@ -124,7 +124,7 @@ def moving_average(values: NDArray[np.float64], window: int) -> NDArray[np.float
 
 
 def order_of(record: FisherRecord) -> tuple[str, ...]:
-    """Return the layers as FUN would open them: the largest trace first, of equal ones the higher layer."""
+    """Return the layers as FUN would open them: the largest trace first; in a tie, the higher layer."""
     places = {name: place for place, name in enumerate(record.traces)}
     return tuple(sorted(record.traces, key=lambda name: (-record.traces[name], -places[name])))
 

@@ -67,7 +67,7 @@ class AnalysisFolder(Generic[Row]):
             raise RunError(f"Cannot write {file}: {error.strerror or error}.") from error
         if lock is None:
             raise FolderLockedError(
-                f"Another process measures {self.name} in {self.path}. Wait until it has ended, or give another out=."
+                f"Another process measures {self.name} in {self.path}. Wait until it has ended, or pass another out=."
             )
         try:
             yield
@@ -90,11 +90,11 @@ class AnalysisFolder(Generic[Row]):
                     f"{key}: {existing.get(key)!r} there, {settings.get(key)!r} here" for key in differing
                 )
                 raise RunError(
-                    f"{self.path} contains what was measured with other settings ({listed}). Give another out=, or "
+                    f"{self.path} contains what was measured with other settings ({listed}). Pass another out=, or "
                     f"remove the folder to measure again."
                 )
         elif in_use(self.path):
-            raise RunError(f"{self.path} is not empty and has no {self.name}. Give another out=.")
+            raise RunError(f"{self.path} is not empty and has no {self.name}. Pass another out=.")
         write_json(self.settings_file, settings)
 
     def settings(self) -> dict[str, Any]:

@@ -137,8 +137,8 @@ def _measured(
 def _compared(run: RunResult, split: str, before: States, after: States) -> list[RepresentationRow]:
     if len(before) != len(after):
         raise RunError(
-            f"The run in {run.folder} has {len(after) - 1} layers and the pretrained model {len(before) - 1}; expected "
-            f"as many. Analyze it alone, with the model that it was trained from."
+            f"The run in {run.folder} has {len(after) - 1} layers and the pretrained model {len(before) - 1}; "
+            f"expected the same number. Analyze it alone, with the model that it was trained from."
         )
     return [
         RepresentationRow(
@@ -175,7 +175,7 @@ def sample_tokens(measured: LoadedRun, split: str, request: RepresentationSettin
     counts = np.array([int(_content(_flat(row), special).sum()) for row in _padded_apart(features)])
     total = int(counts.sum())
     if total < 3:
-        raise RunError(f"{split} has {total} tokens that are not special; expected 3 or more. Give another split=.")
+        raise RunError(f"{split} has {total} tokens besides special ones; expected 3 or more. Pass another split=.")
     drawn = np.sort(np.random.default_rng(request.seed).permutation(total)[: request.tokens])
     row_of = np.repeat(np.arange(len(counts)), counts)[drawn]
     place_of = drawn - (np.cumsum(counts) - counts)[row_of]
@@ -226,8 +226,8 @@ def hidden_states(measured: LoadedRun, model: Any, sample: TokenSample) -> State
             for layer, state in enumerate(states):
                 if state.shape[:-1].numel() != content.numel():
                     raise RunError(
-                        f"{type(model).__name__} gives out {tuple(state.shape)} at layer {layer} for {content.numel()} "
-                        f"tokens; expected a vector for each. It cannot be compared by token."
+                        f"{type(model).__name__} returns {tuple(state.shape)} at layer {layer} for {content.numel()} "
+                        f"tokens; expected one vector per token."
                     )
                 by_row = state.reshape(rows, -1, state.shape[-1])
                 found[layer] += [
@@ -242,7 +242,7 @@ def _states(model: Any, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
     states = getattr(output, "hidden_states", None) or getattr(output, "encoder_hidden_states", None)
     if not states:
         raise RunError(
-            f"{type(model).__name__} gives out no hidden states; expected those of each layer. Only models that take "
-            f"output_hidden_states can be compared."
+            f"{type(model).__name__} returns no hidden states; expected those of each layer. Only models that "
+            f"support output_hidden_states can be compared."
         )
     return tuple(states)

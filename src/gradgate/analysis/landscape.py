@@ -51,7 +51,7 @@ class LandscapeRow:
 
 @dataclass(frozen=True)
 class Flatness:
-    """How wide a minimum is on the line.
+    """The width of a minimum on the line.
 
     Attributes:
         width: of the interval around the tuned weights in which the loss is at most ``RISE`` above theirs.
@@ -118,7 +118,7 @@ def caption(rows: Sequence[LandscapeRow]) -> str:
     """Say what the lines show, in one sentence."""
     widths = {arm: flat for arm in dict.fromkeys(row.arm for row in rows) if (flat := flatness_of(rows, arm))}
     if not widths:
-        return "No run has a finite loss at its trained weights on dev, so that no minimum has a width."
+        return "No run has a finite loss at its trained weights on dev, so no minimum has a width."
     ranked = sorted(widths, key=lambda arm: -fmean(flat.width for flat in widths[arm]))
     widest, narrowest = ranked[0], ranked[-1]
     if widest == narrowest:

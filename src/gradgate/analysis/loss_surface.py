@@ -216,7 +216,7 @@ class _Trained:
         if own.keys() != before.keys():
             differing = sorted(own.keys() ^ before.keys())
             raise RunError(
-                f"The model in {measured.path} and the one that its training began with differ in their "
+                f"The model in {measured.path} and the one that its training started from differ in their "
                 f"parameters ({differing[0]}); expected the same. Was it trained by another version?"
             )
         self.parameters = {

@@ -101,7 +101,7 @@ def caption(arms: Sequence[ArmSimilarity]) -> str:
         ((mean, arm) for arm in arms if (mean := arm.overall()) is not None), key=lambda pair: pair[0], reverse=True
     )
     if not known:
-        return "No similarity is defined: all tokens of a layer are alike."
+        return "No similarity is defined: all tokens of a layer are identical."
     (best, closest), (worst, farthest) = known[0], known[-1]
     fall = _largest_fall(farthest)
     if closest is farthest:

@@ -91,7 +91,7 @@ def _place(device: str) -> torch.device:
 def _nothing_to_measure(model: str, absent: list[str]) -> UsageError:
     """Return the error for a model without matrices: its files lack them, or it has none."""
     return UsageError(
-        f"The files of {model} have none of the matrices that its configuration announces, such as {absent[0]}. "
+        f"The files of {model} have none of the matrices of its configuration, such as {absent[0]}. "
         f"Expected weights as save_pretrained writes them."
         if absent
         else f"{model} has no matrix in its layers, so there is nothing to measure. Expected a transformer."

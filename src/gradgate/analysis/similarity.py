@@ -1,4 +1,4 @@
-"""How similar two representations of the same tokens are: RSA and linear CKA, in bounded memory.
+"""Compute how similar two representations of the same tokens are: RSA and linear CKA, in bounded memory.
 
 ``X`` and ``Y`` have a row for each token, shape ``(n, width)``; their widths may differ.
 """

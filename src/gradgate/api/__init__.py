@@ -1,1 +1,1 @@
-"""What people call, from Python as from the command line: train, compare, recommend; and what they get back."""
+"""Provide the functions of the command line in Python: train, compare, recommend and others, and their results."""

@@ -34,7 +34,7 @@ _NAMES = (*_SETTINGS, "fisher")
 
 @dataclass(frozen=True)
 class Analyzed:
-    """What an analysis found about runs that share a figure.
+    """The findings of an analysis about runs that share a figure.
 
     Attributes:
         folder: with the measurements as CSV.
@@ -80,7 +80,7 @@ def analyze(
     quiet: bool = False,
     **settings: Any,
 ) -> list[Analyzed]:
-    """Measure what training changed, as ``gradgate analyze`` does; what was measured before is read.
+    """Measure what training changed, as ``gradgate analyze`` does; earlier measurements are reused.
 
     Args:
         what: ``"representations"``, ``"landscape"``, ``"fisher"`` or ``"forgetting"``.
@@ -90,7 +90,7 @@ def analyze(
         settings: those of the command, such as ``tokens=1000``.
 
     Returns:
-        One result per task and model: for a study of one of each, and for runs, one.
+        One result per task and model; a single one for runs, and for a study of one task and model.
 
     Raises:
         UsageError: for an unknown analysis or setting, or several runs without ``out``.
@@ -117,7 +117,7 @@ def analyze_in(
     """
     groups = analysis.find(paths, note)
     if len(paths) > 1 and out is None:
-        raise UsageError(f"{len(paths)} runs were named; expected out=, a folder for what is measured of them all.")
+        raise UsageError(f"{len(paths)} runs were named, which needs out=, a folder for the results of all of them.")
     for group in groups:
         folder = below(group.folder, "analyses", analysis.name) if out is None else out / group.part
         with _progress(None if quiet else analysis.progress) as progress:

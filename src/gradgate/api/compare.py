@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Study(ResultView):
-    """A study in its folder: what :func:`compare` returns, and how somebody's is opened.
+    """A study in its folder, as :func:`compare` returns it; ``Study(path)`` opens an existing one.
 
     It shows itself in a notebook. Attributes besides these methods: ``path``, the folder.
 
@@ -40,7 +40,7 @@ class Study(ResultView):
         path: the folder of a study, whatever the state of its runs.
 
     Raises:
-        RunError: when something is read that does not exist, or is damaged.
+        RunError: if something that is read is missing or damaged.
     """
 
     @property
@@ -48,7 +48,7 @@ class Study(ResultView):
         """The arm to use, by its name in tables: that of the best mean score; None without scores.
 
         With a budget it is what :func:`gradgate.recommend` names and ``gradgate export`` takes: the winner, or the
-        cheapest of a tie, whose members are in ``answer``. So is whether it is better than chance alone explains.
+        cheapest of a tie. ``answer`` names the members of the tie, and says whether the difference is significant.
         """
         from gradgate.study.budget.file import read_budget
 
@@ -60,7 +60,7 @@ class Study(ResultView):
 
     @cached_property
     def counts(self) -> RunCounts:
-        """How many runs have ``finished``, ``failed`` or are ``paused``."""
+        """The numbers of runs that have ``finished``, ``failed`` or are ``paused``."""
         from gradgate.study.compare import count_runs
 
         return count_runs(self.path)
@@ -131,11 +131,11 @@ def compare(
     Args:
         model: as for :func:`gradgate.train`, or several.
         task: as for :func:`gradgate.train`, or a list of several names.
-        method: one or several, as texts or methods; the first is what the others are compared to. With an adapter of
-            its own, as ``"lora:r=8 + graddrop"``, it is not crossed with ``adapter``.
-        out: the folder of the study. Rows are written next to it, into ``OUT-data/``.
+        method: one or several, as texts or methods; the others are compared to the first. With an adapter of its own,
+            as ``"lora:r=8 + graddrop"``, it is not crossed with ``adapter``.
+        out: the folder of the study. Rows passed in memory are written next to it, into ``OUT-data/``.
         quiet: show no progress.
-        dry_run: return a forecast of time, memory and disk instead of training; nothing but rows is written.
+        dry_run: return a forecast of time, memory and disk instead of training; only rows passed in memory are written.
 
     Returns:
         The study, which shows itself in a notebook; or the forecast. Runs that failed are in the study's ``counts``

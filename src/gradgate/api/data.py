@@ -1,4 +1,4 @@
-"""What a person has in hand, as the name or path of a task or a model."""
+"""Turn rows, models and names that a user passes into the name or path of a task or model."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def model_name(model: object) -> str | None:
         return None if model is None else typed_place(model)
     raise UsageError(
         f"model is a {type(model).__name__}; expected a hub name, a folder, or 'sample', from which each run loads its "
-        f"own copy. Save the model and its tokenizer with save_pretrained('FOLDER') and give 'FOLDER'."
+        f"own copy. Save the model and its tokenizer with save_pretrained('FOLDER') and pass that folder."
     )
 
 

@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from gradgate.api.frames import arrow_table
 from gradgate.api.progress import run_progress
 from gradgate.api.shown import ResultView, data_frame
-from gradgate.errors import UsageError
+from gradgate.errors import GradgateError, UsageError
 from gradgate.places import typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
@@ -33,7 +33,7 @@ def predict(
     quiet: bool = False,
     **settings: Unpack[PredictKeywords],
 ) -> Any:
-    """Predict rows with one finished run or several; layers that several share from the bottom are run once.
+    """Predict rows with one finished run or several; layers that runs share from the bottom up are computed once.
 
     ``gradgate predict`` does the same with a file.
 
@@ -43,8 +43,9 @@ def predict(
         quiet: show no progress.
 
     Returns:
-        A ``pandas.DataFrame`` with one row per row: ``label``, and ``probability.LABEL`` of each label. A number, tags,
-        an answer or a generated text is ``predicted``. Columns of several runs are called ``RUN.label``.
+        A ``pandas.DataFrame`` with one line per row: ``label``, and ``probability.LABEL`` for each label. A number,
+        tags, an answer or a generated text is in the column ``predicted``. Columns of several runs are called
+        ``RUN.label``.
 
     Raises:
         UsageError: without a run or rows, for a file that does not exist, or a language without an adapter.
@@ -88,7 +89,7 @@ def evaluate(
         quiet: show no progress.
 
     Returns:
-        What ``scores.json`` holds: ``tests`` has the metrics by split, ``averages`` those over languages.
+        The contents of ``scores.json``: ``tests`` has the metrics by split, ``averages`` those over languages.
 
     Raises:
         UsageError: for a task of another kind, or rows without labels.
@@ -140,7 +141,7 @@ def _as_source(rows: Any) -> Iterator[Path | list[Any]]:
     if isinstance(rows, str | PathLike):
         path = typed_path(rows)
         if not path.is_file():
-            raise UsageError(f"rows={str(rows)!r}: there is no such file. Give texts in a list, or the path of one.")
+            raise UsageError(f"rows={str(rows)!r}: there is no such file. Pass texts in a list, or the path of one.")
         yield path
         return
     if _are_texts(rows):
@@ -151,7 +152,11 @@ def _as_source(rows: Any) -> Iterator[Path | list[Any]]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.parquet"
         parquet.write_table(arrow_table(rows, "rows"), file)
-        yield file
+        try:
+            yield file
+        except GradgateError as error:
+            error.args = (str(error.args[0]).replace(str(file), "rows"),)  # the file is not the user's
+            raise
 
 
 def _are_texts(rows: Any) -> bool:

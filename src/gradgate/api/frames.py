@@ -11,6 +11,7 @@ EXPECTED = (
     "expected a task's name, a data file, a folder or a YAML file; or rows: a pandas DataFrame, a datasets.Dataset, a "
     "list of dicts, or a dict of these under train, dev and test"
 )
+_EXPECTED_ROWS = "expected texts, pairs of texts, dicts or a DataFrame with the columns of the task, or a file"
 _MOST_KINDS = 3  # that a message lists
 
 
@@ -61,7 +62,7 @@ def _columns(rows: Any, parameter: str) -> list[tuple[Any, Any]]:
                 f"{parameter} has {len(rows)} rows without a column. Expected dicts such as {{'text': 'good'}}."
             )
         return [(name, [row.get(name) for row in rows]) for name in names]
-    raise UsageError(f"{parameter} is a {type(rows).__name__}; {EXPECTED}.")
+    raise UsageError(f"{parameter} is a {type(rows).__name__}; {_EXPECTED_ROWS if parameter == 'rows' else EXPECTED}.")
 
 
 def _with_names(rows: Any) -> list[tuple[Any, Any]]:
@@ -117,5 +118,5 @@ def _why(name: str, values: Iterable[Any]) -> str:
         return f"has values of several types: {', '.join(shown)}"
     kind = next(iter(kinds), "None")
     if kind in ("list", "tuple", "ndarray", "dict", "set"):
-        return f"has a {kind} in each row, whose values are not of one type, or of several dimensions"
+        return f"has a {kind} in each row with values of several types or dimensions"
     return f"has values of type {kind}"

@@ -1,4 +1,4 @@
-"""What a method opens when, without training."""
+"""Show what a method opens when, without training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which progress is shown: nothing, bars on a terminal, or a notebook's own."""
+"""Choose how progress is shown: not at all, as bars on a terminal, or in a notebook."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ def push_run(
             return repository.push(folder)
         except GradgateError as error:
             raise RunError(
-                f"{error} The run is whole in {run}; 'gradgate export {run} --push-to-hub {repository.name}' pushes it."
+                f"{error} The run is complete in {run}; push it with 'gradgate export {run} --push-to-hub "
+                f"{repository.name}'."
             ) from error
 
 
@@ -53,6 +54,7 @@ def refuse_several_models(task: str, name: str) -> None:
 
 def _several_models(tasks: str, name: str) -> UsageError:
     return UsageError(
-        f"push_to_hub={name}: {tasks} are several tasks with a model each, and a repository has one. Export the run, "
+        f"push_to_hub={name}: {tasks} are several tasks with one model each, but a repository has one model. Export "
+        f"the run, "
         f"and push each folder with 'hf upload'."
     )

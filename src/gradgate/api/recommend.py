@@ -75,13 +75,13 @@ def recommend(
     """Find the best way to train on some data within some minutes, and train it. Called again, it resumes.
 
     Full fine-tuning, a probe, the head, freezing, gradual unfreezing, GradDrop, LISA, LoRA and bottleneck adapters
-    compete at rates that suit the model's size. What the model refuses, the device has no memory for, or the minutes
-    do not pay for is left out. ``gradgate recommend`` calls this.
+    compete at rates that suit the model's size. Arms that the model does not support, that do not fit the device's
+    memory, or that there is no time for are left out. ``gradgate recommend`` calls this.
 
     Args:
         model: as for :func:`gradgate.train`.
         task: as for :func:`gradgate.train`.
-        out: the folder of the study. Rows are written next to it, into ``OUT-data/``.
+        out: the folder of the study. Rows passed in memory are written next to it, into ``OUT-data/``.
         quiet: show no progress.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What a run and a study show of themselves: in a notebook, as text, as data frames, as a report."""
+"""Show runs and studies in a notebook, as text, as data frames and as a report."""
 
 from __future__ import annotations
 

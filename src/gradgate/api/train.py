@@ -53,7 +53,7 @@ class BestWeights:
 
 
 class Run(ResultView):
-    """A run in its folder: what :func:`train` returns, and how a finished one is opened again.
+    """A run in its folder, as :func:`train` returns it; ``Run(path)`` opens a finished one.
 
     It shows itself in a notebook. Attributes besides these methods: ``path``, the folder.
 
@@ -61,7 +61,7 @@ class Run(ResultView):
         path: the folder of a run that has finished.
 
     Raises:
-        RunError: when something is read that does not exist, or is damaged.
+        RunError: if something that is read is missing or damaged.
 
     Example:
         >>> import gradgate as gg
@@ -78,13 +78,13 @@ class Run(ResultView):
         """Load the trained model and its tokenizer.
 
         Args:
-            merge: merge an adapter of PEFT into the weights.
+            merge: merge a PEFT adapter into the weights.
             of_task: one of the tasks that the run trained together.
             trust_remote_code: run code that comes with the model.
 
         Returns:
-            The model and the tokenizer, as transformers knows them. The model is in evaluation mode; it is a
-            ``PeftModel`` for an adapter of PEFT that is not merged. A bottleneck adapter is active in the model.
+            The model and the tokenizer of transformers. The model is in evaluation mode; it is a ``PeftModel`` if a
+            PEFT adapter is not merged. A bottleneck adapter is active in the model.
 
         Raises:
             RunError: if the run has not finished, or kept no model.
@@ -187,7 +187,7 @@ class Run(ResultView):
 
     @cached_property
     def scores(self) -> dict[str, Any]:
-        """What ``scores.json`` holds: metrics on dev and on each test split, and what the run cost."""
+        """The contents of ``scores.json``: metrics on dev and on each test split, and what the run cost."""
         from gradgate.runs.records import to_json
         from gradgate.runs.scores import read_scores
 
@@ -203,7 +203,7 @@ class Run(ResultView):
 
     @property
     def best(self) -> BestWeights:
-        """Which weights scored best on dev."""
+        """The checkpoint that scored best on dev."""
         scores = self.scores
         return BestWeights(scores["best_step"], scores["metric"], scores["dev"][scores["metric"]])
 
@@ -224,7 +224,7 @@ class Run(ResultView):
         return (
             f"{on_test}{best.metric} {best.dev:.4f} on dev, best at step {best.step} of {cost['steps']}; "
             f"{cost['trainable_share']:.1%} of the weights learned on average; {cost['seconds_per_step'] * 1e3:.1f} ms "
-            f"a step."
+            f"per step."
         )
 
     def table(self, name: str = "scores") -> Any:
@@ -319,12 +319,13 @@ def train(
             ``dev`` and ``test``. One table is divided into the three, 80/10/10 or as ``split`` says.
         method: what learns when: a text such as ``"gradual:every=50"``, ``"lora:r=8"`` or
             ``"houlsby:size=64 + gradual"``, a method, or a ``peft.PeftConfig``; by default everything.
-        out: the folder for everything that is written. Rows are written next to it, into ``OUT-data/``.
+        out: the folder for everything that is written. Rows passed in memory are written next to it, into
+            ``OUT-data/``.
         quiet: show no progress.
         push_to_hub: push the exported model with its card to this repository, as :meth:`Run.push_to_hub` does. The
-            repository is created before the training, so that a missing right is known then.
+            repository is created before the training, so that a missing permission shows early.
         public: create that repository public; private by default.
-        dry_run: return a forecast of time, memory and disk instead of training; nothing but rows is written.
+        dry_run: return a forecast of time, memory and disk instead of training; only rows passed in memory are written.
 
     Returns:
         The run, which shows itself in a notebook; or the forecast.
@@ -363,7 +364,7 @@ def train_in(
 def _repository(config: RunConfig, name: str, public: bool) -> HubRepository | None:
     """Create the repository that a run is pushed to; None in processes but the first."""
     if not config.keep_model:
-        raise UsageError(f"push_to_hub={name} and keep_model=False do not go together: there is no model to push.")
+        raise UsageError(f"push_to_hub={name} and keep_model=False cannot be combined: there is no model to push.")
     refuse_several_models(config.task, name)
     check_push(name)
     return HubRepository.create(name, private=not public) if launch.is_first() else None

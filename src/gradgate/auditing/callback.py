@@ -20,12 +20,12 @@ class AuditCallback(TrainerCallback):  # type: ignore[misc]
     The report is printed by the main process when the training ends, and kept.
 
     Args:
-        expect: selector of the weights that are to learn; see :func:`gradgate.select`.
-        steps: a step to look at, in addition to 1, 2, 4, 8, … and the last.
+        expect: selector of the weights that should learn; see :func:`gradgate.select`.
+        steps: a step to inspect, in addition to 1, 2, 4, 8, … and the last.
         quiet: print nothing.
 
     Raises:
-        SelectorError: for a selector that no model has.
+        SelectorError: for a selector that matches no model.
         UsageError: for a step below 1.
 
     Attributes:

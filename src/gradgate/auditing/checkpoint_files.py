@@ -148,7 +148,7 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
             reason = "torch.save has not written it"
         raise DeltaError(
             f"{path} cannot be read ({reason}). Expected only tensors, as torch.save writes a state_dict; save the "
-            f"model's state_dict() again, best as safetensors."
+            f"model's state_dict() again, preferably as safetensors."
         ) from None
     if not isinstance(content, dict):
         raise DeltaError(f"{path} holds a {type(content).__name__}. Expected tensors by name, as of state_dict().")

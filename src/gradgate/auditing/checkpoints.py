@@ -71,7 +71,7 @@ class TensorChange:
 
 @dataclass(frozen=True)
 class CheckpointAudit:
-    """What a training changed, by its two ends.
+    """The changes between the first and the last checkpoint of a training.
 
     Attributes:
         base, trained: names of the checkpoints.
@@ -122,7 +122,10 @@ class CheckpointAudit:
             f"{human(moved.elements)} of {human(total)} elements"
         ]
         if self.adapter:
-            lines.append(f"{self.trained} is an adapter; every tensor of it is new, and zeros have not learned.")
+            lines.append(
+                f"{self.trained} is an adapter: all of its tensors are new, and those that are still zero "
+                f"have not learned."
+            )
         notes = [f"absent from the trained checkpoint: {listed(self.absent)}"] if self.absent else []
         notes += [f"{number}. {each.kind}: {each.text}" for number, each in enumerate(self.findings, 1)]
         notes += [EXPLAINED] if self.findings else []
@@ -175,7 +178,7 @@ def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> Che
     Args:
         base, trained: folders of ``save_pretrained`` (safetensors or PyTorch files, also sharded), folders of PEFT,
             single files of tensors, names on the hub, or ``sample``.
-        expect: selector of the weights that are to differ.
+        expect: selector of the weights that should differ.
 
     Raises:
         DeltaError: if there is no such checkpoint, a file is damaged or holds more than tensors, or the two have no
@@ -184,8 +187,8 @@ def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> Che
     """
     if base == trained or (typed_path(base).exists() and typed_path(base).resolve() == typed_path(trained).resolve()):
         raise UsageError(
-            f"{base} and {trained} are the same checkpoint. Pass the one that the training began with, then the one "
-            f"that it ended with."
+            f"{base} and {trained} are the same checkpoint. Pass the one that the training started from, then the "
+            f"one that it ended with."
         )
     old, new = open_checkpoint(base), open_checkpoint(trained)
     adapter = new.adapter and not old.adapter

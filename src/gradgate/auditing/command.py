@@ -43,7 +43,7 @@ def audit_command(words: Sequence[str], expect: str | None = None, looks_at: int
 
     Args:
         words: the command. A file that ends in ``.py`` runs with this Python.
-        expect: selector of the weights that are to learn.
+        expect: selector of the weights that should learn.
         looks_at: a step to look at, in addition to 1, 2, 4, 8, … and the last.
 
     Raises:
@@ -80,7 +80,9 @@ def _run(words: list[str], environment: dict[str, str]) -> int:
         with subprocess.Popen(words, env=environment) as process, _signals_to(process):
             code = process.wait()
     except FileNotFoundError:
-        raise UsageError(f"There is no command {words[0]!r}. Expected what you type in a shell, after --.") from None
+        raise UsageError(
+            f"There is no command {words[0]!r}. Expected the command as you type it in a shell, after --."
+        ) from None
     except PermissionError:
         raise UsageError(f"{words[0]} is not executable. Write python before it, or make it executable.") from None
     return code if code >= 0 else _BY_SIGNAL - code

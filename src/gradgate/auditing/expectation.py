@@ -15,7 +15,7 @@ from gradgate.layers.units import Group, Weight
 
 @dataclass(frozen=True)
 class Expectation:
-    """A selector of the weights that are to learn, such as ``layers.top4/head``."""
+    """A selector of the weights that should learn, such as ``layers.top4/head``."""
 
     selector: str
 
@@ -35,7 +35,7 @@ def check_request(expect: str | None, steps: int | None) -> None:
     """Check what of an audit's request can be checked before there is a model.
 
     Args:
-        expect: selector of the weights that are to learn; None for no expectation.
+        expect: selector of the weights that should learn; None for no expectation.
         steps: a step to look at as well; None for none.
 
     Raises:
@@ -43,7 +43,7 @@ def check_request(expect: str | None, steps: int | None) -> None:
         UsageError: for a step below 1.
     """
     if steps is not None and steps < 1:
-        raise UsageError(f"steps={steps}: expected the number of a step, from 1.")
+        raise UsageError(f"steps={steps}: expected a step number, 1 or more.")
     if expect is not None:
         check_selector(expect)
 

@@ -208,7 +208,7 @@ class ModelRecord:
 
 @dataclass
 class ProcessRecord:
-    """What one process saw.
+    """The observations of one process.
 
     Attributes:
         rank: of the process among those that train together.

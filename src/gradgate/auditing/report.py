@@ -73,13 +73,13 @@ class AuditReport:
 
     @cached_property
     def learned(self) -> Learned:
-        """What learned."""
+        """The weights that learned."""
         sizes = {each.name: each.elements for model in self.models for each in model.parameters if each.learned}
         return Learned(tuple(sizes), sum(sizes.values()))
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What probably was not meant, in the order of the kinds."""
+        """The problems that were found, in the order of their kinds."""
         return tuple(findings_of(self.models))
 
     @property
@@ -142,8 +142,8 @@ def _cut_off(processes: Sequence[ProcessRecord]) -> list[str]:
     if not killed:
         return []
     return [
-        f"{len(killed)} of {len(processes)} processes ended by a signal or os._exit: what they trained is reported as "
-        f"it was at step {some_of(list(map(str, steps)), 3)}, the last that was looked at."
+        f"{len(killed)} of {len(processes)} processes ended by a signal or os._exit: their training is reported as "
+        f"of step {some_of(list(map(str, steps)), 3)}, the last one that was observed."
     ]
 
 

@@ -73,7 +73,7 @@ class Audit:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What probably was not meant."""
+        """The problems that were found."""
         return self.report.findings
 
     @property
@@ -86,7 +86,7 @@ class Audit:
 
 
 def audit(*models: nn.Module, expect: str | None = None, steps: int | None = None) -> Audit:
-    """Audit the training in a ``with`` block: what really learned, and what probably was not meant.
+    """Audit the training in a ``with`` block: what really learned, and what was probably not intended.
 
     ::
 
@@ -96,17 +96,17 @@ def audit(*models: nn.Module, expect: str | None = None, steps: int | None = Non
         assert a.expected
 
     It needs no method of gradgate, and changes no bit of the training. Optimizers are found by torch's global step
-    hooks. Gradients and weights are looked at in steps 1, 2, 4, 8, … and at the end; of each tensor a fingerprint is
+    hooks. Gradients and weights are inspected in steps 1, 2, 4, 8, … and at the end; a fingerprint of each tensor is
     kept, not a copy. In a group of processes, each audits its own part.
 
     Args:
         models: to follow; without one, every model that an optimizer trains in the block.
-        expect: selector of the weights that are to learn; see :func:`gradgate.select`.
-        steps: a step to look at as well.
+        expect: selector of the weights that should learn; see :func:`gradgate.select`.
+        steps: a further step to inspect.
 
     Raises:
-        LayerMapError: for something else than a module.
-        SelectorError: for a selector that no model has.
+        LayerMapError: for an object that is not a module.
+        SelectorError: for a selector that matches no model.
         UsageError: for a step below 1.
     """
     return Audit(models, expect, steps)

@@ -170,7 +170,7 @@ def _refuse_empty(words: Sequence[str]) -> None:
         if word == "" or (word.startswith("--") and word.endswith("=")):
             where = word.rstrip("=") or before
             raise UsageError(
-                f"The value after {where} is empty; expected a name, number or path. Give one, or leave the flag out "
+                f"The value after {where} is empty; expected a name, number or path. Pass one, or leave the flag out "
                 f"for its default."
             )
 
@@ -179,7 +179,10 @@ def _show_usage(error: Any) -> int:
     """Print what typer says of a command line that it cannot read, through the console."""
     text = io.StringIO()
     error.show(file=text)
-    errors.print(f"{text.getvalue().rstrip()}{_nearest_choice(error)}{_gradgate_flag(error)}", soft_wrap=True)
+    errors.print(
+        f"{text.getvalue().rstrip()}{_nearest_choice(error)}{_gradgate_flag(error)}{_flag_of_value(error)}",
+        soft_wrap=True,
+    )
     return int(error.exit_code)
 
 
@@ -194,6 +197,19 @@ def _gradgate_flag(error: Any) -> str:
     ours = gradgate_name(str(getattr(error, "option_name", "")))
     name = str(ours).partition("=")[0]
     return "" if ours is None else f" gradgate's flag is {in_flags(ours, {name: flag(name)})}."
+
+
+def _flag_of_value(error: Any) -> str:
+    """Return the flag that probably takes a value which was typed without one."""
+    context = getattr(error, "ctx", None)
+    message = str(getattr(error, "message", ""))
+    known = [] if context is None else [name for option in context.command.params for name in option.opts]
+    if "--file" in known and getattr(getattr(error, "param", None), "name", "") == "file":
+        return " Rows to predict are a file, as in -f rows.csv."
+    if "unexpected extra argument" not in message:
+        return ""
+    found = [name for name in ("--base", "--model", "--task", "--test-file") if name in known][:2]
+    return f". Say what it is with a flag, such as {' or '.join(found)}." if found else ""
 
 
 def _reason(error: Exception) -> str:

@@ -132,7 +132,7 @@ def _file_of(place: Path) -> Path:
     if found.is_dir():
         raise UsageError(
             f"{place} holds no {DELTA_FILE}: a run keeps its model whole where that is not much larger. Write one with "
-            f"'gradgate delta create {place} -o FILE', or give a delta file."
+            f"'gradgate delta create {place} -o FILE', or pass a delta file."
         )
     return found
 

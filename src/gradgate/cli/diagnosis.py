@@ -231,5 +231,5 @@ def _check_hub(network: bool) -> Check:
     if hub.is_answer(error):
         return Check("hub", f"it answers; {token}")
     assert error is not None
-    advice = "give folders as --model and --data, or set HTTPS_PROXY or HF_ENDPOINT"
+    advice = "pass folders as --model and --data, or set HTTPS_PROXY or HF_ENDPOINT"
     return Check("hub", f"no answer: {hub.first_line(error)}", "problem", advice)

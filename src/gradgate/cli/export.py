@@ -49,7 +49,7 @@ def export(
     runs, or several tasks trained together, are written to one folder each. Give --out, --push-to-hub, or both.
     """
     if out_folder is None and push_to_hub is None:
-        raise UsageError("Nothing says where the model goes. Give --out FOLDER, --push-to-hub NAME, or both.")
+        raise UsageError("No place for the model was given. Pass --out FOLDER, --push-to-hub NAME, or both.")
     if push_to_hub is not None and len(runs) > 1:
         raise UsageError(
             f"--push-to-hub {push_to_hub} with {len(runs)} runs: a repository has one model. Name one run."

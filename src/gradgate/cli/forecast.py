@@ -39,7 +39,7 @@ def show_forecast(found: Forecast, as_json: bool) -> None:
 def _table(found: Forecast) -> Table:
     table = Table(box=SIMPLE_HEAD)
     table.add_column("arm", overflow="fold")
-    for name in ("runs", "steps each", "ms a step", "peak GiB"):
+    for name in ("runs", "steps each", "ms per step", "peak GiB"):
         table.add_column(name, justify="right")
     for arm in found.arms:
         table.add_row(arm.label, str(arm.runs), f"{arm.steps:,}", _pace(arm), _peak(arm))

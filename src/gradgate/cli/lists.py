@@ -133,7 +133,7 @@ def task_shown(spec: TaskSpec, found: Understood) -> Group:
         lengths = (f"{name} {_number(least)} to {_number(most)}, median {_number(middle)}"
                    for name, (least, middle, most) in found.lengths.items())  # fmt: skip
         lines.append(f"lengths: {'; '.join(lengths)}")
-    lines += found.notes
+    lines += map(console.worded, found.notes)
     rows = [Padding(Text(_row(row)), (0, 0, 0, 4)) for row in found.examples]
     title = Text(f"{spec.name}: {spec.kind}, selected by {spec.metric}")
     first: list[RenderableType] = [Text("the first rows of train, as a model gets them:"), *rows] if rows else []

@@ -69,7 +69,7 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     try:
         values = parse_yaml(read_bytes(file))
     except OSError as error:
-        raise UsageError(f"--config {file} cannot be read: {error.strerror or error}. Give a YAML file.") from None
+        raise UsageError(f"--config {file} cannot be read: {error.strerror or error}. Pass a YAML file.") from None
     except ValueError as error:
         raise UsageError(f"--config {file} cannot be read: {error}. Expected YAML such as 'lr: 5e-5'.") from None
     if isinstance(values, dict) and isinstance(values.get("config"), dict) and "fingerprint" in values:

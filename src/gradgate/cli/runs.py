@@ -131,7 +131,7 @@ def predict(
         RunFolder(run).require_finished()
     if file != "-" and not Path(file).is_file():
         there = "it is a folder, a pipe or a device" if Path(file).exists() else "there is no such file"
-        raise UsageError(f"file={file!r}: {there}. Give a file, or - for standard input.")
+        raise UsageError(f"file={file!r}: {there}. Pass a file, or - for standard input.")
     if out_file is not None:
         check_ending(out_file)
 
@@ -196,7 +196,7 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
     cost = scores["cost"]
     caption = (
         f"best on dev at step {scores['best_step']} of {cost['steps']}; {cost['trainable_share']:.1%} of the weights "
-        f"learned on average; {cost['seconds_per_step'] * 1e3:.1f} ms a step; peak memory "
+        f"learned on average; {cost['seconds_per_step'] * 1e3:.1f} ms per step; peak memory "
         f"{cost['peak_memory_bytes'] / 2**20:.0f} MiB"
     )
     if "forgetting" in scores:

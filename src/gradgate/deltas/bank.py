@@ -116,7 +116,7 @@ class Bank:
         self._check(name)
         with self._lock:
             if self._in_use:
-                raise BusyError("The bank is in use. Leave the other using() first.")
+                raise BusyError("The bank is in use. Exit the other using() block first.")
             self._in_use = True
             try:
                 self._switch(name)

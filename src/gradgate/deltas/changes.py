@@ -123,7 +123,7 @@ def _check_names(trained: Weights) -> None:
     taken = [name for name in trained.entries if name.endswith((INDICES, VALUES))]
     if taken:
         raise DeltaError(
-            f"{trained.where} has a tensor {taken[0]!r}, a name that a delta uses for single elements. Rename it."
+            f"{trained.where} has a tensor {taken[0]!r}, a name that deltas reserve for single elements. Rename it."
         )
 
 

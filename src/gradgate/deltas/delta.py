@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gradgate.deltas.safetensors_file import DIGEST, Entry, check_digest, damaged, read_header, sum_bytes
 from gradgate.deltas.weights import is_plain
-from gradgate.errors import DeltaError
+from gradgate.errors import DeltaError, fault_with_place
 from gradgate.places import typed_path
 
 FORMAT = "gradgate-delta"
@@ -100,10 +100,10 @@ class Origin:
             read = _ORIGIN.validate_python(values)
         except (ValidationError, ValueError, RecursionError) as error:
             wrong = error.errors()[0] if isinstance(error, ValidationError) else None
-            why = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" if wrong else str(error)
+            why = fault_with_place(wrong) if wrong else str(error)
             raise damaged(path, f"its metadata cannot be read ({why})") from None
         if read.dtype is not None and read.dtype not in FLOATS:
-            raise damaged(path, f"its metadata name the dtype {read.dtype!r}; expected one of {', '.join(FLOATS)}")
+            raise damaged(path, f"its metadata names the dtype {read.dtype!r}; expected one of {', '.join(FLOATS)}")
         unsafe = [name for name in read.files if not (is_plain(name) and name.endswith(_KEPT_FILES))]
         if unsafe:
             raise damaged(path, f"{unsafe[0]!r} cannot be the name of a file of a model; expected config.json and such")

@@ -55,8 +55,8 @@ class Group:
                 seen[indices.reshape(-1).long()] = True
         if not bool(seen.all()) or sum(indices.numel() for indices in found.values()) != total:
             raise DeltaError(
-                f"transformers computes {next(iter(self.memory))} of a {type(self.model).__name__} from its files, and "
-                f"does not only rearrange their elements. Load each task with gradgate.deltas.apply."
+                f"transformers computes {next(iter(self.memory))} of a {type(self.model).__name__} from its files "
+                f"in another way than by rearranging their elements. Load each task with gradgate.deltas.apply."
             )
         return found
 

@@ -137,7 +137,7 @@ def _check_modules(delta: Delta, model: nn.Module, changed: Mapping[str, list[st
     stray = [names[0] for module, names in changed.items() if not module or module not in known]
     if stray:
         raise DeltaError(
-            f"{delta.path} changes {stray[0]}, which is in no module of a {type(model).__name__}, and PEFT stores "
+            f"{delta.path} changes {stray[0]}, which is in no module of a {type(model).__name__}, but PEFT stores "
             f"modules. Use 'gradgate delta apply' instead."
         )
 

@@ -36,7 +36,8 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
         )
     if tensor.device.type == "meta":
         raise DeltaError(
-            f"{name} is not in memory (device 'meta'), as if accelerate keeps weights on disk. Load the full model, "
+            f"{name} is not in memory (device 'meta'), probably because accelerate keeps weights on disk. Load the "
+            f"full model, "
             f"without offloading."
         )
     if type(tensor.data) is not Tensor:

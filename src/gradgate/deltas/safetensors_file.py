@@ -98,7 +98,7 @@ def _check_length(path: Path) -> None:
     if size < 8 or length > min(MOST_HEADER_BYTES, size - 8):
         raise damaged(
             path,
-            f"it has {size:,} bytes, and its first eight announce a header of {length:,}; expected a safetensors file",
+            f"its header would have {length:,} of {size:,} bytes, so it is not a complete safetensors file",
         )
 
 

@@ -198,8 +198,8 @@ def _snapshot(name: str) -> Path:
             continue
         if has_weights(folder):
             return folder
-    why = hub.first_line(reason) if reason else "it has no readable weights"
+    why = hub.not_loaded(reason) if reason else "it has no readable weights"
     raise DeltaError(
-        f"Cannot find the weights of {name!r}: {why} Expected a folder, or the name of a model on the hub; check the "
-        f"name and the network."
+        f"Cannot find the weights of {name!r}: {why.rstrip('.')}. Expected a folder, or the name of a model on "
+        f"the hub; check the name and the network."
     )

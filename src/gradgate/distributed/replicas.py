@@ -97,7 +97,7 @@ class Replicas:
             self._refuse_closed(opened, step)
 
     def mean(self, values: dict[str, float]) -> dict[str, float]:
-        """Return the mean over processes, so that all decide alike; the exact values if all are the same."""
+        """Return the mean over processes, so that all decide the same; the exact values if all are the same."""
         gathered = self._gather(values)
         if all(other == gathered[0] for other in gathered):
             return values
@@ -231,7 +231,7 @@ def _refuse_engines(model: nn.Module, optimizer: Any) -> None:
     deepspeed = any("deepspeed" in kind.__module__.split(".") for kind in kinds)
     if deepspeed or _distribution(optimizer) == "DEEPSPEED":
         raise AttachError(
-            "DeepSpeed clips, steps and clears gradients inside its backward pass, so that no gate could act between "
+            "DeepSpeed clips, steps and clears gradients inside its backward pass, so no gate can act between "
             "gradient and step. Use DDP, or FSDP2 for models that do not fit."
         )
     if _distribution(optimizer) in ("MEGATRON_LM", "XLA"):

@@ -84,7 +84,7 @@ def _check_kind(spec: TaskSpec, loaded: FinishedRun) -> None:
     if spec.kind != loaded.task.kind:
         raise UsageError(
             f"The task {spec.name} is {spec.kind}, and the model of {loaded.folder.path} was trained for "
-            f"{loaded.task.kind}. Give a task of that kind."
+            f"{loaded.task.kind}. Pass a task of that kind."
         )
 
 
@@ -96,7 +96,7 @@ def _score_task(run: FinishedRun, data: TaskData, folder: RunFolder, progress: R
     if run.language_adapters is not None:
         run.language_adapters.check(encoded.tested_languages)
         if run.task.languages and "test" in encoded.tests:
-            progress.note(f"The rows are taken to be in {data.spec.source!r}, whose language adapter runs.")
+            progress.note(f"The rows are assumed to be in {data.spec.source!r}, so its language adapter is used.")
         encoded = replace(encoded, language_adapters=run.language_adapters)
     for text in encoded.notes:
         progress.note(text)
@@ -126,7 +126,7 @@ def _task(
 ) -> TaskSpec:
     named = {column: name for column, name in columns.items() if name is not None}
     if task is not None and is_multitask(task):
-        raise UsageError(f"task={task} is several tasks, and a model is scored on one. Name one of them.")
+        raise UsageError(f"task={task} is several tasks, but a model is scored on one. Name one of them.")
     if task is None:
         changes: dict[str, Any] = {} if data is None else {"data": data}
         if test_file is not None:
@@ -148,7 +148,8 @@ def _task_of_file(run: FinishedRun, file: Path, languages: Sequence[str] | None,
     """Return the run's task with a file, which is in one language, in place of its test splits."""
     if languages and len(languages) > 1:
         raise UsageError(
-            f"languages={','.join(languages)}: test_file={file} is scored in one language. Name that of its rows."
+            f"languages={','.join(languages)}: test_file={file} is scored in one language. Name the language of its "
+            f"rows."
         )
     changed = run.config.model_copy(update={"languages": None, **changes, "test_file": file})
     spec = find_task_of(changed) if "data" in changes else task_of_run(changed, run.task)

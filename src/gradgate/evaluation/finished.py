@@ -11,7 +11,7 @@ from transformers import AutoConfig
 
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
-from gradgate.errors import RunError, UsageError, nearest
+from gradgate.errors import RunError, UsageError, fault_with_place, nearest
 from gradgate.files import remedy
 from gradgate.methods import Full
 from gradgate.runs.folder import RunFolder
@@ -125,8 +125,8 @@ def _load_of_several(
         near = "" if of_task is None else nearest(of_task, tasks)
         raise UsageError(
             f"The run in {folder.path} trained several tasks at once ({', '.join(tasks)}), each with a head of its "
-            f"own.{near} Predictions, scores and exports take one with of_task=; an analysis takes a run of one task: "
-            f"train it from model={folder.model}."
+            f"own.{near} For predictions, scores and exports, choose one with of_task=; for an analysis, train one "
+            f"task from model={folder.model}."
         )
     task = tasks[of_task]
     together = config.model_copy(update={"trust_remote_code": trust_remote_code})
@@ -162,7 +162,7 @@ def config_of(record: RunRecord, folder: RunFolder) -> RunConfig:
     except ValidationError as error:
         if [fault["loc"] for fault in error.errors()] == [("method",)]:
             return RunConfig.model_validate({**record.config, "method": Full.name})
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        faults = "; ".join(fault_with_place(fault) for fault in error.errors())
         raise RunError(
             f"{folder.run_file} is damaged or of another version: {faults}. Train it again with another out=."
         ) from None

@@ -120,7 +120,9 @@ def _in_language(run: FinishedRun, language: str | None, note: Callable[[str], N
     if language is None:
         if adapters is not None and run.task.languages:
             source = run.task.source
-            note(f"The rows are taken to be in {source!r}, whose language adapter runs. language= names another.")
+            note(
+                f"The rows are assumed to be in {source!r}, so its language adapter is used. language= selects another."
+            )
         return nullcontext()
     if adapters is None:
         raise UsageError(

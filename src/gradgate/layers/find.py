@@ -114,6 +114,6 @@ def _not_found(model: nn.Module, trace: Trace | None, failure: str, learning: Co
     if trace is None:
         return LayerMapError(
             f"The layers of {name} cannot be found, as no forward could be run ({failure}). {found}"
-            f"Give the input as map_layers(model, example={{...}}), or {by_hand}."
+            f"Pass the input as map_layers(model, example={{...}}), or {by_hand}."
         )
     return LayerMapError(f"No list of layers ran in the forward of {name}. {found}{by_hand.capitalize()}.")

@@ -67,8 +67,8 @@ def lr_factors(layers: LayerMap, scale: Mapping[str, float], trained_rows: Mappi
         for name, rows in selection.partial.items():
             if not _covers(rows, trained_rows.get(name)):
                 raise SelectorError(
-                    f"lr_scale names rows of {name} in {shown(text)}, and other rows of it learn too. Expected the "
-                    f"whole table, as an optimizer has one learning rate for it; or train these rows alone, as in "
+                    f"lr_scale names rows of {name} in {shown(text)}, but other rows of it learn too. Name the "
+                    f"whole table, as an optimizer has one learning rate for it; or train only these rows, as in "
                     f"groups:open={text}."
                 )
         for name in selection.names:

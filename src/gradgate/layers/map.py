@@ -165,7 +165,7 @@ class LayerMap:
         if name not in self._group_names:
             raise LayerMapError(
                 f"{self.model} has no parameter {name!r}.{nearest(name, self._group_names)} "
-                f"Expected a name from its named_parameters() that no note leaves out; correct it."
+                f"Expected a name from its named_parameters(), except those that a note leaves out."
             )
         return self[self._group_names[name]]
 

@@ -289,23 +289,23 @@ class Placement:
                     f"so its {group.uses} depths open and close as one."
                 )
         if self.trace is None:
-            yield f"No forward could be run ({self.failure}), so all is placed by position."
+            yield f"No forward could be run ({self.failure}), so every parameter is placed by position."
         elif not self.trace.first_use:
-            yield "The parameters are sharded, so all is placed by the runs of the modules that hold them."
+            yield "The parameters are sharded, so they are placed by when the modules that hold them run."
         else:
             yield from self._notes_on_unused(groups)
 
     def _notes_on_unused(self, groups: list[Group]) -> Iterator[str]:
         idle = [group.name for group in groups if group.stack and not self.layers[group.depth - 1].spans]
         if idle:
-            yield f"Did not run in the forward that was watched, so placed by position: {some_of(idle, NAMED)}."
+            yield f"Did not run in the traced forward pass, so placed by position: {some_of(idle, NAMED)}."
         for group in groups:
             names = [name for name in group.parameter_names if name in self.unused]
             if names and group.name not in idle:
                 listed = some_of(names, NAMED)
-                yield f"Not used in the forward that was watched, so in {group.name} by position: {listed}."
+                yield f"Not used in the traced forward pass, so placed in {group.name} by position: {listed}."
         if idle or len([name for name in self.unused if id(self.parameters[name]) in self.outside]) > NAMED:
-            yield "An input that runs all of the model places it by use: map_layers(model, example={...})."
+            yield "To place it by use, pass an input that runs the whole model: map_layers(model, example={...})."
 
 
 def _tables(model: nn.Module) -> set[int]:

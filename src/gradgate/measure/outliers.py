@@ -44,7 +44,7 @@ def outlier_shares(
             _run(model, batch, padding)
     if not inputs:
         raise AttachError(
-            "Outliers are measured in linear layers, on at least one training batch. None ran: give batches by "
+            "Outliers are measured in linear layers, on at least one training batch. None ran: pass batches by "
             "fisher_data, or use draw=uniform for a model without linear layers."
         )
     members = {group: [module for module in inputs if owners[module] == group] for group in groups}
@@ -112,7 +112,7 @@ def _share(group: str, members: list[tuple[nn.Module, Tensor]], request: Outlier
     mean = sum(float(_metric(module, squares).sum(dtype=torch.float64)) for module, squares in members) / elements
     if mean != mean or mean == float("inf"):
         raise NonFiniteError(
-            f"The inputs of {group} are not finite, so that its outliers cannot be counted. Use bf16 or fp32, not fp16."
+            f"The inputs of {group} are not finite, so its outliers cannot be counted. Use bf16 or fp32, not fp16."
         )
     edge = request.threshold * mean
     return sum(int((_metric(module, squares) > edge).sum()) for module, squares in members) / elements

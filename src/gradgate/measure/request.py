@@ -104,7 +104,7 @@ class SelectionRequest:
         scores: how elements are scored.
         within: what has this share. ``all``: all groups together, whatever parameter an element is in, and all
             elements that are equal at the threshold. ``parameter``: of each parameter by itself, exactly that many
-            (rounded, at least one); of equal elements those that come first.
+            (rounded, at least one); in a tie, those that come first.
     """
 
     share: float

@@ -48,7 +48,7 @@ def choose(
 
 
 def largest(values: Tensor, count: int) -> Tensor:
-    """Return a mask of the ``count`` largest elements; of equal elements those that come first.
+    """Return a mask of the ``count`` largest elements; in a tie, those that come first.
 
     Args:
         values: any shape, without NaN.

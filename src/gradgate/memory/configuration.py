@@ -102,7 +102,7 @@ def build(config: Any, dtype: torch.dtype, head: Head = "auto", trust_remote_cod
     if chosen not in possible and not trust_remote_code:
         raise UsageError(
             f"A {config.model_type} model cannot have head={head!r}: transformers builds it with "
-            f"{', '.join(possible) or 'none of them'}. Give one of these, or a model instead of a configuration."
+            f"{', '.join(possible) or 'none of them'}. Pass one of these, or a model instead of a configuration."
         )
     if getattr(config, "pad_token_id", None) is None:
         config.pad_token_id = 0  # classifiers of decoders require one, whatever its value

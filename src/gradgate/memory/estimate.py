@@ -49,12 +49,12 @@ class Setup:
     def __post_init__(self) -> None:
         if self.workload.quantization is not None and self.shards > 1:
             raise UsageError(
-                f"weights={self.workload.weights!r} and shards={self.shards} do not go together: a quantized base is "
+                f"weights={self.workload.weights!r} and shards={self.shards} cannot be combined: a quantized base is "
                 f"estimated in one process alone. Leave one of them out."
             )
         if self.master == "float32" and self.optimizer in OWN_PRECISION:
             raise UsageError(
-                f"master='float32' and optim={self.optimizer!r} do not go together: that optimizer keeps numbers in a "
+                f"master='float32' and optim={self.optimizer!r} cannot be combined: that optimizer keeps numbers in a "
                 f"format of its own. Use adamw_torch, or master='none'."
             )
 

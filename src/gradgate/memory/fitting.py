@@ -38,6 +38,6 @@ def advice(
         if device is not None:
             return f"batch {work.batch_size} at {work.max_length:,} fits {device:g} GiB"
     return (
-        f"no batch of it fits {devices[-1]:g} GiB: open less, shard over processes (shards=), or take weights in fewer "
-        f"bits and an optimizer with smaller states"
+        f"no batch size fits {devices[-1]:g} GiB: train fewer weights, shard over processes (shards=), or use "
+        f"weights in fewer bits and an optimizer with smaller states"
     )

@@ -286,8 +286,8 @@ def _named_errors(model: nn.Module) -> Iterator[None]:
     except Exception as error:  # any model's code runs here
         raise RunError(
             f"Cannot trace a training step of {type(model).__name__} without data ({first_line(error)}). Expected a "
-            f"model whose control flow does not depend on the values of its tensors; to know what this one takes, "
-            f"train it for two steps and look at torch.cuda.max_memory_allocated()."
+            f"model whose control flow does not depend on the values of its tensors; to measure this one, train it "
+            f"for two steps and look at torch.cuda.max_memory_allocated()."
         ) from error
 
 

@@ -151,7 +151,7 @@ def estimator_of(
         model = config_or_model
         if work.quantization is not None:
             raise UsageError(
-                f"weights={work.weights!r} and a model do not go together: a model's weights keep their types. Pass "
+                f"weights={work.weights!r} and a model cannot be combined: a model's weights keep their types. Pass "
                 f"its configuration or folder instead."
             )
     else:

@@ -70,7 +70,7 @@ class Workload:
         if isinstance(most, int) and self.max_length > most > 0:
             raise UsageError(
                 f"max_length={self.max_length} is more than the {most} positions of {type(model).__name__}. "
-                f"Expected at most {most}; give a smaller max_length=."
+                f"Expected at most {most}; pass a smaller max_length=."
             )
 
     def inputs(self, model: nn.Module) -> dict[str, Any]:
@@ -87,7 +87,8 @@ class Workload:
             return {"pixel_values": self._images(base), "labels": torch.zeros(self.batch_size, dtype=torch.long)}
         if "input_ids" not in takes or "labels" not in takes:
             raise RunError(
-                f"{type(base).__name__} takes no input_ids with labels, so its training step is unknown. Expected a "
+                f"{type(base).__name__} does not accept input_ids with labels, so its training step is unknown. "
+                f"Expected a "
                 f"language model, or a classifier of text or images."
             )
         ids = torch.zeros(self.batch_size, self.max_length, dtype=torch.long)

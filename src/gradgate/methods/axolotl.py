@@ -36,7 +36,7 @@ class AxolotlFile(Fixed):
     """
 
     name: ClassVar[str] = "axolotl"
-    summary: ClassVar[str] = "what the unfrozen_parameters of an axolotl configuration name"
+    summary: ClassVar[str] = "only the unfrozen_parameters of an axolotl configuration learn"
     source: ClassVar[str] = "axolotl's utils/freeze.py: https://github.com/axolotl-ai-cloud/axolotl"
 
     file: str
@@ -104,9 +104,9 @@ def read_axolotl(file: str) -> AxolotlFile:
     for name in _CHANGES_THE_MODEL:
         if isinstance(record, dict) and record.get(name):
             raise MethodError(
-                f"{file} has {name}: {record[name]!r:.40}, with which axolotl trains an adapter or quantized weights, "
-                f"and this method trains the weights that unfrozen_parameters names. Remove {name} from the file; an "
-                f"adapter is adapter='lora:r=8'."
+                f"{file} has {name}: {record[name]!r:.40}, with which axolotl trains an adapter or quantized "
+                f"weights; this method trains the weights that unfrozen_parameters lists. Remove {name} from the "
+                f"file; for an adapter, pass adapter='lora:r=8'."
             )
     return AxolotlFile(file=file, patterns=tuple(patterns))
 
@@ -127,7 +127,7 @@ def _range(found: re.Match[str], size: int, pattern: str, file: str) -> tuple[in
     stop = int(found[4]) if found[4] else size if found[3] else start + 1
     if not 0 <= start < stop <= size:
         raise MethodError(
-            f"{file}: {pattern!r} selects no row; the parameter has {size} rows, 0 to {size - 1}. Give a range "
-            f"of these rows."
+            f"{file}: {pattern!r} selects no row; the parameter has {size} rows, 0 to {size - 1}. Use a range "
+            f"within them."
         )
     return start, stop

@@ -30,7 +30,7 @@ def needed_without(other: str, default: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
-    """What learns when. Subclasses are frozen dataclasses whose fields are the method's options."""
+    """Decides what learns when. Subclasses are frozen dataclasses whose fields are the method's options."""
 
     name: ClassVar[str]
     """The name on the command line."""
@@ -51,7 +51,7 @@ class Method(ABC):
         """Return the number of steps done when the plan may next differ from :meth:`plan` now; None for never. Pure.
 
         A mask that is new at each step (``each_step``) does not count as a difference. By default the plan may differ
-        at each step. Plans of long trainings are drawn and foreseen from change to change.
+        at each step. Plans of long trainings are drawn and predicted from change to change.
         """
         return clock.step + 1
 
@@ -84,11 +84,11 @@ class Method(ABC):
         return hooked_requests(self, clock, layers, memory)
 
     def learned(self, scores: dict[str, float], clock: Clock, memory: MethodState) -> MethodState:
-        """Return the memory with a result in it: of a measurement, or of a step that was watched. Pure.
+        """Return the memory with the result of a measurement, or of a step that was watched. Pure.
 
         Args:
-            scores: group name to what was measured. If the ``change`` is watched, a group has a score from the second
-                step on in which it is.
+            scores: group name to what was measured. If the ``change`` is watched, a group has a score from its second
+                watched step on.
             clock: the steps done, including the step that was watched.
             memory: as it was when the request was made.
         """
@@ -100,7 +100,7 @@ class Method(ABC):
 
     @property
     def traits(self) -> Traits:
-        """What does not change about the method; by default all of :class:`Traits` as it is."""
+        """The fixed properties of the method; by default those of :class:`Traits`."""
         return hooked_traits(self)
 
     def checked_plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
@@ -144,7 +144,7 @@ class Method(ABC):
 
     @property
     def text(self) -> str:
-        """The text that the method was read from, without blanks; :attr:`spec` if it was made in Python.
+        """The text that the method was read from, without spaces; :attr:`spec` if it was made in Python.
 
         Records and tables show it. Methods are equal whatever their texts are.
         """

@@ -70,7 +70,7 @@ class Blocks(HasStateOption, HasUnitOption):
         if self.size > layers.layer_count:
             raise MethodError(
                 f"{self.spec!r} has blocks of {self.size} {self.unit}s, but the model has {layers.layer_count}. "
-                f"Give size=1 to {layers.layer_count}; 'full' opens them all."
+                f"Use size=1 to {layers.layer_count}; 'full' opens them all."
             )
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:

@@ -87,7 +87,13 @@ class MethodInfo:
 
 
 def register(cls: M) -> M:
-    """Add a method class under its ``name``, so that strings and the command line know it; use as a decorator."""
+    """Add a method class under its ``name``, so that strings and the command line know it; use as a decorator.
+
+    Raises:
+        MethodError: for anything but a class derived from :class:`Method`, or a name that is taken.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Method)):
+        raise MethodError(f"Cannot register {cls!r:.80}. Expected a class derived from gradgate.Method.")
     known = _known().setdefault(cls.name, cls)
     if known is not cls:
         raise MethodError(f"The name {cls.name!r} is taken by {known.__module__}.{known.__qualname__}; choose another.")
@@ -116,6 +122,8 @@ def method(spec: str | Method) -> Method:
     Raises:
         MethodError: if a name or option is unknown, or a value is out of range.
     """
+    if not isinstance(spec, str | Method):
+        raise MethodError(f"{spec!r:.80} is not a method. Expected a text such as 'gradual:every=50', or a method.")
     return spec if isinstance(spec, Method) else build(parse(spec))
 
 
@@ -174,8 +182,8 @@ def _build(spec: Spec) -> Method:
     if cls is None:
         if spec.name in ADAPTERS:
             raise MethodError(
-                f"{shown(str(spec))} is an adapter, and a method is expected here. Put the adapter into the model "
-                f"first (gradgate.adapters.add or peft.get_peft_model), and give what learns when, such as 'full'; "
+                f"{shown(str(spec))} is an adapter, but a method is expected here. Add the adapter to the model "
+                f"first (gradgate.adapters.add or peft.get_peft_model), and pass the method alone, such as 'full'; "
                 f"gradgate.train and gradgate.compare take {shown(str(spec))} itself."
             )
         raise MethodError(
@@ -227,12 +235,12 @@ def _load_file(file: Path) -> None:
         found.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise MethodError(f"{file}, which {FILES} names, stopped with {failure(error)}") from error
+        raise MethodError(f"{file}, which {FILES} names, failed with {failure(error)}") from error
     for kind in vars(module).values():
         own = isinstance(kind, type) and issubclass(kind, Method) and kind.__module__ == name
         if own and not isabstract(kind) and kind not in _CATALOG.values():
             raise MethodError(
-                f"{file}, which {FILES} names, has the method {kind.__name__} and does not register it. Put "
+                f"{file}, which {FILES} names, defines the method {kind.__name__} but does not register it. Put "
                 f"@gg.register above 'class {kind.__name__}'."
             )
 

@@ -75,12 +75,12 @@ class Combined(MethodWrapper):
         if deciding or len(self.methods) < 2:
             what = f"{deciding[0]!r} decides that as well" if deciding else "there is no second method"
             raise MethodError(
-                f"{self.spec!r} cannot be: the first method of a combination decides what learns, and those after '+' "
-                f"may only change how that learns, such as layerwise-lr and mixout; {what}. Leave out "
-                f"all but one that decides, or name a second one that does not."
+                f"{self.spec!r} is not a valid combination: the first method decides what learns, and methods after "
+                f"'+' may only change how it learns, such as layerwise-lr and mixout; {what}. Keep only one method "
+                f"that decides, or add one that does not."
             )
         if sum(method.traits.mixing is not None for method in self.methods) > 1:
-            raise MethodError(f"{self.spec!r} mixes weights twice. Give mixout once.")
+            raise MethodError(f"{self.spec!r} mixes weights twice. Use mixout once.")
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         gates = dict(self.wrapped.plan(clock, layers, memory))

@@ -80,7 +80,7 @@ class Probe(Head):
     def check_task(self, kind: str) -> None:
         if kind != CLASSIFICATION:
             raise MethodError(
-                f"{self.spec!r} fits one label per row, so that it is for {CLASSIFICATION}; this task is {kind}. "
+                f"{self.spec!r} fits one label per row, so it is only for {CLASSIFICATION}; this task is {kind}. "
                 f"Train with 'head' instead."
             )
 
@@ -127,7 +127,7 @@ class Freeze(Fixed):
             where = where if len(axes) < 2 else f"shortest of its networks ({', '.join(_networks(axes))})"
             raise MethodError(
                 f"{self.spec!r} asks for {self.layers} closed layers, but the {where} has {count}. "
-                f"Give 0 to {count}; {count} {end}."
+                f"Use 0 to {count}; {count} {end}."
             )
 
     def closed_of(self, count: int) -> int:

@@ -28,7 +28,7 @@ CODE: dict[str, Any] = {
 class FUN(Unfreezing, HasUnitOption):
     """Open the closed layer with the largest tr(F) every ``every`` steps; the top one is open from the start.
 
-    tr(F) is measured on training batches, summed over a layer's parameters; of equal layers the higher one opens.
+    tr(F) is measured on training batches and summed over a layer's parameters; a tie opens the higher layer.
 
     The j-th event comes before step ``j * every`` of the papers' 1-based steps, until no layer is closed. A
     measurement depends only on the weights, the step, the seed and the batches, and its result is in the memory's
@@ -38,7 +38,8 @@ class FUN(Unfreezing, HasUnitOption):
     Args:
         batches: training batches per measurement; also called ``fisher_batches``.
         fisher_labels: ``sample`` (Eq. 1), ``argmax`` (the authors' code) or ``true`` (the empirical Fisher).
-        fisher_grad: ``per_example`` (Eq. 1) or ``batch`` (Algorithm 2), which ranks alike with sampled labels.
+        fisher_grad: ``per_example`` (Eq. 1) or ``batch`` (Algorithm 2), which gives the same ranking with sampled
+            labels.
         fisher_eval_mode: measure without dropout, as the authors' code does.
         qa_fisher: in span extraction, start and end are the ``sum`` of an example, or a ``stack`` of two rows.
         timing: ``text`` has the top layer open from the start; ``algorithm`` begins with the head alone.

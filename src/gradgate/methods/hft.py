@@ -16,11 +16,11 @@ from gradgate.methods.traits import MethodState
 
 @dataclass(frozen=True, kw_only=True)
 class HFT(HasStateOption, HasUnitOption):
-    """Train, in each layer, a random half of the matrices of each category, such as its attention, in a round.
+    """Train a random half of each layer's matrices in each round, chosen by category, such as attention.
 
-    Of an odd number, such as the three matrices of a gated feed-forward block, the larger half learns in one half of
-    the layers and the smaller half in the others; which layers these are is drawn as well. Biases follow their matrix,
-    and norms are a category of their own.
+    If their number is odd, as with the three matrices of a gated feed-forward block, one half of the layers trains the
+    larger half of them and the other layers the smaller one; these layers are drawn as well. Biases follow their
+    matrix, and norms are a category of their own.
 
     Args:
         every: optimizer steps of a round, after which new halves are drawn; 0 for one round: the same half through

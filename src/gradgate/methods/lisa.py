@@ -26,8 +26,8 @@ class LISA(HasStateOption, HasUnitOption):
 
     With ``draw=uniform`` each set of that many layers is equally likely at every draw. Otherwise layers are drawn one
     after another, without replacement, each in proportion to its weight among those that are left. The weights
-    follow from the measurements, which are in the memory's notes: ``scores`` by group, and the step (done before) at
-    which they were ``measured`` last. A draw is a function of the seed, the period and these notes.
+    follow from the measurements, which are in the memory's notes: ``scores`` by group, and ``measured``, the number of
+    steps done at the latest measurement. A draw is a function of the seed, the period and these notes.
 
     Args:
         layers: how many layers, or other units, learn at a time (the paper's gamma), 1 or more.
@@ -58,8 +58,9 @@ class LISA(HasStateOption, HasUnitOption):
         "Algorithm 1 does not say what happens to the optimizer's state of a closed layer. The authors restarted the "
         "training at each draw for the paper (https://github.com/OptimalScale/LMFlow/issues/729), which is state=drop, "
         "except that the open ends do not restart here; their code LMFlow keeps the states (state=keep). "
-        "OWS measures outliers on C4, here on the training data, and adds low-rank gradients; its threshold is that in "
-        "the name of its authors' file of scores. GRASS takes the gradients of the training steps, averages old and "
+        "OWS measures outliers on C4, here on the training data, and adds low-rank gradients; its threshold comes "
+        "from the name of its authors' file of scores. GRASS takes the gradients of the training steps, averages "
+        "old and "
         "new ones, and has a temperature in units of the gradient; here the mean is over squares."
     )
 
@@ -86,7 +87,7 @@ class LISA(HasStateOption, HasUnitOption):
         if self.layers > layers.layer_count:
             raise MethodError(
                 f"{self.spec!r} draws {self.layers} {self.unit}s at a time, but the model has {layers.layer_count}. "
-                f"Give layers=1 to {layers.layer_count}; 'full' opens them all."
+                f"Use layers=1 to {layers.layer_count}; 'full' opens them all."
             )
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:

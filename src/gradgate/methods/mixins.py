@@ -20,7 +20,7 @@ class HasStateOption(Method):
 
     Args:
         state: what happens to the optimizer's state (momentum, moments, their count of steps) of a group when it
-            closes. ``keep`` leaves it for when the group opens again, with the past as it was; ``reset`` sets it to
+            closes. ``keep`` leaves it for when the group opens again, with the past unchanged; ``reset`` sets it to
             zero in place, so that the group starts over and the memory stays allocated; ``drop`` deletes it, which
             frees the memory and starts over as well; ``offload`` moves it to host memory, and back with the same bits
             when the group opens again.

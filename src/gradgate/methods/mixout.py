@@ -29,7 +29,7 @@ class Mixout(Modifier):
     """
 
     name: ClassVar[str] = "mixout"
-    summary: ClassVar[str] = "a random share p of the weights is initial at each step; joins any method with '+'"
+    summary: ClassVar[str] = "each step uses the initial value of a random share p of weights; joins others with '+'"
     source: ClassVar[str] = (
         "AdapterEff (He et al. 2021), Sec. 5, Table 7: https://arxiv.org/abs/2106.03164; "
         "Mixout (Lee et al. 2020): https://arxiv.org/abs/1909.11299"

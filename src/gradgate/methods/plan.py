@@ -29,9 +29,9 @@ class Gate:
         scope: ``encoder`` gates every parameter of the group; ``attention`` only the weight matrices of its attention
             modules.
         noise: standard deviation of a normal factor with mean 1 on what passes; 0 for none.
-        chosen: the elements pass that the method's last :class:`gradgate.measure.SelectionRequest` chose, instead of a
+        chosen: pass the elements that the method's last :class:`gradgate.measure.SelectionRequest` chose, instead of a
             window; ``hi - lo`` is their share.
-        momentum: the elements of each matrix move whose momentum is largest after the optimizer has processed the
+        momentum: move the elements of each matrix with the largest momentum, once the optimizer has processed the
             gradient, which passes whole; ``hi - lo`` is their share, and vectors are open. Needs Adam or AdamW.
         lr: factor on the learning rate, above 0. Unlike ``scale`` it has its full effect in optimizers that divide the
             gradient by its size, and on decoupled weight decay.

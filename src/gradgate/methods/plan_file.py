@@ -43,7 +43,7 @@ class PlanFile(Method):
     """
 
     name: ClassVar[str] = "plan"
-    summary: ClassVar[str] = "what a plan file says, written by 'gradgate plan --write' or by hand"
+    summary: ClassVar[str] = "follows a plan file, written by 'gradgate plan --write' or by hand"
     source: ClassVar[str] = "a schedule given by the user"
 
     file: str

@@ -21,10 +21,10 @@ class ChildTuning(Method):
     """Pass the gradient of a share ``keep`` of the weights, drawn at each step or measured once.
 
     ``mode=F`` (task-free) draws the child network again for each step, over all parameters, and divides what passes
-    by ``keep``. ``mode=D`` (task-driven) chooses it once, before the first step: of all weights of the layers
-    those with the largest Fisher information on the task's training data; the embeddings and the head learn as a
-    whole, and nothing is divided. Its masks take one bit per weight. Choosing takes one pass over the data and,
-    meanwhile, one number per weight.
+    by ``keep``. ``mode=D`` (task-driven) chooses it once, before the first step: the weights of the layers with the
+    largest Fisher information on the task's training data; the embeddings and the head learn as a whole, and nothing is
+    divided. Its masks take one bit per weight. Choosing takes one pass over the data and, meanwhile, one number per
+    weight.
 
     Args:
         mode: ``F`` or ``D``.
@@ -41,7 +41,7 @@ class ChildTuning(Method):
     source: ClassVar[str] = "Child-Tuning (Xu et al. 2021), Sec. 2, Algorithm 1: https://arxiv.org/abs/2109.05687"
     deviates: ClassVar[str] = (
         "The authors' code clips the gradient of each tensor before it measures the Fisher information; here it is "
-        "as it is. They mask inside the optimizer, after clipping; here masks act before it, as in all methods."
+        "not clipped. They mask inside the optimizer, after clipping; here masks act before it, as in all methods."
     )
     aliases: ClassVar[dict[str, str]] = {"reserve_p": "keep", "fisher_batches": "batches"}
 
@@ -95,8 +95,8 @@ class Sparse(Method):
     changes is a small file: see :mod:`gradgate.deltas`.
 
     ``by=random`` is a function of the seed and the name of the matrix, and takes no memory. The others choose exactly
-    ``share`` of each matrix before the first step, rounded, of equal elements those that come first; their masks take
-    one bit per element and are part of the saved state, so that a resumed training does not choose again.
+    ``share`` of each matrix before the first step, rounded, in a tie those that come first; their masks take one bit
+    per element and are part of the saved state, so that a resumed training does not choose again.
 
     Args:
         share: of the elements of each matrix, in (0, 1].
@@ -111,7 +111,7 @@ class Sparse(Method):
     """
 
     name: ClassVar[str] = "sparse"
-    summary: ClassVar[str] = "a share of the layers' weight matrices learns, random or measured, and the head"
+    summary: ClassVar[str] = "a random or measured share of the layers' weight matrices learns, and the head"
     source: ClassVar[str] = (
         "SHiRA (Bhardwaj et al. 2024), Sec. 3.1, SHiRA-Rand, -WM and -Grad: https://arxiv.org/abs/2406.13175; "
         "by=lift: LIFT (Liu et al. 2025): https://arxiv.org/abs/2506.00772"
@@ -149,7 +149,7 @@ class Sparse(Method):
         if sizes and self.rank >= max(sizes):
             raise MethodError(
                 f"{self.spec!r} ranks elements after an approximation of rank {self.rank}, but no matrix of this model "
-                f"has a higher rank than {max(sizes)}, so that nothing would be approximated. Give rank=1 to "
+                f"has a higher rank than {max(sizes)}, so nothing would be approximated. Use rank=1 to "
                 f"{max(sizes) - 1}, or by=magnitude."
             )
 

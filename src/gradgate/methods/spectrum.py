@@ -37,7 +37,7 @@ class Spectrum(HasUnitOption):
     """
 
     name: ClassVar[str] = "spectrum"
-    summary: ClassVar[str] = "of each kind of matrix those with the highest signal-to-noise ratio learn"
+    summary: ClassVar[str] = "the matrices with the highest signal-to-noise ratio of each kind learn"
     source: ClassVar[str] = "Spectrum (Hartford et al. 2024), Sec. 3: https://arxiv.org/abs/2406.06623"
     deviates: ClassVar[str] = (
         "The authors' code also opens the biases of a chosen module, ranks norms, which have a single singular value, "
@@ -58,10 +58,10 @@ class Spectrum(HasUnitOption):
         kinds = kinds_of(layers)
         if not clearest(kinds, {}, self.share):
             most = max(map(len, kinds.values()), default=0)
-            needed = f"Give share={1 / most:.3g} or more" if most else "Use 'full' or 'head'"
+            needed = f"Use share={1 / most:.3g} or more" if most else "Use 'full' or 'head'"
             raise MethodError(
                 f"{self.spec!r} opens no {self.unit}: {layers.model} has at most {most} of one kind with a matrix that "
-                f"can learn, and a share of {self.share} of these is none. {needed}."
+                f"can learn, and a share of {self.share} of these rounds to none. {needed}."
             )
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
@@ -116,7 +116,7 @@ def kinds_of(layers: LayerMap) -> dict[str, list[str]]:
 
 
 def clearest(kinds: Mapping[str, list[str]], ratios: Mapping[str, float], share: float) -> list[str]:
-    """Return the groups with the highest ratios, a share of each kind; of equal ones those that come first.
+    """Return the groups with the highest ratios, a share of each kind; in a tie, those that come first.
 
     Args:
         kinds: kind to groups.

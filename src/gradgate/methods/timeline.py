@@ -164,8 +164,8 @@ def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Ti
     method.check(layers)
     if traits.decides_by_measuring:
         raise MethodError(
-            f"{method.spec!r} decides by what it measures in training, so its plan is unknown before. Read "
-            f"plan.yaml of a run that has trained with it."
+            f"{method.spec!r} decides by what it measures during training, so its plan is not known in advance. "
+            f"Read the plan.yaml of a run trained with it."
         )
     timeline = Timeline()
     for at, plan in changes(method, layers, clock, MethodState(seed=seed)):

@@ -43,7 +43,9 @@ def axes_of(method: OfTower, layers: LayerMap) -> tuple[tuple[Group, ...], ...]:
     if not method.tower:
         return layers.axes
     if method.tower not in layers.towers:
-        there = f"Its towers are {', '.join(layers.towers)}." if layers.towers else "It is one stack; leave out tower=."
+        there = (
+            f"Its towers are {', '.join(layers.towers)}." if layers.towers else "It has one stack; leave tower= out."
+        )
         near = nearest(method.tower, layers.towers)
         raise MethodError(f"{method.spec!r}: {layers.model} has no tower {method.tower!r}.{near} {there}")
     return (layers.towers[method.tower],)

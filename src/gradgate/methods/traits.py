@@ -14,7 +14,7 @@ Watched = Literal["norm", "change", "weights"]
 
 @dataclass(frozen=True)
 class MixoutSettings:
-    """How forward passes in training mix weights with their initial values; see :class:`gradgate.methods.Mixout`."""
+    """Sets how training forward passes mix weights with their initial values; see :class:`gradgate.methods.Mixout`."""
 
     p: float
     unit: Literal["neuron", "element"]
@@ -22,7 +22,7 @@ class MixoutSettings:
 
 @dataclass(frozen=True)
 class Traits:
-    """What does not change about a method while it trains a model.
+    """The fixed properties of a method.
 
     Attributes:
         unit: the size of the groups that the method opens and closes; it gets ``layers.at(unit)``.
@@ -49,12 +49,12 @@ class Traits:
 
     @property
     def decides_by_measuring(self) -> bool:
-        """Whether the plan depends on measurements in training, so that it is unknown before."""
+        """Whether the plan depends on measurements in training, so it is not known in advance."""
         return self.measures is not None or self.watches is not None
 
     @property
     def needed_to_resume(self) -> str | None:
-        """What a resumed training cannot compute from the number of steps done; None if nothing."""
+        """The state that a resumed training cannot compute from the number of steps done; None if there is none."""
         if self.mixing is not None:
             return "the weights that it began with"
         return "what it measured" if self.decides_by_measuring else None
@@ -62,7 +62,7 @@ class Traits:
 
 @dataclass(frozen=True)
 class MethodState:
-    """What a method may know besides the clock and the layers.
+    """The state that a method may read besides the clock and the layers.
 
     Attributes:
         seed: the run's seed.

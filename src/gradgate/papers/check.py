@@ -172,10 +172,10 @@ def _not_there(folder: Path) -> str:
     name = str(folder)
     if name in presets():
         return (
-            f"{name} is a preset and no study. Run it with `gradgate reproduce {name}`, then give the folder it writes."
+            f"{name} is a preset, not a study. Run it with `gradgate reproduce {name}`, then pass the folder it writes."
         )
     if name.lower() in papers():
-        return f"{name} is a paper and no study. List it with `gradgate papers --paper {name.lower()}`."
+        return f"{name} is a paper, not a study. List it with `gradgate papers --paper {name.lower()}`."
     return f"There is no folder {name}. Expected one that `gradgate compare` or `gradgate reproduce` made."
 
 

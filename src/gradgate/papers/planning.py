@@ -88,12 +88,12 @@ class ReproductionPlan:
 
     @property
     def count(self) -> int:
-        """How many runs there are, repeats and all; without those of the search."""
+        """The number of runs with all repeats, without those of the search."""
         return len(self.seeds) * self._arms
 
     @property
     def searches(self) -> int:
-        """How many runs the search takes."""
+        """The number of runs in the search."""
         return 0 if self.search is None else len(self.search.settings) * len(self.search.seeds) * self._arms
 
     @property
@@ -157,7 +157,7 @@ def plan_full(
         listed = "".join(f"\n  {what}: {why}" for what, why in resources.lacking.items())
         raise RunError(
             f"{preset.name} cannot be run as it stands; nothing has been started. What is lacking:{listed}\n"
-            f"Give model=FOLDER (or LABEL=FOLDER) and data=DIR, partial=True to run the rest, or scale='sample' to run"
+            f"Pass model=FOLDER (or LABEL=FOLDER) and data=DIR, partial=True to run the rest, or scale='sample' to run"
             f" the grid on the embedded model and data."
         )
     chosen: list[_ConfiguredEntry] = []
@@ -280,7 +280,7 @@ def _plan(
     if not runs:
         reasons = dict.fromkeys(left_out.values())
         raise RunError(
-            f"Nothing of {preset.name} can be run: {'; '.join(reasons)}. Give what is missing with model= and "
+            f"Nothing of {preset.name} can be run: {'; '.join(reasons)}. Pass what is missing with model= and "
             "data=, or take scale='sample'."
         )
     rates = _searched(preset, scale)

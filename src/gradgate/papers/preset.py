@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from gradgate.errors import UsageError, nearest
+from gradgate.errors import UsageError, fault_with_place, nearest
 from gradgate.papers.published import TABLES, Published, papers, read_table
 from gradgate.plain_yaml import parse_yaml
 
@@ -301,7 +301,7 @@ def _build(name: str, paper: str, entry: dict[str, Any]) -> Preset:
     try:
         preset = Preset(name=name, paper=paper, **entry)
     except ValidationError as error:
-        faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+        faults = [fault_with_place(fault) for fault in error.errors()]
         raise UsageError(f"The preset {name} has faults: {'; '.join(faults)}.") from None
     missing = [table for table in preset.data if not (TABLES / f"{table}.csv").is_file()]
     if missing:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gradgate.errors import RunError
+from gradgate.errors import RunError, fault_with_place
 from gradgate.files import in_use, read_json, remedy, write_json
 from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, ON_THE_SAMPLE, Numbers, Place
 from gradgate.papers.measured import PaperScore, numbers_of
@@ -25,7 +25,6 @@ from gradgate.study.results import StudyResults, read_study
 from gradgate.study.study_file import find_study
 
 RECORD = "reproduction.json"
-_SHOWN = 80  # characters of a wrong value that a message repeats
 
 
 class CellRecord(BaseModel):
@@ -89,11 +88,7 @@ class ReproductionRecord(BaseModel):
         try:
             return cls.model_validate(found)
         except ValidationError as error:
-            wrong = error.errors()[0]
-            place = ".".join(str(part) for part in wrong["loc"])
-            raise RunError(
-                f"{file} is damaged: {place}: {wrong['msg']}, got {repr(wrong['input'])[:_SHOWN]}. {remedy(file)}"
-            ) from None
+            raise RunError(f"{file} is damaged: {fault_with_place(error.errors()[0])}. {remedy(file)}") from None
 
     @property
     def studies(self) -> list[str]:
@@ -236,8 +231,8 @@ def _claim(out: Path, plan: ReproductionPlan) -> None:
     """Refuse a folder that holds something else."""
     if not is_reproduction(out):
         if in_use(out):
-            raise RunError(f"{out} is not empty and is not a reproduction. Give another out=.")
+            raise RunError(f"{out} is not empty and is not a reproduction. Pass another out=.")
         return
     record = ReproductionRecord.read(out)
     if (record.preset, record.scale) != (plan.preset.name, plan.scale):
-        raise RunError(f"{out} already holds {record.preset} at scale {record.scale}. Give another out=.")
+        raise RunError(f"{out} already holds {record.preset} at scale {record.scale}. Pass another out=.")

@@ -71,7 +71,7 @@ def given_models(preset: Preset, words: Sequence[str]) -> dict[str, str]:
         if not name:
             raise UsageError(f"model={word!r} names no model for {label}. Expected a folder or a hub name.")
         if label in found:
-            raise UsageError(f"model= gives {label} twice, as {found[label]} and {name}. Give each model once.")
+            raise UsageError(f"model= gives {label} twice, as {found[label]} and {name}. Pass each model once.")
         found[label] = typed_place(name)
     return found
 
@@ -88,7 +88,7 @@ def find_resources(preset: Preset, models: dict[str, str], data: Path | None, pa
     for label, model in preset.models.items():
         name = models.get(label, None if models else model.name)
         if name is None and not models:
-            resources.lacking[f"model {label}"] = f"it was never published; give one with model={label}=FOLDER"
+            resources.lacking[f"model {label}"] = f"it was never published; pass one with model={label}=FOLDER"
         elif name is not None:
             with _reason(resources, f"model {label}"):
                 resources.models[label] = describe_model(name)
@@ -167,7 +167,7 @@ def _find(task: PaperTask, data: Path | None, alone: bool) -> dict[str, Any]:
         if folder is not None:
             return {"task": task.task, "data": folder} if known else {"task": str(folder)}
     if known is None:
-        where = f"there is no folder {task.task} in {data}" if data else f"give data=DIR with a folder {task.task}"
+        where = f"there is no folder {task.task} in {data}" if data else f"pass data=DIR with a folder {task.task}"
         raise UsageError(f"{task.task!r} is not in the catalogue, and {where} with train, dev and test files in it")
     return {"task": task.task}
 

@@ -38,7 +38,7 @@ _ESCAPED = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]<>|#$"} | {"\n
 
 @dataclass(frozen=True)
 class CardSource:
-    """What a card says of a run, read from its folder.
+    """The content of a run's card, read from its folder.
 
     Attributes:
         config: the settings of the run.
@@ -97,7 +97,7 @@ class CardSource:
 
 @dataclass(frozen=True)
 class CardFindings:
-    """What a card says of a run beyond its folder.
+    """The content of a run's card that is not in its folder.
 
     Attributes:
         intervals: split to the 95 % interval of the metric that selects, over the rows of the split.
@@ -175,7 +175,7 @@ def _score_table(source: CardSource, intervals: Mapping[str, tuple[float, float]
     if intervals:
         yield (
             f"The intervals are percentiles of {_plain(source.metric)} over resampled rows of the split. They say "
-            f"nothing of other seeds; those of dev come from the rows that selected the weights."
+            f"nothing about other seeds; those of dev come from the rows that selected the weights."
         )
     else:
         yield (

@@ -66,8 +66,8 @@ def writing_to(folder: Path) -> Iterator[None]:
         if cause is None:
             raise
         raise RunError(
-            f"Cannot write to {folder}: {cause}. What was saved before is still there; make room "
-            f"and run the same command again."
+            f"Cannot write to {folder}: {cause}. What was saved before is still there; free space and run the same "
+            f"command again."
         ) from error
 
 

@@ -65,7 +65,7 @@ class RunFolder:
 
     @property
     def error_file(self) -> Path:
-        """Why the latest try failed."""
+        """The error of the latest attempt."""
         return self.path / "error.json"
 
     @property
@@ -85,7 +85,7 @@ class RunFolder:
 
     @property
     def trackers_file(self) -> Path:
-        """What trackers have received of the run; of one that reports to any."""
+        """The logs that trackers have received, for a run that reports to any."""
         return self.path / "trackers.json"
 
     @property
@@ -107,7 +107,7 @@ class RunFolder:
 
     @property
     def plan_file(self) -> Path:
-        """What was open when."""
+        """The plan: which groups were open at which step."""
         return self.path / "plan.yaml"
 
     @property
@@ -122,12 +122,12 @@ class RunFolder:
 
     @property
     def weights(self) -> Path:
-        """What training had changed at each score on dev; of a run that keeps it."""
+        """The trained weights at each score on dev, for a run that keeps them."""
         return self.path / "weights"
 
     @property
     def cache(self) -> Path:
-        """What closed layers gave out, for a run that shares it with no other."""
+        """The cached output of closed layers, for a run that shares it with no other."""
         return self.path / CACHE_FOLDER
 
     @property
@@ -210,7 +210,7 @@ class RunFolder:
                 listed = ", ".join(f"{key}: {there!r} there, {here!r} here" for key, (there, here) in others.items())
                 raise RunError(
                     f"{self.path} already holds a run with another configuration ({listed}). "
-                    f"Give another out=, such as {self._free_name()}, or remove the folder if the run is not needed."
+                    f"Pass another out=, such as {self._free_name()}, or remove the folder if the run is not needed."
                 )
         else:
             self._refuse_other_files()
@@ -298,7 +298,7 @@ class RunFolder:
             return None
         except OSError as error:
             raise RunError(
-                f"Cannot write {self.lock_file}: {error.strerror or error}. Make the folder writable, or give another "
+                f"Cannot write {self.lock_file}: {error.strerror or error}. Make the folder writable, or pass another "
                 f"out=."
             ) from error
         if lock is not None:
@@ -309,12 +309,12 @@ class RunFolder:
         with suppress(OSError, UnicodeDecodeError):
             holder = self.lock_file.read_text(encoding="utf-8") or holder
         raise FolderLockedError(
-            f"{self.path} is being trained by {holder}. Wait until it has ended, or give another out=."
+            f"{self.path} is being trained by {holder}. Wait until it has ended, or pass another out=."
         )
 
     def _refuse_other_files(self) -> None:
         if in_use(self.path):
-            raise RunError(f"{self.path} is not empty and holds no run. Give another out=.")
+            raise RunError(f"{self.path} is not empty and holds no run. Pass another out=.")
 
     def latest_checkpoint(self) -> Path | None:
         """Return the newest whole checkpoint; raise RunError if all existing ones are damaged."""

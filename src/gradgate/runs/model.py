@@ -105,8 +105,8 @@ def whole_model(source: str) -> Iterator[str]:
             whole = apply(file, None, Path(folder) / "model")
         except DeltaError as error:
             raise RunError(
-                f"{source} holds a delta, and the model cannot be put together: {error} Where its base has moved, "
-                f"'gradgate delta apply {source} --base MODEL -o FOLDER' makes a whole model."
+                f"{source} holds a delta, but the model cannot be restored: {error} If its base has moved, "
+                f"'gradgate delta apply {source} --base MODEL -o FOLDER' writes a whole model."
             ) from error
         yield str(whole)
 
@@ -129,8 +129,9 @@ def delta_of_run(folder: RunFolder, out: Path, base: str | None = None) -> Delta
     record = read_record(folder.run_file, RunRecord)
     if record.adapter is not None:
         raise RunError(
-            f"The run in {folder.path} trained the adapter {record.adapter}, and {folder.model} holds it and the head "
-            f"alone, without the model. That is all that a task needs in addition to the base: copy this folder."
+            f"The run in {folder.path} trained the adapter {record.adapter}, and {folder.model} holds only the "
+            f"adapter and the head, without the model. That is all that a task needs in addition to the base: copy "
+            f"this folder."
         )
     named = record.task.name if record.task is not None else str(record.config.get("task"))
     pretrained = base if base is not None else str(record.config["model"])

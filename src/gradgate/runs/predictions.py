@@ -41,7 +41,7 @@ def copy_predictions(best: Path, folder: RunFolder) -> None:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What several models predict for the same rows.
+    """The predictions of several models for the same rows.
 
     Attributes:
         by_run: a run's name to one record for each row, in their order: ``predicted`` at least, and what its kind of

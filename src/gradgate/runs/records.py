@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gradgate import __version__
-from gradgate.errors import RunError
+from gradgate.errors import RunError, fault_with_place
 from gradgate.files import read_json, remedy, write_json
 from gradgate.places import short_name
 from gradgate.tasks.types import DEV as DEV
@@ -144,12 +144,12 @@ class RunRecord:
         if begun.processes is not None and begun.processes != self.processes:
             raise RunError(
                 f"{folder} was started with {begun.processes} processes, but {self.processes} were launched: each "
-                "would see other batches. Launch as many as before, or give another out=."
+                "would see other batches. Launch the same number, or pass another out=."
             )
         if begun.task is not None and self.task is not None and begun.task.fingerprint != self.task.fingerprint:
             raise RunError(
                 f"{folder} was started on other data: the files of task {self.task.name!r} have changed since. "
-                "Give another out= to train on them."
+                "Pass another out= to train on them."
             )
 
     def check_plan(self, followed: str | None, folder: Path) -> None:
@@ -157,7 +157,7 @@ class RunRecord:
         if self.followed is not None and self.followed.rpartition("@")[2] != str(followed).rpartition("@")[2]:
             raise RunError(
                 f"{folder} was started with another plan: the file of {self.method!r} has changed since "
-                f"({self.followed} there, {followed} here). Put back the file as it was, or give another out=."
+                f"({self.followed} there, {followed} here). Restore the file, or pass another out=."
             )
 
 
@@ -208,12 +208,7 @@ def _validated(path: Path, values: Any, kind: type[Record]) -> Record:
     try:
         return record_adapter(kind).validate_python(values)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        place = ".".join(str(part) for part in wrong["loc"])
-        raise RunError(
-            f"{path} is damaged: {place + ': ' if place else ''}{wrong['msg']}, got {wrong['input']!r:.60}. "
-            f"{remedy(path)}"
-        ) from None
+        raise RunError(f"{path} is damaged: {fault_with_place(error.errors()[0])}. {remedy(path)}") from None
 
 
 def write_record(path: Path, record: Any) -> None:

@@ -30,7 +30,7 @@ class RunState(str, Enum):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is, and its scores on dev so far.
+    """The progress of a run, with its scores on dev so far.
 
     Attributes:
         step: optimizer steps up to the latest pause, or all of a finished run.
@@ -81,7 +81,7 @@ class Progress:
         if not scores:
             first = f"first is at step {min(self.dev)}" if self.dev else "training was never scored there"
             raise DataError(
-                f"A run of {self.step} steps has no score on dev up to step {until}, where it is to be compared; its "
+                f"A run of {self.step} steps has no score on dev up to step {until}, where it must be compared; its "
                 f"{first}. Evaluate every {until} steps or more often."
             )
         return max(scores) if higher else min(scores)

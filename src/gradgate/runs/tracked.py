@@ -13,7 +13,7 @@ from gradgate.runs.records import read_record, write_record
 
 @dataclass
 class SentLogs:
-    """What one tracker has received.
+    """The logs that one tracker has received.
 
     Attributes:
         run: the tracker's own name of the run, by which it is resumed; None if the tracker needs none.

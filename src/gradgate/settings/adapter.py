@@ -151,8 +151,8 @@ def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -
     """
     if adapter is None:
         raise UsageError(
-            f"{_STACK}{place} stacks a task adapter on a language adapter, and there is no adapter=. Expected a "
-            f"bottleneck adapter, as adapter='pfeiffer:reduction=16'; give one, or leave {_STACK} out."
+            f"{_STACK}{place} stacks a task adapter on a language adapter, but there is no adapter=. Expected a "
+            f"bottleneck adapter, as adapter='pfeiffer:reduction=16'; pass one, or leave {_STACK} out."
         )
     config = adapter.kind.bottleneck
     if config is None:
@@ -165,13 +165,13 @@ def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -
         reason = ""
     if reason:
         raise UsageError(
-            f"{_STACK}{place} does not go with adapter={adapter}: it is {reason}. Expected a bottleneck adapter "
+            f"{_STACK}{place} cannot be combined with adapter={adapter}: it is {reason}. Expected a bottleneck adapter "
             f"such as pfeiffer:reduction=16 or houlsby:size=64."
         )
     if has_tapt:
         raise UsageError(
-            f"{_STACK}{place} and tapt_steps or tapt_epochs do not go together: the pre-training on the task's texts "
-            f"runs the task adapter alone, and not in its stack. Leave out one of them."
+            f"{_STACK}{place} and tapt_steps or tapt_epochs cannot be combined: the pre-training on the task's texts "
+            f"runs the task adapter alone, not in its stack. Leave out one of them."
         )
 
 

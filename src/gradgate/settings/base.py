@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from gradgate.errors import GradgateError, SpecError, UsageError, nearest, nearest_of_quoted
+from gradgate.errors import GradgateError, SpecError, UsageError, expectation, nearest, nearest_of_quoted
 from gradgate.settings.trainer_names import gradgate_name
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -74,7 +74,7 @@ def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setting
         _check_digits(name, value)
     unknown = [unknown_setting(name, kind.model_fields) for name in given if name not in kind.model_fields]
     if unknown:
-        raise UsageError(f"{'; '.join(unknown)} Expected fields of {kind.__name__}.")
+        raise UsageError(" ".join(unknown))
     try:
         return kind(**given)
     except ValidationError as error:
@@ -88,7 +88,7 @@ def _check_digits(name: str, value: object) -> None:
     """Refuse a whole number that is too long to be shown, and for any setting."""
     for each in value if isinstance(value, list | tuple) else (value,):
         if isinstance(each, int) and each.bit_length() > _MOST_BITS:
-            raise UsageError(f"{name}= is a number of more than {_MOST_BITS * 3 // 10} digits; give a smaller one.")
+            raise UsageError(f"{name}= is a number of more than {_MOST_BITS * 3 // 10} digits; pass a smaller one.")
 
 
 def passed(settings: BaseModel, of: type[BaseModel] | None = None) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _explain(kind: type[BaseModel], item: Any) -> str:
     where = ".".join(str(part) for part in item["loc"])
     if item["type"] == "missing":
         return f"{where}= is missing: {kind.model_fields[where].description}"
-    wrong = str(cause or item["msg"])
+    wrong = str(cause or expectation(item))
     if item["type"] == "literal_error":
         near = nearest_of_quoted(_WORDS.get(str(item["input"]), item["input"]), wrong)
         wrong += f".{near}" if near else ""

@@ -99,7 +99,7 @@ def read_forgetting(text: str, parameter: str = "forgetting") -> ForgettingSetti
     for option, value in given.items():
         if isinstance(value, int) and value < 1:
             raise UsageError(
-                f"{parameter}={shown(text)}: {option}={value} leaves nothing to measure on; give 1 or more."
+                f"{parameter}={shown(text)}: {option}={value} leaves nothing to measure on; pass 1 or more."
             )
     return ForgettingSetting(place=typed_place(place), text=text.strip(), parameter=parameter, **given)
 

@@ -22,7 +22,7 @@ QUANTIZATIONS = get_args(Quantization)
 """Formats of a frozen model's matrices under an adapter."""
 MOST_GIB = 10_000
 _NOT_COUNTED = {
-    "open_new_tokens": "which rows are new is known to the training alone",
+    "open_new_tokens": "only the training knows which rows are new",
 }
 _HEADS: dict[str, Head] = {"token-classification": "token", "question-answering": "token", "generation": "auto"}
 
@@ -92,7 +92,7 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
                 raise UsageError(f"{name}=True is not in the estimate: {reason}. Leave it out.")
         if self.release_gradients and self.shards > 1:
             raise UsageError(
-                f"release_gradients=True and shards={self.shards} do not go together: it steps a parameter before its "
+                f"release_gradients=True and shards={self.shards} cannot be combined: it steps a parameter before its "
                 f"gradient is averaged over the processes. Leave one of them out."
             )
         return self
@@ -110,7 +110,7 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
         """Return the settings of the training, with a method and an adapter.
 
         Raises:
-            UsageError: if they do not go together.
+            UsageError: if they cannot be combined.
         """
         shared = passed(self, EstimatedSettings) | passed(self, SubjectSettings) | {"seed": self.seed}
         if self.weights in QUANTIZATIONS:  # a run loads its model in 16 or 32 bits

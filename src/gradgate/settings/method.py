@@ -47,7 +47,7 @@ class MethodChoice(CheckedSettings):
             return {**values, **arm.overrides, "method": arm.method}
         if values.get("adapter") is not None:
             raise UsageError(
-                f"The method {arm.name!r} names an adapter, and so does adapter={str(values['adapter'])!r}. Give one "
+                f"The method {arm.name!r} names an adapter, and so does adapter={str(values['adapter'])!r}. Pass one "
                 f"of the two."
             )
         return {**values, **arm.settings}
@@ -112,5 +112,5 @@ class MethodSettings(CheckedSettings):
     @model_validator(mode="after")
     def _one_tapt_length(self) -> MethodSettings:
         if self.tapt_epochs is not None and self.tapt_steps is not None:
-            raise ValueError("give tapt_epochs or tapt_steps, not both")
+            raise ValueError("pass tapt_epochs= or tapt_steps=, not both")
         return self

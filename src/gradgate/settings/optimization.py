@@ -60,7 +60,7 @@ class OptimizationSettings(CheckedSettings):
     @model_validator(mode="after")
     def _one_length(self) -> OptimizationSettings:
         if self.epochs is not None and self.steps is not None:
-            raise ValueError("give epochs or steps, not both")
+            raise ValueError("pass epochs= or steps=, not both")
         return self
 
     @property

@@ -65,11 +65,11 @@ class LayersSettings(CheckedSettings):
     @model_validator(mode="after")
     def _one_question(self) -> LayersSettings:
         if self.share is not None and not self.snr:
-            raise UsageError("share= says how much spectrum opens, which snr= marks. Add snr=True.")
+            raise UsageError("share= sets what snr= marks. Add snr=True.")
         if self.device != "auto" and not self.snr:
-            raise UsageError("device= says where snr= measures; a layer map needs no device. Add snr=True.")
+            raise UsageError("device= sets where snr= measures; a layer map needs no device. Add snr=True.")
         if self.snr and self.select is not None:
-            raise UsageError("select= names parameters, snr= measures them. Leave out either.")
+            raise UsageError("select= and snr= cannot be combined. Leave one of them out.")
         return self
 
     def run(self, model: str) -> RunConfig:

@@ -86,7 +86,7 @@ class PretrainConfig(CheckedSettings):
     @model_validator(mode="after")
     def _one_length(self) -> PretrainConfig:
         if self.epochs is not None and self.steps is not None:
-            raise ValueError("give epochs or steps, not both")
+            raise ValueError("pass epochs= or steps=, not both")
         return self
 
     def record(self) -> dict[str, Any]:

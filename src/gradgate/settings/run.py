@@ -40,34 +40,34 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
     def _whole_adapters(self) -> RunConfig:
         if self.adapter is not None and self.fsdp:
             raise ValueError(
-                f"adapter and fsdp do not go together: {str(self.adapter)!r} is small, so copy the model (DDP). Leave "
-                f"fsdp= out"
+                f"adapter= and fsdp= cannot be combined: {str(self.adapter)!r} is small, so copy the model (DDP). "
+                f"Leave fsdp= out"
             )
         if self.tapt is not None and self.fsdp:
             raise ValueError(
-                "tapt_steps or tapt_epochs and fsdp do not go together: the model is pre-trained whole in each process "
-                "(DDP). Leave fsdp= out"
+                "tapt_steps= or tapt_epochs= and fsdp= cannot be combined: the model is pre-trained whole in each "
+                "process (DDP). Leave fsdp= out"
             )
         return self
 
     @model_validator(mode="after")
     def _released_alone(self) -> RunConfig:
         refused = {
-            f"clip={self.clip}, which needs all gradients at once (give clip=0)": self.clip > 0,
+            f"clip={self.clip}, which needs all gradients at once (set clip=0)": self.clip > 0,
             f"accumulate={self.accumulate}, which needs several backward passes": self.accumulate > 1,
             "precision=fp16, which scales gradients until the step": self.precision == "fp16",
             "fsdp, which averages gradients over processes": self.fsdp,
         }
         reasons = [reason for reason, applies in refused.items() if applies]
         if self.release_gradients and reasons:
-            raise ValueError(f"release_gradients does not go with {'; nor with '.join(reasons)}")
+            raise ValueError(f"release_gradients= cannot be combined with {'; or with '.join(reasons)}")
         return self
 
     @model_validator(mode="after")
     def _tracked_whole(self) -> RunConfig:
         if self.track is not None and self.fsdp:
             raise ValueError(
-                f"track={str(self.track)!r} and fsdp do not go together: whole weights are measured, and FSDP2 keeps "
+                f"track={str(self.track)!r} and fsdp= cannot be combined: whole weights are measured, and FSDP2 keeps "
                 f"shards. Leave out one of them"
             )
         return self
@@ -76,15 +76,15 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
     def _probed_alone(self) -> RunConfig:
         others = {
             f"adapter={str(self.adapter)!r}": self.adapter is not None,
-            "tapt_steps or tapt_epochs": self.tapt is not None,
-            "open_new_tokens": bool(self.open_new_tokens),
+            "tapt_steps= or tapt_epochs=": self.tapt is not None,
+            "open_new_tokens=": bool(self.open_new_tokens),
             f"track={str(self.track)!r}": self.track is not None,
-            "fsdp": self.fsdp,
+            "fsdp=": self.fsdp,
         }
         passed = [name for name, is_passed in others.items() if is_passed]
         if isinstance(self.method, Probe) and passed:
             raise ValueError(
-                f"{self.method.spec!r} and {passed[0]} do not go together: it fits the head on the pretrained model, "
+                f"{self.method.spec!r} and {passed[0]} cannot be combined: it fits the head on the pretrained model, "
                 f"and takes no training steps. Leave out one of them"
             )
         return self
@@ -93,8 +93,8 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
     def _rows_of_one_model(self) -> RunConfig:
         if self.open_new_tokens and self.tapt is not None:
             raise ValueError(
-                "open_new_tokens and tapt_steps or tapt_epochs do not go together: new rows would be drawn again after "
-                "the pre-training. Add the tokens, train their rows in a run of its own, and continue from its model"
+                "open_new_tokens= and tapt_steps= or tapt_epochs= cannot be combined: new rows would be drawn again "
+                "after the pre-training. Add the tokens, train their rows in another run, and continue from its model"
             )
         return self
 
@@ -102,7 +102,7 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
     def _cacheable(self) -> RunConfig:
         if self.frozen_dropout and self.activation_cache not in ("auto", "off"):
             raise ValueError(
-                f"activation_cache={self.activation_cache!r} and frozen_dropout do not go together: with dropout the "
+                f"activation_cache={self.activation_cache!r} and frozen_dropout= cannot be combined: with dropout the "
                 f"output of closed layers differs in each forward pass. Leave out one of them"
             )
         return self

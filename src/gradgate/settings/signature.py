@@ -63,5 +63,5 @@ def shown_default(field: FieldInfo) -> str | None:
 
 def _described(field: FieldInfo) -> str:
     default = shown_default(field)
-    text = str(field.description).replace("*", "").rstrip(".")
+    text = str(field.description).rstrip(".")
     return f"{text}{'' if default is None else f' [default: {default}]'}."

@@ -35,7 +35,7 @@ class StorageSettings(CheckedSettings):
     def _no_address(cls, store: object) -> object:
         if isinstance(store, str) and "://" in store:
             raise UsageError(
-                f"store={store!r}: expected auto, delta or model, which says how the best model is kept. The address "
-                f"of a study's queue goes to queue={store!r}."
+                f"store={store!r}: expected auto, delta or model, the way to store the best model. Pass the address "
+                f"of a study's queue as queue={store!r}."
             )
         return store

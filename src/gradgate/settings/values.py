@@ -34,7 +34,7 @@ def read_seeds(given: int | str | Sequence[int]) -> list[int]:
         return _from_text(str(given), str(given))
     seeds = list(given) if isinstance(given, Sequence) else []
     if not seeds or not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
-        raise UsageError(f"seeds={given!r}: expected how many (3) or a list of seeds ([0, 7, 42]).")
+        raise UsageError(f"seeds={given!r}: expected a number of seeds (3) or a list of seeds ([0, 7, 42]).")
     return _from_text(f"{','.join(map(str, seeds))},", repr(seeds))
 
 
@@ -45,11 +45,13 @@ def _from_text(text: str, shown: str) -> list[int]:
     except ValueError:
         numbers = [-1]
     if min(numbers) < 0 or (counted and numbers == [0]):
-        raise UsageError(f"seeds={shown}: expected how many (3) or a list of seeds (0,7,42; for one seed: 7,).")
+        raise UsageError(
+            f"seeds={shown}: expected a number of seeds (3) or a list of seeds (0,7,42; for one seed: 7,)."
+        )
     if (numbers[0] if counted else len(numbers)) > MOST_SEEDS:
         raise UsageError(f"seeds={shown}: expected at most {MOST_SEEDS:,} seeds; for this one seed write {text},")
     if max(numbers) > MOST_SEED:
-        raise UsageError(f"seeds={shown}: expected seeds of at most {MOST_SEED}. Give a smaller one.")
+        raise UsageError(f"seeds={shown}: expected seeds of at most {MOST_SEED}. Pass a smaller one.")
     return list(range(numbers[0])) if counted else numbers
 
 

@@ -32,9 +32,9 @@ class CollapseRate:
 def collapsed(scores: Mapping[K, float], higher_is_better: bool, guessed: float | None = None) -> frozenset[K]:
     """Return the runs of an arm that collapsed.
 
-    A run has collapsed if it is no better than guessing, where that is known; or if it is more than ten points and
-    more than five robust standard deviations (1.4826 times the median absolute deviation) worse than the median of
-    its arm. An arm of which half collapsed has a median that says nothing, so its own runs show it only by chance.
+    A run has collapsed if it is no better than guessing, if that score is known; or if it is more than ten points and
+    more than five robust standard deviations (1.4826 times the median absolute deviation) worse than the median of its
+    arm. An arm of which half collapsed has a median that says nothing, so its own runs show it only by chance.
 
     Args:
         scores: run to score, as a share of 1.

@@ -74,7 +74,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """
     wrong = [p for p in p_values if p is not None and not 0 <= p <= 1]
     if wrong:
-        raise DataError(f"p-values lie between 0 and 1; got {wrong}. Give None for a test that was not done.")
+        raise DataError(f"p-values lie between 0 and 1; got {wrong}. Pass None for a test that was not done.")
     order = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     corrected: list[float | None] = [None] * len(p_values)
     highest = 0.0

@@ -203,7 +203,7 @@ def relative_quality(
     if len(scores) != len(reference):
         raise DataError(
             f"Relative quality pairs each score with one of the reference; got {len(scores)} and {len(reference)}. "
-            f"Give the tasks that both have."
+            f"Pass only tasks that both have."
         )
     ours, theirs = finite(scores), finite(reference)
     above, below = (ours, theirs) if higher_is_better else (theirs, ours)

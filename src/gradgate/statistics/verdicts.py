@@ -19,7 +19,7 @@ POWER = 0.8
 
 
 class Word(str, Enum):
-    """What a verdict says, in the word that files, tables and JSON use."""
+    """The word of a verdict in files, tables and JSON."""
 
     BETTER = "better"
     WORSE = "worse"

@@ -28,7 +28,7 @@ from gradgate.study.workers.worker import Workers
 
 @dataclass(frozen=True)
 class RunCounts:
-    """How a comparison ended."""
+    """The outcome of a comparison, as numbers of runs."""
 
     finished: int
     failed: int

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from gradgate.errors import RunError, UsageError
+from gradgate.errors import RunError, UsageError, fault_with_place
 from gradgate.files import in_use, portable_name, read_json, write_json
 from gradgate.settings.run import RunConfig
 from gradgate.study.study_file import STUDY_FILE, locked_folder
@@ -107,8 +107,8 @@ class Conditions:
             return replace(self, train_sizes=self.train_sizes if len(self.train_sizes) > 1 else ())
         if len(self.train_sizes) > 1 and not existing.train_sizes:
             raise RunError(
-                f"{folder} was started with one training size, but train_size= gives {len(self.train_sizes)}. "
-                "Give another out= for a study of several."
+                f"{folder} was started with one training size, but train_size= lists {len(self.train_sizes)}. "
+                "Pass another out= for a study of several."
             )
         sizes = tuple(dict.fromkeys([*existing.train_sizes, *self.train_sizes])) if existing.train_sizes else ()
         tasks, models = _unique([*existing.tasks, *self.tasks]), _unique([*existing.models, *self.models])
@@ -134,7 +134,7 @@ class Conditions:
         if read_conditions(folder) is None and in_use(folder):
             what = "a study of one task and model" if (folder / STUDY_FILE).is_file() else "no study"
             several = "tasks or models" if len(self.tasks) * len(self.models) > 1 else "training sizes"
-            raise RunError(f"{folder} is not empty and holds {what}. Give another out= for several {several}.")
+            raise RunError(f"{folder} is not empty and holds {what}. Pass another out= for several {several}.")
         tasks, models, sizes = zip(*combined, strict=True)
         names = condition_names([task.task for task in tasks], models, sizes)
         return [
@@ -143,7 +143,7 @@ class Conditions:
         ]
 
     def write(self, folder: Path) -> None:
-        """Write ``parts.json``, with what another process may have put there meanwhile."""
+        """Write ``parts.json``, with what another process may have added in the meantime."""
         with locked_folder(folder):
             merged = self.merge_existing(folder)
             write_json(folder / CONDITIONS_FILE, TypeAdapter(Conditions).dump_python(merged, mode="json"))
@@ -183,7 +183,7 @@ def read_conditions(folder: Path) -> Conditions | None:
     try:
         return TypeAdapter(Conditions).validate_python(read_json(file))
     except ValidationError as error:
-        raise RunError(f"{file} is damaged: {error.errors()[0]['msg']}. Give another out=.") from None
+        raise RunError(f"{file} is damaged: {fault_with_place(error.errors()[0])}. Pass another out=.") from None
 
 
 def condition_folders(folder: Path) -> list[Path]:

@@ -33,7 +33,7 @@ _FORWARD = 1 / 3  # of a step, as the backward pass takes twice as long as the f
 
 @dataclass(frozen=True)
 class ArmForecast:
-    """What the runs of one arm take.
+    """The cost of one arm's runs.
 
     Attributes:
         label: the arm's name, with its task, model or size if the study has several.
@@ -60,7 +60,7 @@ class ArmForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a comparison takes.
+    """The cost of a comparison.
 
     Attributes:
         arms: one for each arm of each part.

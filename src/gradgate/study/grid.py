@@ -103,7 +103,7 @@ class Grid:
             _check_same_settings(path, existing.settings, settings_of(base))
             base = base.model_copy(update=worded_as(existing.settings, settings_of(base)))
         elif in_use(path, besides=(RECOMMEND_FILE,)):
-            raise RunError(f"{path} is not empty and holds no study. Give another out=.")
+            raise RunError(f"{path} is not empty and holds no study. Pass another out=.")
         grid = cls(path, base, tuple(methods), tuple(seeds), tuple(adapters), condition=condition)
         grid.check_probes()
         grid = grid._merge_existing(existing)
@@ -138,7 +138,7 @@ class Grid:
             base = make_config(**study.settings)
         except UsageError as error:
             raise RunError(
-                f"{path / STUDY_FILE} has settings that cannot be used: {error} Put back a good copy, or give another "
+                f"{path / STUDY_FILE} has settings that cannot be used: {error} Restore a good copy, or pass another "
                 f"out=."
             ) from None
         return cls(path, base, study.given, study.seeds, study.crossed_with, study.search, study.part, study.variants)
@@ -150,7 +150,7 @@ class Grid:
         if probe is not None and adapter is not None:
             raise UsageError(
                 f"{probe.name} fits the head on the pretrained model and trains no adapter, so it cannot be "
-                f"crossed with adapter={str(adapter)!r}. Give the adapter with its method instead, as in "
+                f"crossed with adapter={str(adapter)!r}. Pass the adapter with its method instead, as in "
                 f"'{adapter} + full', or leave {probe.name} out."
             )
 
@@ -159,9 +159,8 @@ class Grid:
         adapter = next((arm.adapter for arm in self.arms if arm.adapter is not None), None)
         if adapter is not None:
             raise RunError(
-                f"The runs in {self.path} pre-train the model itself on the task's texts, which a study with adapters "
-                f"does with these alone. Expected methods without an adapter, got {str(adapter)!r}: give it another "
-                f"out=."
+                f"The runs in {self.path} pre-train the model itself on the task's texts, but a study with adapters "
+                f"pre-trains only these. Expected methods without an adapter, got {str(adapter)!r}: use another out=."
             )
 
     def check_language_adapters(self) -> None:
@@ -180,12 +179,12 @@ class Grid:
         """Raise UsageError for more runs than a study can hold, or a seed that is out of range."""
         wrong = [seed for seed in self.seeds if not 0 <= seed <= LARGEST_SEED]
         if wrong:
-            raise UsageError(f"Seed {wrong[0]} is out of range: expected 0 to {LARGEST_SEED}. Give other seeds=.")
+            raise UsageError(f"Seed {wrong[0]} is out of range: expected 0 to {LARGEST_SEED}. Pass other seeds=.")
         count = len(self.arms) * len(self.seeds)
         if count > MOST_RUNS:
             raise UsageError(
                 f"{len(self.arms)} methods with {len(self.seeds)} seeds are {count:,} runs, more than the "
-                f"{MOST_RUNS:,} that a study can hold. Give fewer seeds=, or make several studies."
+                f"{MOST_RUNS:,} that a study can hold. Pass fewer seeds=, or make several studies."
             )
 
     def with_methods(self, methods: Iterable[Arm]) -> Grid:
@@ -206,7 +205,7 @@ class Grid:
         if existing.search is None or existing.search.without_results() != search.without_results():
             raise RunError(
                 f"{self.path} was started with {'another search' if existing.search else 'no search'}. Leave "
-                "search= out to continue the study, or give another out=."
+                "search= out to continue the study, or pass another out=."
             )
         return self
 
@@ -222,7 +221,7 @@ class Grid:
             there = "; ".join(map(format_settings, existing.variants)) or "none"
             raise RunError(
                 f"{self.path} was started with other settings as arms: {there}. Expected the same, got "
-                f"{'; '.join(map(format_settings, variants))}. Leave search= out to continue the study, or give "
+                f"{'; '.join(map(format_settings, variants))}. Leave search= out to continue the study, or pass "
                 "another out=."
             )
         grid = replace(self, variants=variants)
@@ -267,7 +266,7 @@ class Grid:
         versions: dict[str, str],
         language_adapters: Mapping[str, str] | None = None,
     ) -> Grid:
-        """Write ``study.json``. Return the grid with what another process may have put there meanwhile.
+        """Write ``study.json``. Return the grid with what another process may have added in the meantime.
 
         Raises:
             RunError: if the study was started on other data or language adapters.
@@ -297,7 +296,7 @@ class Grid:
         if existing is not None and existing.task.fingerprint != task.fingerprint:
             raise RunError(
                 f"{self.path} was started on other data: the files of task {task.name!r} have changed since, so "
-                "new runs would not be comparable with finished ones. Give another out=."
+                "new runs would not be comparable with finished ones. Pass another out=."
             )
 
     def check_same_languages(self, digests: Mapping[str, str]) -> None:
@@ -309,7 +308,7 @@ class Grid:
             raise RunError(
                 f"{self.path} was started with other language adapters: those for {', '.join(changed)} in "
                 f"{self.base.language_adapters} have changed since, so new runs would not be comparable with "
-                "finished ones. Put them back, or give another out=."
+                "finished ones. Restore them, or pass another out=."
             )
 
     def write_search(self) -> None:
@@ -368,5 +367,5 @@ def _check_same_settings(path: Path, there: dict[str, Any], here: dict[str, Any]
         listed = ", ".join(f"{name}: {old!r} there, {new!r} here" for name, (old, new) in others.items())
         raise RunError(
             f"{path} already holds a study with other settings ({listed}). Methods, adapters and seeds can be "
-            "added to a study, but settings cannot be changed. Give another out=."
+            "added to a study, but settings cannot be changed. Pass another out=."
         )

@@ -115,7 +115,7 @@ class NoiseFloor:
 
     @property
     def factor(self) -> int:
-        """What scores are multiplied by on a page: 100 for shares."""
+        """The factor by which pages multiply scores: 100 for shares."""
         return page_factor(self.results.study.task.metric)
 
     @property

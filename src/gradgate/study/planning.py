@@ -88,7 +88,7 @@ class StudyRequest:
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how the runs of a study are trained.
+    """Settings for where and how the runs of a study are trained.
 
     Attributes:
         workers: runs that are trained at the same time on this machine.
@@ -233,7 +233,7 @@ def _check_budget(out: Path, budget: Budget | None) -> None:
         found = existing.verdict
         raise UsageError(
             f"{out} has a budget of {found.steps_allowed:,} of its grid's {found.steps_of_grid:,} optimizer steps, and "
-            f"this command has none. Give the same budget= to continue within it, a larger one to train more, or "
+            f"this command has none. Pass the same budget= to continue within it, a larger one to train more, or "
             f"budget=1 to train every run."
         )
 

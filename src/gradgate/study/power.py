@@ -33,7 +33,7 @@ class SeedsNeeded:
 
 @dataclass(frozen=True)
 class ArmPower:
-    """What one comparison with the reference needs.
+    """The number of seeds that one comparison with the reference needs.
 
     Attributes:
         verdict: the comparison and against the reference of it.
@@ -119,7 +119,7 @@ class ArmPower:
 
     @property
     def note(self) -> str | None:
-        """Why there are no numbers, or what they do not say; None if nothing is to be said."""
+        """The reason why there are no numbers, or a caution about them; None if there is neither."""
         return _no_spread(self) or " ".join(filter(None, (_unpaired(self), _collapsed(self), _few(self)))) or None
 
     def record(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class RunResult:
 
     @property
     def paused(self) -> Progress | None:
-        """How far a paused run is; None for others."""
+        """The progress of a paused run; None for others."""
         return self.progress if self.state is RunState.PAUSED else None
 
     @property

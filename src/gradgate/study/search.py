@@ -39,7 +39,7 @@ _DRAWS = 0  # seed of the settings that are drawn from ranges
 
 @dataclass(frozen=True)
 class Space:
-    """What a study searches.
+    """The settings that a study searches.
 
     Attributes:
         texts: as they were typed: ``lr=1e-5,2e-5`` is a list, ``lr=1e-5..1e-4`` a range.
@@ -89,13 +89,13 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
     if trials is not None and not ranged:
         raise UsageError(
             "trials= is for ranges, as in search='lr=1e-5..1e-4'; lists are tried in full. "
-            f"Leave out trials={trials}, or give a range."
+            f"Leave out trials={trials}, or pass a range."
         )
     count = trials or prod(len(values) for values in axes.values())
     if count * seeds > MOST_RUNS:
         raise UsageError(
             f"search= has {count:,} settings with {seeds:,} seeds, more than the {MOST_RUNS:,} runs that a study can "
-            f"hold. Give fewer values, trials= or search_seeds=."
+            f"hold. Pass fewer values, trials= or search_seeds=."
         )
     settings = _drawn(axes, trials) if trials else [dict(zip(axes, v, strict=True)) for v in product(*axes.values())]
     return Space(tuple(texts), tuple(settings), tuple(range(FIRST_SEED, FIRST_SEED + seeds)), prune)

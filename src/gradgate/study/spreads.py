@@ -49,7 +49,7 @@ SPREADS = CsvRows(RecordedSpread, "python -m evidence.spreads")
 
 @dataclass(frozen=True)
 class Decidable:
-    """What the seeds of one task and model can decide.
+    """The differences that the seeds of one task and model can detect.
 
     Attributes:
         label: the task, model or size if the study has several; otherwise empty.
@@ -82,7 +82,7 @@ class Decidable:
 
     @property
     def sentence(self) -> str:
-        """What the seeds can decide, in words."""
+        """A sentence on what the seeds can decide."""
         where = f"Power of {self.label}" if self.label else "Power"
         seeds = f"{self.seeds} seed{'s' * (self.seeds != 1)}"
         if self.basis is None:

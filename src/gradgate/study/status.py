@@ -96,7 +96,7 @@ def _unseen(folder: Path, url: str | None) -> str:
     """Return what the folders of runs do not show of a study with a queue elsewhere; an empty text for others."""
     where = elsewhere(folder)
     if where is not None:
-        return f"{where} Give queue= to see which runs are running; without it they count as waiting."
+        return f"{where} Pass queue= to see which runs are running; without it they count as waiting."
     return "" if url is None else "The study has no queue yet, neither at that address nor elsewhere."
 
 

@@ -87,12 +87,12 @@ class StudyRecord:
 
     @cached_property
     def given(self) -> tuple[Arm, ...]:
-        """What ``methods`` are: methods, and arms with an adapter of their own."""
+        """The objects that ``methods`` name: methods, and arms with an adapter of their own."""
         return tuple(map(recorded_arm if self.imported is None else imported_arm, self.methods))
 
     @cached_property
     def crossed_with(self) -> tuple[AdapterSetting | None, ...]:
-        """What ``adapters`` are, which the methods without one are crossed with."""
+        """The objects that ``adapters`` name, with which methods without an adapter are crossed."""
         return tuple(map(recorded_adapter, self.adapters))
 
     @cached_property
@@ -104,7 +104,7 @@ class StudyRecord:
 
     @property
     def size_fault(self) -> str | None:
-        """Why a study is too large to be read; None if it is not."""
+        """The reason why a study is too large to be read; None if it is not."""
         seeds = len(self.seeds)
         runs = seeds * len(self.methods) * max(1, len(self.adapters)) * max(1, len(self.variants))
         if seeds <= MOST_SEEDS and runs <= _MOST_RUNS:
@@ -118,7 +118,7 @@ class StudyRecord:
 
     @property
     def train_size(self) -> int | None:
-        """How many rows each run trained on; None for all that there are."""
+        """The number of rows that each run trained on; None for all rows."""
         return self.settings.get("train_size")
 
     @property
@@ -139,16 +139,14 @@ def find_study(folder: Path) -> StudyRecord | None:
     given = read_json(file)
     lacking = [name for name in ("task", "methods", "seeds", "settings") if name not in given]
     if lacking:
-        raise RunError(
-            f"{file} is damaged: it has no {', '.join(lacking)}. Put back a good copy, or give another out=."
-        )
+        raise RunError(f"{file} is damaged: it has no {', '.join(lacking)}. Restore a good copy, or pass another out=.")
     study = read_record(file, StudyRecord)
     fault = study.size_fault
     if fault is not None:
-        raise RunError(f"{file} {fault}. Put back a good copy, or give another out=.")
+        raise RunError(f"{file} {fault}. Restore a good copy, or pass another out=.")
     if not study.arms or not study.seeds:
         raise RunError(
-            f"{file} is damaged: expected at least one method, adapter and seed. Put back a good copy, or give another "
+            f"{file} is damaged: expected at least one method, adapter and seed. Restore a good copy, or pass another "
             f"out=."
         )
     return study if study.search is None else replace(study, search=_with_names(study.search, study.arms))

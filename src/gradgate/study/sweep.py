@@ -47,7 +47,7 @@ class FreezeSweep:
         count = layers.layer_count
         if self.step > count:
             raise UsageError(
-                f"The sweep {self.name!r} has step={self.step}, but the model has {count} layers. Give 1 to {count}."
+                f"The sweep {self.name!r} has step={self.step}, but the model has {count} layers. Use 1 to {count}."
             )
         points = [*range(self.step, count, self.step), count]
         if Arm(Head()) in known:

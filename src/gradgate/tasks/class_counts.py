@@ -12,7 +12,7 @@ from gradgate.tasks.spec import TaskSpec
 
 UNEQUAL = 5
 """Classes are unequal if the largest has this many times the rows of the smallest, or more."""
-OTHER_LABEL = "Name the column of the labels with label=, or give kind='regression' if the values are scores"
+OTHER_LABEL = "Name the column of the labels with label=, or pass kind='regression' if the values are scores"
 _LEAST_ROWS = 20  # fewer say nothing about their labels
 _SHOWN = 20
 
@@ -37,11 +37,11 @@ def count_notes(spec: TaskSpec, counts: Mapping[str, int]) -> list[str]:
     rows, values = sum(counts.values()), len(counts)
     column = spec.label_column
     if looks_like_ids(values, rows):
-        return [f"{in_numbers(column, values, rows)} Most labels have one row; label= names another column"]
+        return [f"{in_numbers(column, values, rows)} Most labels have one row; name another column with label="]
     if counts and all(map(is_date, counts)):
         return [
-            f"{column!r} has {values:,} values in {rows:,} rows, and all are dates: each becomes a class of its own; "
-            "label= names another column"
+            f"{column!r} has {values:,} values in {rows:,} rows, and all are dates: each becomes a class of its "
+            f"own; name another column with label="
         ]
     return [*_spelling_notes(counts), *unequal_notes(spec, counts)]
 
@@ -55,14 +55,14 @@ def _spelling_notes(counts: Mapping[str, int]) -> list[str]:
         ", ".join(f"{name!r} ({counts[name]:,} rows)" for name in sorted(own)) for own in alike.values() if own[1:]
     ]
     notes = [
-        f"the labels {labels} differ in upper and lower case or in spaces only, and are classes of their own: correct "
-        "them if they are one"
+        f"the labels {labels} differ only in case or spaces, but count as separate classes: correct them if they "
+        f"mean the same"
         for labels in shown
     ]
     once = sorted(label for label, count in counts.items() if count == 1)
     if once and sum(counts.values()) >= _LEAST_ROWS and 2 * len(once) <= len(counts) and not notes:
         which = "the label" if len(once) == 1 else "each of the labels"
-        notes.append(f"one row of train alone has {which} {', '.join(map(repr, once[:_SHOWN]))}: misspelt?")
+        notes.append(f"only one row of train has {which} {', '.join(map(repr, once[:_SHOWN]))}: misspelt?")
     return notes
 
 
@@ -73,8 +73,8 @@ def unequal_notes(spec: TaskSpec, counts: Mapping[str, int]) -> list[str]:
         return []
     largest, share = ordered[0][0], ordered[0][1] / sum(counts.values())
     return [
-        f"the classes are unequal ({listed_counts(counts)}): always {largest!r} has an accuracy of {share:.1%}. "
-        "metric='macro_f1' counts each class alike, and class_weights='balanced' weights the loss"
+        f"the classes are imbalanced ({listed_counts(counts)}): always predicting {largest!r} has an accuracy of "
+        f"{share:.1%}. metric='macro_f1' weights all classes equally, and class_weights='balanced' weights the loss"
     ]
 
 

@@ -119,10 +119,10 @@ def find_kind(table: Table, label: str) -> KindName:
     elif all(not is_whole(word) for word in labels) and any(float(word) % 1 for word in labels):
         return "regression"
     shown = ", ".join(sorted(labels)[:5])
-    an_id = " look like an id, which label= replaces by another column; they" if len(labels) == len(cells) else ""
+    an_id = " look like ids: name another column with label=. Otherwise they" if len(labels) == len(cells) else ""
     raise DataError(
         f"The {len(labels):,} values of {label!r} in the {len(cells):,} rows of {table.source} ({shown}, ...){an_id} "
-        "could be classes or scores; give kind='classification' or kind='regression'"
+        "could be classes or scores; pass kind='classification' or kind='regression'"
     )
 
 
@@ -136,7 +136,7 @@ def _refuse_broken_scores(table: Table, label: str, cells: Sequence[str], number
         row = broken[0]
         raise DataError(
             f"{table.place(row)}: {label!r} is {cells[row]!r}, and {scores} of {len(cells)} rows have numbers there. "
-            "Expected a finite number such as 1.5 in every row; correct or remove the row, or give "
+            "Expected a finite number such as 1.5 in every row; correct or remove the row, or pass "
             "kind='classification' if these are names of classes"
         )
 

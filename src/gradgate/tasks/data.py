@@ -12,7 +12,9 @@ from gradgate.errors import DataError, UsageError
 from gradgate.tasks import splits
 from gradgate.tasks.kinds import KINDS, Kind, TaskData
 from gradgate.tasks.kinds.base import PLACE, make_rows
+from gradgate.tasks.kinds.generation import NO_TEST as NO_RESPONSES
 from gradgate.tasks.kinds.generation import Generation
+from gradgate.tasks.kinds.sequence import NO_TEST
 from gradgate.tasks.languages import absent_languages
 from gradgate.tasks.readers.files import files_of
 from gradgate.tasks.readers.rows import Table
@@ -74,7 +76,7 @@ def load_to_train(spec: TaskSpec) -> TaskData:
     if len(data.dev) < LEAST_DEV:
         raise DataError(
             f"The dev split of the task {spec.name} has one row. Expected {LEAST_DEV} or more, as checkpoints and "
-            f"methods are selected on dev, and one row selects by chance. Add rows, or give dev_size= or split= to "
+            f"methods are selected on dev, and one row selects by chance. Add rows, or pass dev_size= or split= to "
             f"take them from train"
         )
     return data
@@ -102,7 +104,8 @@ def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, Tab
         spec = spec.model_copy(update={"label_map": {**{name: name for name in labels}, **raw}})
     examples = kind_of(spec).read(spec, tables)
     if not examples.splits:
-        raise DataError(f"The task {spec.name} has nothing to score: {'; '.join(examples.notes)}. Give test_file=")
+        why = "; ".join(note for note in examples.notes if note not in (NO_TEST, NO_RESPONSES))
+        raise DataError(f"The task {spec.name} has nothing to score: {why}. Pass a test_file= with labels")
     nothing = make_rows({}, {})
     return TaskData(
         spec=spec,
@@ -178,7 +181,7 @@ def _listed(spec: TaskSpec) -> str:
 def absent_notes(spec: TaskSpec) -> list[str]:
     """Return the notes on languages of the task that have no files."""
     absent = absent_languages(spec)
-    return [f"not scored in {', '.join(absent)}: {spec.folder} has no files for it"] if absent else []
+    return [f"not scored in {', '.join(absent)}: {spec.folder} has no such files"] if absent else []
 
 
 def reading_notes(tables: dict[str, Table]) -> list[str]:
@@ -198,7 +201,7 @@ def subsample(dataset: Dataset, size: int, seed: int) -> Dataset:
 
     if not 1 <= size <= len(dataset):
         raise UsageError(
-            f"train_size={size} is not possible: the train split has {len(dataset)} rows; give at most as many"
+            f"train_size={size} is not possible: the train split has {len(dataset)} rows. Pass that many or fewer"
         )
     return dataset.select(np.random.default_rng(seed).permutation(len(dataset))[:size])
 

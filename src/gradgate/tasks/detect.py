@@ -71,7 +71,7 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
         spec = at_folder(entry.spec, folder)
         if _agrees(spec, folder, entry, by_name=entry in named):
             if source is not None and spec.languages:
-                raise UsageError(f"source= goes with a task's name: task={spec.name} data={folder}")
+                raise UsageError(f"source= needs the task's name: pass task={spec.name} data={folder}")
             return spec
     found = splits_of_folder(folder, source)
     if "train" not in {**found.files, **given.files()}:
@@ -188,8 +188,7 @@ def _columns(train: Table, given: Given) -> dict[str, Any]:
     form = None if named else recognise(train, given.kind)
     if form is not None and form.kind is None:
         raise DataError(
-            f"{train.source} has the columns {', '.join(map(repr, train.columns))}: {form.name}, which are not read: "
-            f"{form.meaning}"
+            f"{train.source} has {form.name} (columns {', '.join(map(repr, train.columns))}): {form.meaning}"
         )
     if form is not None and form.kind is not None:
         info = KIND_INFO[form.kind]

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from gradgate.errors import nearest
+from gradgate.errors import expectation, nearest
 
 
 def in_words(fault: ErrorDetails, model: type[BaseModel], below: str = "") -> str:
@@ -21,16 +21,18 @@ def in_words(fault: ErrorDetails, model: type[BaseModel], below: str = "") -> st
         below: the place of that part in the file; empty for the whole.
     """
     place = [str(part) for part in fault["loc"]]
-    wrong = fault["msg"]
+    wrong = expectation(fault)
     if fault["type"] == "extra_forbidden":
         wrong = unknown_entry(place[-1], _model_at(place[:-1], model).model_fields)
-    where = ".".join(part for part in (below, *place) if part)
+    where = ".".join(part for part in (below, *place) if part and part != "[key]")
+    if fault["type"] == "missing":
+        return f"{where} is missing"
     return f"{where}: {wrong}" if where else wrong
 
 
 def unknown_entry(entry: str, known: Iterable[str]) -> str:
     """Return the message for an entry that is not among the known ones."""
-    return f"Extra inputs are not permitted. Expected one of {', '.join(known)}.{nearest(entry, known)}"
+    return f"unknown entry. Expected one of {', '.join(known)}.{nearest(entry, known)}"
 
 
 def _model_at(place: Sequence[str], model: type[BaseModel]) -> type[BaseModel]:

@@ -86,7 +86,9 @@ def _find(name: str, data: Path | None, given: Given, source: str | None) -> Tas
     if not path.exists():
         raise UsageError(_unknown(name))
     if data is not None:
-        raise UsageError(f"data= goes with a catalogue's task or a YAML file, and {path} is data itself; drop one")
+        raise UsageError(
+            f"data= is for a catalogue's task or a YAML file, but {path} is data itself; leave one of them out"
+        )
     whole = path.resolve()
     found = recognise_folder(whole, given, source) if path.is_dir() else recognise_file(whole, given, source)
     if found.language_column is not None:
@@ -103,12 +105,12 @@ def _from_source(spec: TaskSpec, source: str | None, given: Given) -> TaskSpec:
     known = dict.fromkeys((spec.source, *spec.languages))
     if source not in known:
         near = nearest(source, known)
-        raise UsageError(f"source={source}: the task {spec.name} is in {', '.join(known)}; give one of these.{near}")
+        raise UsageError(f"source={source}: the task {spec.name} is in {', '.join(known)}; pass one of these.{near}")
     by_file = spec.folder is not None or spec.hub is None
     its_own = LANGUAGE in (spec.files or {}).get("train", "") if by_file else _hub_trains_in_languages(spec)
     if not its_own and given.train_file is None:
         raise UsageError(
-            f"source={source}: the task {spec.name} is trained in {spec.source} only. Leave source= out, or give "
+            f"source={source}: the task {spec.name} is trained in {spec.source} only. Leave source= out, or pass "
             f"train_file= and dev_file= in {source}"
         )
     return spec.model_copy(update={"source": source})
@@ -173,7 +175,7 @@ def _change(spec: TaskSpec, given: Given) -> TaskSpec:
         values["folder"] = spec.folder or Path.cwd()
     if given.split is not None:
         values["split"] = str(given.split)
-    changed = build_spec(values, f"The task {spec.name}")
+    changed = build_spec(values, f"The task {spec.name} with these settings")
     if given.split is not None and not missing_parts(changed):
         own = ", ".join(split for split in changed.places if split != "train")
         raise UsageError(
@@ -189,7 +191,7 @@ def _yaml_in(folder: Path) -> Path | None:
 def _existing(folder: Path) -> Path:
     folder = typed_path(folder)
     if not folder.is_dir():
-        raise DataError(f"data={folder} is not a folder; give the one that holds the task's files")
+        raise DataError(f"data={folder} is not a folder; pass the one that holds the task's files")
     return folder
 
 
@@ -207,10 +209,10 @@ def _unknown(name: str) -> str:
     if "/" in name or "\\" in name or Path(name).suffix:
         near = nearest(name, [*task_names(), *_beside(name)])
         return (
-            f"There is no file or folder {name}, nor a task of that name. The tasks are {', '.join(task_names())}."
-            f"{near} Correct the path, or name one of the tasks"
+            f"There is no file or folder {name}, nor a task of that name.{near} Correct the path, or name a task that "
+            "'gradgate tasks' lists"
         )
     return (
-        f"Unknown task {name!r}.{nearest(name, task_names())} Expected a task's name ({', '.join(task_names())}), "
+        f"Unknown task {name!r}.{nearest(name, task_names())} Expected a task's name (listed by 'gradgate tasks'), "
         "a YAML file that describes one, a folder with train and dev files, or a train file"
     )

@@ -128,7 +128,7 @@ def _configured(folder: Path) -> dict[str, str]:
     if chosen is None and len(configs) > 1:
         names = ", ".join(str(config.get("config_name")) for config in configs)
         raise DataError(
-            f"{readme} describes several data sets: {names}. Give the folder of one, or name its files in a task.yaml"
+            f"{readme} describes several data sets: {names}. Pass the folder of one, or name its files in a task.yaml"
         )
     return _data_files(readme, (chosen or configs[0]).get("data_files"))
 
@@ -182,7 +182,7 @@ def _split_folders(folder: Path) -> dict[str, str]:
                 continue
             endings = {path.suffix for path in sub.iterdir() if path.is_file() and path.suffix.lower() in ENDINGS}
             if len(endings) > 1:
-                raise DataError(f"{sub} holds files of several types: {', '.join(sorted(endings))}. Keep those of one")
+                raise DataError(f"{sub} holds files of several types: {', '.join(sorted(endings))}. Keep one type")
             if endings:
                 found[split] = f"{sub.relative_to(folder).as_posix()}/{_ANY}{endings.pop()}"
         if "train" in found:
@@ -221,7 +221,7 @@ def _source(folder: Path, found: Mapping[tuple[str, str | None], str]) -> str:
         return "en"
     if len(trained) > 1:
         raise DataError(
-            f"{folder} has train files in {', '.join(map(str, trained))}. Say in which language to train, as with "
+            f"{folder} has train files in {', '.join(map(str, trained))}. Choose the language to train in, as with "
             f"source={trained[0]}"
         )
     return str(trained[0])

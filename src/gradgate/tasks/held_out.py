@@ -33,12 +33,12 @@ def check_held_out(spec: TaskSpec, dev_size: int) -> None:
         UsageError: if one row would select, or rows that belong together would be on both sides.
     """
     if dev_size < LEAST_DEV:
-        raise UsageError(f"dev_size={dev_size}: one row selects by chance. Expected {LEAST_DEV} or more; give more.")
+        raise UsageError(f"dev_size={dev_size}: one row selects by chance. Expected {LEAST_DEV} or more; pass more.")
     if spec.kind in _SCORED_TOGETHER:
         raise UsageError(
-            f"dev_size={dev_size}: single rows are drawn, and in {spec.name} ({spec.kind}) "
-            f"{_SCORED_TOGETHER[spec.kind]} would be in both train and dev. Leave it out, or give dev_file= with rows "
-            f"that you have held out."
+            f"dev_size={dev_size} draws single rows, so in {spec.name} ({spec.kind}) "
+            f"{_SCORED_TOGETHER[spec.kind]} would be in both train and dev. Leave it out, or pass dev_file= with rows "
+            f"that you held out."
         )
 
 
@@ -65,7 +65,7 @@ def dev_as_test(data: TaskData, dev_size: int) -> TaskData:
     tests = _with_dev(data.spec, data.tests, data.dev if len(data.dev) else None)
     own = [split for split in tests if split not in data.tests]
     rows = {TRAIN: len(data.train) - dev_size, DEV: dev_size, **{split: len(table) for split, table in tests.items()}}
-    note = f"dev is {dev_size:,} rows of train, drawn by the seed"
+    note = f"dev is {dev_size:,} rows of train, drawn with the seed"
     note += "".join(f"; the task's own dev split is scored as {name}" for name in own)
     kept = [note for note in data.notes if not (own and note == NO_TEST)]
     return replace(data, dev=make_rows({}, {}), tests=tests, rows=rows, notes=(*kept, note))
@@ -117,7 +117,7 @@ def _check_room(rows: int, dev_size: int, train_size: int | None) -> None:
     left = rows - (1 if train_size is None else train_size)
     if 1 <= dev_size <= left:
         return
-    expected = f"give 1 to {left}" if left > 0 else "give a smaller train_size=, or leave dev_size= out"
+    expected = f"pass 1 to {left}" if left > 0 else "pass a smaller train_size=, or leave dev_size= out"
     taken = "one of them must be left to train on" if train_size is None else f"train_size= takes {train_size} of them"
     raise UsageError(f"dev_size={dev_size} is not possible: the train split has {rows} rows, and {taken}; {expected}")
 

@@ -24,8 +24,9 @@ def has_label_lists(table: Table, label: str) -> bool:
     rows = [row for row, cell in enumerate(cells) if _is_list(cell)]
     if rows and 2 * len(rows) < len(cells):
         raise DataError(
-            f"{table.place(rows[0])}: {label!r} is a list ({cells[rows[0]]!r:.60}), and {len(cells) - len(rows):,} of "
-            f"{len(cells):,} rows have one value. Write one label in each row, or a list in each for kind='multi-label'"
+            f"{table.place(rows[0])}: {label!r} is a list ({cells[rows[0]]!r:.60}), but {len(cells) - len(rows):,} "
+            f"of {len(cells):,} rows have one value. Write one label in each row, or a list in each for "
+            f"kind='multi-label'"
         )
     return bool(rows)
 
@@ -50,7 +51,7 @@ def refuse_joined(table: Table, label: str, words: Sequence[str]) -> None:
             continue
         raise DataError(
             f"Values of {label!r} in {table.source} look like several labels joined by {separator!r} "
-            f"({', '.join(map(repr, joined[:3]))}, ...): {len(parts):,} labels in {len(values):,} values. Give "
+            f"({', '.join(map(repr, joined[:3]))}, ...): {len(parts):,} labels in {len(values):,} values. Pass "
             "kind='multi-label', or kind='classification' if each value is one label"
         )
 

@@ -41,8 +41,9 @@ def find_language_column(table: Table) -> str | None:
         for row, cell in enumerate(cells):
             if not isinstance(cell, str) or not (_is_language(cell.strip()) or _CODE.fullmatch(cell.strip())):
                 raise DataError(
-                    f"{table.place(row)}: {name!r} is {as_text(cell)!r:.60}, and other rows have the name or code of a "
-                    "language, such as 'de'. Correct it, remove the row, or rename the column if it should not count"
+                    f"{table.place(row)}: {name!r} is {as_text(cell)!r:.60}, but other rows have the name or code "
+                    f"of a language, such as 'de'. Correct it, remove the row, or rename the column if it should "
+                    f"not be used"
                 )
         return name
     return None
@@ -60,8 +61,8 @@ def languages_in(tables: Iterable[Table], column: str) -> list[str]:
             word = as_text(cell)
             if not re.fullmatch(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*", word) or len(word) > 40:
                 raise DataError(
-                    f"{table.place(row)}: {column!r} is {word!r:.60}, and a code of a language such as 'de' is "
-                    "expected in each row. Correct it, or leave `language_column` out"
+                    f"{table.place(row)}: {column!r} is {word!r:.60}; expected the code of a language, such as "
+                    f"'de', in each row. Correct it, or leave `language_column` out"
                 )
             counts[word] += 1
     return [language for language, _ in counts.most_common()]
@@ -79,7 +80,7 @@ def choose_source(languages: Sequence[str], source: str | None, where: str) -> s
         none = f"none in {source}" if source else "no English"
         raise DataError(
             f"{where} has rows in {', '.join(sorted(languages))}, and {none}. "
-            f"Say in which language to train, as with source={languages[0]}"
+            f"Choose the language to train in, as with source={languages[0]}"
         )
     return found
 
@@ -117,8 +118,8 @@ def _with_note(table: Table, split: str, source: str, left_out: dict[str, int]) 
     why = "training is" if split == TRAIN else "checkpoints are selected"
     return noted(
         table,
-        f"{split} has the {len(table):,} rows in {source}; {others} are left out, as {why} in {source}. source= names "
-        "another language",
+        f"{split} has the {len(table):,} rows in {source}; {others} are left out, as {why} in {source}. source= "
+        f"selects another language",
     )
 
 

@@ -49,8 +49,8 @@ def _refuse_missing_words(table: Table, column: str) -> None:
     for row, cell in enumerate(cells):
         if isinstance(cell, str) and cell.strip().lower() in absent:
             raise DataError(
-                f"{table.place(row)}: {column!r} is {cell.strip()!r}, which stands for a missing cell, among words. "
-                "Add the label or remove the row; if it is the name of a class, say so with `label_map` in a task.yaml"
+                f"{table.place(row)}: {column!r} is {cell.strip()!r}, which usually means a missing cell. Add the "
+                f"label or remove the row; if it names a class, list it in `label_map` in a task.yaml"
             )
 
 

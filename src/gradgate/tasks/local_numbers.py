@@ -16,8 +16,8 @@ _ARABIC = str.maketrans("٫٬", ".,")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f])\d{3}(\1\d{3})*(?:([,.])\d+)?")
 _POINT = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
 _UNCLEAR = (
-    "where the sign may part thousands or decimals. Write numbers with a point for decimals and nothing between "
-    "thousands, as in 1234.5; names of classes need kind='classification'"
+    "where the separator may be for thousands or decimals. Write numbers with a decimal point and no thousands "
+    "separator, as in 1234.5; class names need kind='classification'"
 )
 _UNIT = re.compile(r"(?:[$€£¥]|USD|EUR)?\s*[+-]?\d[\d.,' \u00a0\u202f]*\s*(?:%|‰|[$€£¥]|USD|EUR)?")
 _PLAIN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -74,7 +74,7 @@ def _refuse_points(table: Table, column: str) -> None:
     for row, cell in enumerate(table.columns[column]):
         if isinstance(cell, str) and _POINT.fullmatch(cell.strip()):
             raise DataError(
-                f"{table.place(row)}: {column!r} is {cell.strip()!r}, and other rows have decimal commas, {_UNCLEAR}"
+                f"{table.place(row)}: {column!r} is {cell.strip()!r}, but other rows have decimal commas, {_UNCLEAR}"
             )
 
 
@@ -84,7 +84,7 @@ def explain(word: str) -> str:
     if _COMMA.fullmatch(word) or _THOUSANDS.fullmatch(word):
         return _UNCLEAR
     return (
-        "a number with a unit. Write the number alone, with a point for decimals, as in 1234.5; names of classes need "
+        "a number with a unit. Write only the number, with a decimal point, as in 1234.5; class names need "
         "kind='classification'"
     )
 

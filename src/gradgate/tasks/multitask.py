@@ -179,7 +179,7 @@ def task_folder(name: str, data: Path | None) -> Path | None:
         return None
     if name not in entries():
         find_task(name)  # raises for an unknown name
-        raise UsageError(f"data={data} goes with names of tasks, and {name} is data itself; describe it in a YAML")
+        raise UsageError(f"data={data} is for names of tasks, but {name} is data itself; describe it in a YAML file")
     _check_folder(data)
     known = entries()[name].folder_names
     found = [path for path in sorted(Path(data).iterdir()) if path.is_dir() and plain(path.name) in known]
@@ -194,7 +194,7 @@ def task_folder(name: str, data: Path | None) -> Path | None:
 
 def _check_folder(data: Path) -> None:
     if not Path(data).is_dir():
-        raise DataError(f"data={data} is not a folder; give the one that holds the tasks' folders")
+        raise DataError(f"data={data} is not a folder; pass the one that holds the tasks' folders")
 
 
 def _from_file(path: Path, data: Path | None) -> MultitaskSpec:
@@ -202,7 +202,7 @@ def _from_file(path: Path, data: Path | None) -> MultitaskSpec:
         written = MultitaskFile.model_validate(read_yaml(path))
     except ValidationError as error:
         faults = [in_words(fault, MultitaskFile) for fault in error.errors()]
-        raise DataError(f"{path} does not describe several tasks: {'; '.join(faults)}") from error
+        raise DataError(f"{path} is not a valid list of tasks: {'; '.join(faults)}") from error
     root = data or path.parent
     specs = tuple(_entry_spec(entry, root) for entry in written.tasks)
     return MultitaskSpec(written.name or path.stem, specs, read_mix(written.mix))
@@ -214,7 +214,7 @@ def _entry_spec(entry: MultitaskEntry, root: Path) -> TaskSpec:
     if is_multitask(str(root / entry.task)):
         raise DataError(
             f"{root / entry.task} describes several tasks, and one is expected for each entry of `tasks`. List its "
-            "tasks in place of it"
+            f"tasks instead"
         )
     known = entry.task in task_names() or not (root / entry.task).exists()
     spec = find_task(entry.task if known else root / entry.task, **flags)
@@ -226,7 +226,9 @@ def _entry_spec(entry: MultitaskEntry, root: Path) -> TaskSpec:
 def _check(found: MultitaskSpec) -> None:
     names = [spec.name for spec in found.tasks]
     if len(names) < 2:
-        raise UsageError(f"{found.name} names {len(names)} task; expected two or more. Train one task under its name")
+        raise UsageError(
+            f"{found.name} names {len(names)} task; expected two or more. To train one task, pass its name"
+        )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(
@@ -236,6 +238,6 @@ def _check(found: MultitaskSpec) -> None:
     falling = [f"{spec.name} ({spec.metric})" for spec in found.tasks if not greater_is_better(spec.metric)]
     if falling:
         raise UsageError(
-            f"{', '.join(falling)}: checkpoints are selected by the mean over tasks, and this metric is better where "
-            f"it is lower. Give the task another `metric`"
+            f"{', '.join(falling)}: checkpoints are selected by the mean over tasks, but this metric is better when "
+            f"lower. Give the task another `metric`"
         )

@@ -105,7 +105,7 @@ def _is_marked(cell: Any, name: str, place: str) -> bool:
     """Return True if a row has the label of a column; raise DataError for a cell other than 0 or 1."""
     mark = _MARKS.get(as_text(cell).lower()) if isinstance(cell, (str, bool, int, float)) else None
     if mark is None:
-        more = " Rows that nobody has labelled cannot be trained on: remove them." if as_text(cell) in _UNKNOWN else ""
+        more = " Unlabelled rows cannot be trained on: remove them." if as_text(cell) in _UNKNOWN else ""
         raise DataError(
             f"{place}: {name!r} is {cell!r:.80}; expected 1 for a row with the label {name!r} and 0 for one without, "
             f"in each row.{more} Correct it, or name other columns with label="

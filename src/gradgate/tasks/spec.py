@@ -216,7 +216,7 @@ class TaskSpec(BaseModel):
             raise ValueError(f"unknown form {name!r}; expected one of {', '.join(forms)}.{nearest(name, forms)}")
         kind = info.data.get("kind")
         if name is not None and kind is not None and forms[name].kind != kind:
-            raise ValueError(f"the form {name!r} is for {forms[name].kind}, and the kind of this task is {kind}")
+            raise ValueError(f"the form {name!r} is for {forms[name].kind}, but the kind of this task is {kind}")
         return name
 
     @model_serializer(mode="wrap")
@@ -249,7 +249,7 @@ def build_spec(values: Mapping[str, Any], source: str) -> TaskSpec:
     except ValidationError as error:
         kind = values.get("kind", "classification")
         faults = "; ".join(_of_task(fault, kind) for fault in error.errors())
-        raise DataError(f"{source} does not describe a task: {faults}") from error
+        raise DataError(f"{source} is not a valid task: {faults}") from error
 
 
 def _of_task(fault: ErrorDetails, kind: str) -> str:
@@ -270,7 +270,7 @@ def _unknown_entry(entry: str, kind: str) -> str:
     owner = next((info.name for info in KIND_INFO.values() if entry in info.options.model_fields), None)
     if owner is None:
         return unknown_entry(entry, known)
-    return f"an entry of {owner}, and the kind of this task is {kind}. Remove it, or say `kind: {owner}`."
+    return f"an entry of {owner}, but the kind of this task is {kind}. Remove it, or set `kind: {owner}`."
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -283,10 +283,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
         ) from error
     except ValueError as error:
         raise DataError(
-            f"{path}{_line_in(str(error))} is not YAML that can be read: {error}. Expected `name: value` lines"
+            f"{path}{_line_in(str(error))} cannot be read as YAML: {error}. Expected `name: value` lines"
         ) from None
     if not isinstance(values, dict):
-        raise DataError(f"{path} does not describe a task: expected `name: value` lines, found {type(values).__name__}")
+        raise DataError(f"{path} is not a valid task: expected `name: value` lines, found {type(values).__name__}")
     return values
 
 
@@ -317,8 +317,8 @@ def read_spec(path: Path, folder: Path | None = None) -> TaskSpec:
     spec = build_spec(values, str(path))
     if spec.languages and spec.language_column is None and not _is_in_languages(spec):
         raise DataError(
-            f"{path}: `languages` has {', '.join(spec.languages)}, and no path in `files` has {LANGUAGE} to stand for "
-            "one. Put it where the file names differ, as in `test: test.{language}.tsv`, or remove `languages`"
+            f"{path}: `languages` has {', '.join(spec.languages)}, but no path in `files` contains {LANGUAGE}. Put "
+            f"it where the file names differ, as in `test: test.{{language}}.tsv`, or remove `languages`"
         )
     return spec
 
@@ -335,6 +335,6 @@ def _stay_inside(file: str, where: str) -> None:
     absolute = PurePosixPath(file).is_absolute() or PureWindowsPath(file).is_absolute() or PureWindowsPath(file).drive
     if absolute or file.startswith("~") or ".." in PureWindowsPath(file).parts:
         raise DataError(
-            f"{where}: {file!r} leaves the task's folder. Expected a relative path without '..'; "
+            f"{where}: {file!r} is outside the task's folder. Expected a relative path without '..'; "
             "put the file into the folder, or pass it as train_file=, dev_file= or test_file="
         )

@@ -29,12 +29,12 @@ def find_split_column(table: Table) -> tuple[str, dict[str, str]] | None:
             continue
         if len(found) < len(known):
             raise DataError(
-                f"{table.source}: {name!r} has {', '.join(map(repr, known))}, of which two mean one split. {_HELP}"
+                f"{table.source}: {name!r} has {', '.join(map(repr, known))}, two of which mean the same split. {_HELP}"
             )
         row = next((row for row, word in enumerate(words) if word not in known), None)
         if row is not None:
             raise DataError(
-                f"{table.place(row)}: {name!r} is {words[row]!r:.60}, and other rows have "
+                f"{table.place(row)}: {name!r} is {words[row]!r:.60}, but other rows have "
                 f"{', '.join(map(repr, known))}. {_HELP}"
             )
         return name, found

@@ -52,7 +52,7 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
     if len(table) < LEAST_ROWS:
         raise DataError(
             f"{table.source} has {len(table)} rows; expected {LEAST_ROWS} or more to take {' and '.join(parts)} from. "
-            "Add rows, or give dev_file= and test_file="
+            "Add rows, or pass dev_file= and test_file="
         )
     labels = label_sets(spec, table) if spec.kind == "multi-label" else None
     strata = _strata(spec, table) if labels is None else _rarest(labels)
@@ -70,13 +70,13 @@ def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
     values = len(set(strata)) if spec.kind == "classification" else 0
     if few and looks_like_ids(values, len(table)):
         raise DataError(
-            f"{table.source}: {in_numbers(spec.label_column, values, len(table))} Rows of one label cannot be in train "
-            f"and in {' or '.join(few)}. {OTHER_LABEL}"
+            f"{table.source}: {in_numbers(spec.label_column, values, len(table))} A label with one row cannot be in "
+            f"both train and {' or '.join(few)}. {OTHER_LABEL}"
         )
     if few:
         raise DataError(
             f"{table.source} cannot be divided: {' and '.join(few)} would have fewer than {_LEAST_PART} rows, because "
-            "rows with the same text and the last row of a label stay in train. Give dev_file= and test_file="
+            "rows with the same text and the last row of a label stay in train. Pass dev_file= and test_file="
         )
     return {split: select_rows(table, chosen) for split, chosen in rows.items()}
 
@@ -203,14 +203,14 @@ def cut_by_article(spec: TaskSpec, tests: dict[str, Table]) -> dict[str, Table]:
     train, dev = articles.get("train", 0), articles.get("dev", 0)
     own = next((split for split in spec.places if split in tests and spec.language_of(split) == spec.source), None)
     if own is None:
-        raise DataError(f"The task {spec.name} has no test file in {spec.source} to train on; give train_file=")
+        raise DataError(f"The task {spec.name} has no test file in {spec.source} to train on; pass train_file=")
     parts = {"train": _articles(tests[own], 0, train), "dev": _articles(tests[own], train, train + dev)}
     rest = {split: _articles(table, train + dev, None) for split, table in tests.items()}
     for split, table in {**parts, **rest}.items():
         if not len(table):
             raise DataError(
-                f"{table.source} has too few articles: {train} are for train and {dev} for dev, so that none is left "
-                f"for {split}. Give train_file= and dev_file="
+                f"{table.source} has too few articles: {train} for train and {dev} for dev leave none for {split}. "
+                f"Pass train_file= and dev_file="
             )
     return {**parts, **rest}
 

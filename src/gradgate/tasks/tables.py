@@ -26,8 +26,8 @@ _MOST_LOOKED_AT = 32 << 20
 _WITH_COLUMNS = ("csv", "tsv", "jsonl")
 _PLACE = "`question` of the task"
 _WHY_DEV = (
-    "Checkpoints are selected on dev, which may be neither train nor test: hold out some rows of train in a file of "
-    "their own, and add `dev: FILE` to the task's files or give dev_file=FILE, dev_size=ROWS or split='80/10/10'"
+    "Checkpoints are selected on dev, which must differ from train and test: move some rows of train to a file of "
+    "their own, and add `dev: FILE` to the task's files or pass dev_file=FILE, dev_size=ROWS or split='80/10/10'"
 )
 
 
@@ -75,7 +75,7 @@ def _tests(spec: TaskSpec) -> dict[str, Table]:
     if not splits and parts:
         return {DEV: divide(spec, read_one(spec, "train"))[DEV]}
     if not splits:
-        raise DataError(f"The task {spec.name} has nothing to score: no test split and no dev split. Give test_file=")
+        raise DataError(f"The task {spec.name} has nothing to score: no test split and no dev split. Pass test_file=")
     return {split: read_one(spec, split) for split in splits}
 
 
@@ -83,7 +83,7 @@ def check_place(spec: TaskSpec) -> None:
     """Refuse a task without data, or with a hub that does not answer."""
     if spec.folder is None and spec.hub is None:
         raise DataError(
-            f"The task {spec.name} names no data; add `files:` or `hub:` to its description, or give data=DIR"
+            f"The task {spec.name} names no data; add `files:` or `hub:` to its description, or pass data=DIR"
         )
     if spec.folder is None and spec.hub is not None:
         check_reachable(spec.hub)
@@ -143,8 +143,8 @@ def _check_different(spec: TaskSpec) -> None:
         other = seen.setdefault(path, split)
         if other != split and (other in TRAIN_AND_DEV or split in TRAIN_AND_DEV):
             raise DataError(
-                f"{spec.folder / spec.places[split]} is both {other} and {split} of the task {spec.name}; a score on "
-                f"rows that were trained or selected on says nothing. Give another file for {split}, or "
+                f"{spec.folder / spec.places[split]} is both {other} and {split} of the task {spec.name}; scores on "
+                f"rows used for training or selection are meaningless. Pass another file for {split}, or "
                 "split='80/10/10' without it"
             )
 
@@ -153,7 +153,7 @@ def _require(spec: TaskSpec, splits: tuple[str, ...], required: Sequence[str]) -
     there = f"it has {', '.join(splits)}" if splits else "it has none"
     if "train" in required and "train" not in splits:
         raise DataError(
-            f"The task {spec.name} has no train split ({there}). Add `train: FILE` to its files or give train_file="
+            f"The task {spec.name} has no train split ({there}). Add `train: FILE` to its files or pass train_file="
         )
     if DEV in required and DEV not in splits:
         raise DataError(f"The task {spec.name} has no dev split ({there}). {_WHY_DEV}")
@@ -163,7 +163,7 @@ def _require(spec: TaskSpec, splits: tuple[str, ...], required: Sequence[str]) -
     for split in (split for split in TRAIN_AND_DEV if split in spec.places):
         path = spec.folder / (spec.files or {})[split]
         if not files_of(path):
-            raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Give another one with train_file='}")
+            raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Pass another one with train_file='}")
 
 
 def _with_questions(spec: TaskSpec, split: str, table: Table) -> Table:

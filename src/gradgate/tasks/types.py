@@ -33,8 +33,8 @@ _NAME = re.compile(r"\w[\w.-]{0,99}")
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"{name!r:.120} cannot name files of a run; expected letters, digits, '.', '_' and '-', at most 100, the "
-            "first one a letter or digit, as in test_hard. Rename it"
+            f"{name!r:.120} cannot be part of a file name; expected up to 100 letters, digits, '.', '_' and '-', "
+            f"starting with a letter or digit, as in test_hard. Rename it"
         )
     return name
 

@@ -39,7 +39,7 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class Understood:
-    """What the reader made of a task's data.
+    """The reader's interpretation of a task's data.
 
     Attributes:
         form: what files and rows are, for people.
@@ -203,7 +203,7 @@ def _doubts(spec: TaskSpec, table: Table, columns: Mapping[str, str], train: Dat
     doubts = []
     for name, part in columns.items():
         if part == "not used" and name.lower() in _MAY_COUNT:
-            doubts.append(f"the column {name!r} is not used: every row counts alike")
+            doubts.append(f"the column {name!r} is not used: all rows count equally")
         if part == "not used" and name.startswith("column ") and name in table.columns:
             rows = [row for row, cell in enumerate(table.columns[name]) if cell not in ("", None, MISSING)]
             if rows and len(rows) < len(table):
@@ -217,9 +217,11 @@ def _doubts(spec: TaskSpec, table: Table, columns: Mapping[str, str], train: Dat
         doubts += _text_doubts(pairs, train["label"][:] if spec.kind == "classification" else None)
         words = sum(isinstance(text, str) and text.strip().lower() in ("nan", "none", "null", "n/a") for text in texts)
         if words:
-            doubts.append(f"{words:,} texts are 'nan', 'none' or the like: missing cells?")
+            doubts.append(f"{words:,} texts are 'nan', 'none' or similar: missing cells?")
         if spec.source not in _WITHOUT_SPACES and median(len(text.split()) for text in texts[:_COUNTED]) > _LONG:
-            doubts.append(f"half of the texts have more than {_LONG} words: what is beyond max_length= is cut")
+            doubts.append(
+                f"half of the texts have more than {_LONG} words: longer inputs than max_length= are truncated"
+            )
     return doubts
 
 

@@ -78,7 +78,7 @@ def read_texts(texts: Sequence[Any], spec: TaskSpec) -> Table:
         if len(row) != len(columns):
             raise DataError(
                 f"{IN_MEMORY}, row {number + 1} has {len(row)} texts; expected {len(columns)} "
-                f"({', '.join(columns)}). Give that many, or dicts with these names"
+                f"({', '.join(columns)}). Pass that many, or dicts with these names"
             )
     if tokens:
         cells = [[words.split() if isinstance(words, str) else words] for (words,) in cells]
@@ -93,14 +93,14 @@ def _lines(text: str, source: str, spec: TaskSpec) -> Table:
     if not numbered:
         raise DataError(f"{source} is empty: it has no rows; expected one example per line")
     if spec.kind == "multiple-choice":
-        raise DataError(f"{source}: the choices of {spec.name} do not fit into a line. Give JSON objects, or a table")
+        raise DataError(f"{source}: the choices of {spec.name} do not fit into a line. Pass JSON objects, or a table")
     cells: list[list[Any]] = []
     for number, line in numbered:
         parts: list[Any] = line.split("\t") if len(columns) > 1 else [line]
         if len(parts) != len(columns):
             raise DataError(
                 f"{source}:{number} has {len(parts)} texts; expected {len(columns)} with tabs between them "
-                f"({', '.join(columns)}). Correct the line, or give JSON objects with these names"
+                f"({', '.join(columns)}). Correct the line, or pass JSON objects with these names"
             )
         cells.append([parts[0].split()] if spec.kind == "token-classification" else parts)
     by_column = zip(*cells, strict=True)

@@ -105,7 +105,7 @@ class StepTimer(TrainerCallback):  # type: ignore[misc]
 
 
 class BestCheckpoint(TrainerCallback):  # type: ignore[misc]
-    """Keeps the weights with the best dev score and their predictions; of equal scores, the earliest.
+    """Keeps the weights with the best dev score and their predictions; in a tie, the earliest.
 
     Args:
         folder: of the run.

@@ -62,7 +62,7 @@ def _plain(name: str) -> str:
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """What becomes of a checkpoint's head.
+    """The plan for a checkpoint's head.
 
     Attributes:
         places: for each label of the task the output of the checkpoint that it takes, None for a fresh one; None for a
@@ -79,7 +79,7 @@ class HeadPlan:
 def plan_head(
     head: CheckpointHead, labels: Sequence[str] | None, wanted: str | None, model: str, architecture: str
 ) -> HeadPlan | None:
-    """Choose what becomes of the head that a checkpoint brings; None keeps it as it is.
+    """Plan what to do with a checkpoint's head; None keeps it unchanged.
 
     Args:
         head: that was saved.
@@ -89,7 +89,7 @@ def plan_head(
         architecture: the class that the checkpoint is loaded as.
 
     Raises:
-        UsageError: if the head is to be kept, and neither names nor numbers of its labels say how.
+        UsageError: if the head should be kept, but neither the names nor the number of its labels say how.
     """
     if wanted == "fresh":
         return HeadPlan(None, f"The head of {model} is replaced by a fresh one, as head='fresh' asks for.")
@@ -112,7 +112,8 @@ def _by_position(head: CheckpointHead, labels: Sequence[str], wanted: str | None
     if len(head.labels) != len(labels):
         raise UsageError(
             f"head='keep': the head of {model} has {outputs}, and the task has {len(labels)} labels "
-            f"({some_of(labels, _SHOWN)}). Outputs without names are kept by position, which takes as many. {_ANOTHER}."
+            f"({some_of(labels, _SHOWN)}). Outputs without names are kept by position, which needs the same number. "
+            f"{_ANOTHER}."
         )
     pairs = some_of([f"{theirs} is {ours}" for theirs, ours in zip(head.labels, labels, strict=True)], _SHOWN)
     note = f"The head of {model} is kept by position, as its outputs have no names: {pairs}."

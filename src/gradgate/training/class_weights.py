@@ -102,9 +102,9 @@ def _balanced(found: np.ndarray[Any, Any], classes: int) -> np.ndarray[Any, Any]
 
 
 def check_classes(config: RunConfig, data: TaskData) -> None:
-    """Raise UsageError if classes are to be weighted and the task has none."""
+    """Raise UsageError if class weights are set for a task without classes."""
     if config.class_weights is not None and data.labels is None:
         raise UsageError(
-            f"class_weights={config.class_weights!r} weights the loss of classes, and {data.spec.name} is "
+            f"class_weights={config.class_weights!r} weights the loss of classes, but {data.spec.name} is "
             f"{data.spec.kind}, which has none. Leave it out."
         )

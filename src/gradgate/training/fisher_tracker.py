@@ -57,8 +57,8 @@ class FisherTracker(TrainerCallback):  # type: ignore[misc]
         self._groups = {group: names for group, names in members.items() if names}
         if not self._groups:
             raise UsageError(
-                f"track={track} measures the layers, and none of them has a weight that learns: the adapter is "
-                f"outside of them. Leave track= out, or train another adapter=."
+                f"track={track} measures the layers, but none of them has a trainable weight: the adapter is "
+                f"outside them. Leave track= out, or train another adapter=."
             )
         self._track, self._model, self._gate, self._folder = track, model, gate, folder
         self._seed, self._note = seed, note

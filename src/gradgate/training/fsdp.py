@@ -33,7 +33,7 @@ def check_launch(config: RunConfig) -> None:
     if config.fsdp and launch.count() == 1:
         raise UsageError("fsdp=True shards a model over several processes, and one was started. Use torchrun for more.")
     if config.fsdp and config.precision == "fp16":
-        raise UsageError("fsdp=True and precision='fp16' do not go together: use bf16 or fp32.")
+        raise UsageError("fsdp=True and precision='fp16' cannot be combined: use bf16 or fp32.")
 
 
 def shard(model: nn.Module, layers: LayerMap, device: torch.device) -> None:

@@ -35,8 +35,8 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
     detaches when it ends or raises. An optimizer that steps several others, such as Muon and AdamW from a factory of
     ``optimizer_cls_and_kwargs``, counts as all of them. The tuner's state is saved in each checkpoint as
     ``gradgate.json``, with ``gradgate.safetensors`` for methods that keep tensors, and restored on resume, from any
-    folder. With each loss, Trainer logs :attr:`gradgate.Tuner.metrics`. A warning tells if it adds up the losses of
-    accumulated batches without dividing.
+    folder. With each loss, Trainer logs :attr:`gradgate.Tuner.metrics`. A warning says so if Trainer adds up the losses
+    of accumulated batches without dividing.
 
     Args:
         method: a method or its text.
@@ -89,7 +89,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         self._leave_trainer: Callable[[], None] = _nothing
 
     def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Detach the tuner in future if training raises, for which Trainer has no event."""
+        """Make the tuner detach if training raises, for which Trainer has no event."""
         caller = calling_trainer(self)
         if caller is not None:
             ends_on_exception(caller.trainer, self._break_off)
@@ -176,7 +176,7 @@ def _saved_state(checkpoint: Path | None, optimizer: Any, method: Method) -> dic
         return saved
     lacking = f"{checkpoint} has no {STATE_FILE}: it was saved without GateCallback, or the file was not copied with it"
     remedy = (
-        f"Copy {STATE_FILE}, and {TENSORS_FILE} if there is one, from the checkpoint that was saved; or begin a "
+        f"Copy {STATE_FILE}, and {TENSORS_FILE} if there is one, from the checkpoint that was saved; or start a new "
         f"training from its weights, without resume_from_checkpoint."
     )
     warnings.warn(resumed_by_plan(method, lacking, remedy), stacklevel=2)
@@ -195,7 +195,7 @@ def _refuse_release(args: TrainingArguments) -> None:
     reasons = [reason for reason, applies in refused.items() if applies]
     if reasons:
         raise UsageError(
-            f"release_gradients does not go with {'; nor with '.join(reasons)}. Train without, or leave "
+            f"release_gradients cannot be combined with {'; or with '.join(reasons)}. Train without, or leave "
             f"release_gradients out."
         )
 

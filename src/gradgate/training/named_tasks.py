@@ -62,22 +62,22 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
     if of_one_task:
         flags = ", ".join(f"{name}=" for name in of_one_task)
         raise UsageError(
-            f"{flags}: these describe one task, and task={config.task!r} is several. Write them to the task's entry in "
+            f"{flags}: these describe one task, but task={config.task!r} is several. Put them in the task's entry of "
             f"a YAML file of `kind: {KIND}`."
         )
     if config.dev_size is not None:
         raise UsageError(
-            f"dev_size={config.dev_size}: rows of one task are held out of its train, and task={config.task!r} is "
+            f"dev_size={config.dev_size}: rows of one task are held out of its train, but task={config.task!r} is "
             f"several. Leave it out, or train one task."
         )
     if config.adapter is not None:
         raise UsageError(
-            f"adapter=: adapters are trained on one task, and task={config.task!r} is several. Train the tasks "
+            f"adapter=: adapters are trained on one task, but task={config.task!r} is several. Train the tasks "
             f"together without one, then one task from the run's model folder with it."
         )
     if config.language_adapters is not None:
         raise UsageError(
-            f"language_adapters=: they are for an adapter that is trained on one task, and task={config.task!r} is "
+            f"language_adapters=: they are for an adapter that is trained on one task, but task={config.task!r} is "
             f"several. Leave them out, or train one task."
         )
     if config.tapt is not None:
@@ -91,7 +91,7 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
     generated = [task.name for task in spec.tasks if task.kind == "generation"]
     if generated:
         raise UsageError(
-            f"task={config.task!r}: {generated[0]} is generated text, and several tasks share an encoder under heads "
+            f"task={config.task!r}: {generated[0]} is generated text, but several tasks share an encoder under heads "
             f"of their own. Train it alone: task={generated[0]!r}."
         )
     return spec
@@ -110,7 +110,7 @@ def refuse_mix(config: RunConfig) -> None:
     """
     if config.mix is not None:
         raise UsageError(
-            f"mix={config.mix!r} says how several tasks are mixed, and task={config.task!r} is one. Leave it out, or "
+            f"mix={config.mix!r} says how several tasks are mixed, but task={config.task!r} is one. Leave it out, or "
             f"name several: task='cola+sst2'."
         )
 

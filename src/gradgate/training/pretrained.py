@@ -101,7 +101,7 @@ def load_for_task(
 
     Raises:
         RunError: if the model cannot be loaded, or its weights do not fit it.
-        UsageError: if the head is to be kept, and neither names nor numbers of its labels say how.
+        UsageError: if the head should be kept, but neither the names nor the number of its labels say how.
     """
     settings = load_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
     if getattr(settings, "pad_token_id", None) is None:
@@ -148,7 +148,7 @@ def load_masked_model(config: RunConfig, tokenizer: Any) -> tuple[Any, frozenset
         raise RunError(
             f"{config.model!r} is a {settings.model_type} model, which does not fill in masked words. Language "
             f"adapters and TAPT are trained on encoders: BERT, RoBERTa, XLM-R and similar ones. "
-            f"Give one of these as model=."
+            f"Pass one of these as model=."
         )
     set_dropout(settings, config.dropout)
     loaded = _load_checked(AutoModelForMaskedLM, config, settings, tokenizer)
@@ -226,7 +226,7 @@ def _not_loaded(error: Exception, run: RunConfig, source: str, what: str) -> str
         if Path(source).is_dir()
         else (
             f" {run.model!r} is not a folder, so it was looked for on the hub: check the name and the network "
-            f"(HF_HUB_OFFLINE), or give a folder.{hub.nearest_model(run.model)}"
+            f"(HF_HUB_OFFLINE), or pass a folder.{hub.nearest_model(run.model)}"
         )
     )
     return f"Cannot load the {what} of {run.model!r}: {reason_of(error, source)}{where}"
@@ -252,9 +252,9 @@ def load_bare(name: str, trust_remote_code: bool = False) -> Any:
             except Exception as error:
                 raise RunError(
                     f"Cannot build the model of {name!r}: {reason_of(error, name)} Expected a configuration that "
-                    f"transformers can build; correct config.json or give another model=."
+                    f"transformers can build; correct config.json or pass another model=."
                 ) from error
     raise RunError(
-        f"transformers does not know how to build a model of type {settings.model_type!r}. Give a model of a type "
+        f"transformers does not know how to build a model of type {settings.model_type!r}. Use a model of a type "
         f"that AutoModel builds, or trust_remote_code=True if the model comes with its own code."
     )

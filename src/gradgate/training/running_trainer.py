@@ -79,8 +79,8 @@ def _summed(trainer: Any) -> str:
     parts = trainer.args.gradient_accumulation_steps
     return (
         f"gradient_accumulation_steps={parts}: the loss of {type(trainer.model).__name__} is a mean over each batch "
-        f"and does not use num_items_in_batch, and Trainer then adds the {parts} losses up without dividing, so "
-        f"gradients are {parts} times those of one large batch. Set trainer.model_accepts_loss_kwargs = False before "
+        f"and does not use num_items_in_batch, but Trainer adds the {parts} losses without dividing, so gradients "
+        f"are {parts} times those of one large batch. Set trainer.model_accepts_loss_kwargs = False before "
         f"train(), or let the loss divide by num_items_in_batch."
     )
 

@@ -165,7 +165,7 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
         except (ImportError, ValueError) as error:  # Trainer raises either
             raise UsageError(
                 f"optim={self.args.optim.value} cannot be built: {hub.first_line(error)}. Install the package that it "
-                f"needs, or give another one, such as adamw_torch."
+                f"needs, or pass another one, such as adamw_torch."
             ) from error
         return made
 
@@ -181,10 +181,10 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
         wrong = f"The loss of step {self.state.global_step + 1} is {float(loss)}."
         labels = args[1].get("labels") if len(args) > 1 else None
         if labels is not None and not bool(torch.isfinite(labels.float()).all()):
-            return NonFiniteError(f"{wrong} A label is beyond the numbers of float32. Correct the training data.")
+            return NonFiniteError(f"{wrong} A label is too large for float32. Correct the training data.")
         broken = [name for name, weight in self.model.named_parameters() if not bool(torch.isfinite(weight).all())]
         if broken and self.state.global_step == 0:
-            return NonFiniteError(f"{wrong} The pretrained weights {broken[0]} are not finite. Give another model=.")
+            return NonFiniteError(f"{wrong} The pretrained weights {broken[0]} are not finite. Pass another model=.")
         return NonFiniteError(f"{wrong} {_REMEDY}")
 
     def prediction_step(

@@ -45,7 +45,7 @@ def check_loaded(model: Any, report: Mapping[str, Any], name: str, *, head: bool
     scope = " but its head" if head else ", with its output layer"
     raise RunError(
         f"The weights of {name!r} do not fit its configuration: {'; '.join(parts)}.{others} Expected every tensor of "
-        f"{type(model).__name__}{scope}. Give the config.json that the weights were saved with"
+        f"{type(model).__name__}{scope}. Pass the config.json that the weights were saved with"
         f"{'' if head else ', or the model that was pretrained to generate text'}."
     )
 
@@ -81,7 +81,7 @@ def check_tokenizer(tokenizer: Any, name: str) -> None:
     words = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
     if not words:
         raise RunError(
-            f"The tokenizer of {name!r} has an empty vocabulary, so that every word would be unknown. Expected "
+            f"The tokenizer of {name!r} has an empty vocabulary, so every word would be unknown. Expected "
             f"tokenizer.json or the vocabulary files that the model was saved with. Put them into its folder."
         )
 
@@ -97,7 +97,7 @@ def check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
     if isinstance(table, nn.Embedding) and largest >= table.num_embeddings:
         raise RunError(
             f"The tokenizer of {name!r} has token ids up to {largest}, and the model has embeddings for "
-            f"{table.num_embeddings} tokens. Expected the tokenizer that the model was trained with; where tokens were "
+            f"{table.num_embeddings} tokens. Expected the tokenizer that the model was trained with; if tokens were "
             f"added to it on purpose, open_new_tokens=True adds rows for them."
         )
 
@@ -114,8 +114,8 @@ def check_end_token(model: Any, tokenizer: Any, name: str) -> None:
     end = model.config.eos_token_id
     if at_the_end and end not in tokenizer("a")["input_ids"]:
         raise RunError(
-            f"{name!r} is a {model.config.model_type} model, which classifies a text at its end token (id {end}), and "
-            f"its tokenizer puts none there. Expected texts that end with it. Give the tokenizer that the model was "
+            f"{name!r} is a {model.config.model_type} model, which classifies a text at its end token (id {end}), "
+            f"but its tokenizer adds none. Expected texts that end with it. Use the tokenizer that the model was "
             f"trained with, or one that adds its eos_token."
         )
 
@@ -145,7 +145,7 @@ def reason_of(error: Exception, source: str) -> str:
                 pass
         except (SafetensorError, OSError) as damage:
             return f"{file} is damaged ({hub.first_line(damage)}). Download it again."
-    reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]) or type(error).__name__
+    reason = hub.not_loaded(error)
     if not isinstance(error, OSError | ValueError | RuntimeError | ImportError):
         reason = f"{type(error).__name__}: {reason}"  # such as KeyError, which has the key alone
     return f"{reason.rstrip('.')}. Check config.json and the other files there." if Path(source).is_dir() else reason

@@ -37,8 +37,8 @@ _ATTACHED: WeakKeyDictionary[nn.Module, _Attachment] = WeakKeyDictionary()
 def detach(model: nn.Module) -> None:
     """Detach the tuner of a model, if it has one: remove its hooks, and restore the ``requires_grad`` of parameters.
 
-    For a model whose tuner nobody holds any longer, such as after an exception in a notebook. A tuner on a model that
-    contains this one, or is part of it, is detached too. An audit does not compare the weights a last time.
+    Use it if you no longer have the tuner, such as after an exception in a notebook. A tuner on a model that contains
+    this one, or is part of it, is detached too. An audit does not compare the weights a last time.
 
     Args:
         model: any model; wrapped (DDP, compiled, PEFT) or not.

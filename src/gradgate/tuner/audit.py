@@ -102,8 +102,8 @@ class Audit(Effect):
             if fingerprint(self._parameters[name]) == before:
                 raise AuditError(
                     f"{name} is open and had a gradient in step {step.number}, but did not move. Is it missing from "
-                    f"the optimizer that was stepped, or is something putting it back? Give it "
-                    f"to the optimizer, or leave it closed."
+                    f"the optimizer that was stepped, or is something putting it back? Add it to the optimizer, or "
+                    f"leave it closed."
                 )
         self._must_move = {}
 

@@ -44,8 +44,8 @@ class AveragedWeights(Effect):
         self._continues = False
         if self._averaging and method.traits.state_of_closed == "drop":
             raise AttachError(
-                f"{type(self._averaging[0]).__name__} counts its steps for all parameters together, so that one whose "
-                f"state is deleted would not restart as in a new optimizer. Use state=keep."
+                f"{type(self._averaging[0]).__name__} counts its steps for all parameters together, so a parameter "
+                f"with a deleted state would not restart as in a new optimizer. Use state=keep."
             )
 
     def on_plan(self, coming: ComingStep) -> None:

@@ -136,12 +136,12 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers
         else:
             lacking = f"none of the optimizers ({optimizers.labels}) holds it"
             remedy = (
-                "Give it to one of them, before closing any: Muon takes the matrices inside the layers, AdamW whatever "
+                "Add it to one of them before closing any: Muon takes the matrices inside the layers, AdamW whatever "
                 "else there is in model.parameters()."
             )
         raise AttachError(
             f"{missing[0]}{more} will be opened by {method.spec!r}, but {lacking}, so it would never learn. {remedy} "
-            f"What is not to learn, such as a teacher, must have requires_grad False before the tuner attaches."
+            f"Weights that must not learn, such as a teacher's, need requires_grad=False before the tuner attaches."
         )
 
 

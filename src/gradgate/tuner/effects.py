@@ -71,7 +71,7 @@ def effects_of_passes(trained: Trained) -> list[Effect]:
 
 @dataclass(frozen=True)
 class Stepping:
-    """What takes part in an optimizer's step.
+    """The objects that take part in an optimizer's step.
 
     Attributes:
         optimizers: all that step the model.

@@ -173,8 +173,8 @@ class Masters(Effect):
             parameter = self._gating.parameters.get(name)
             if name not in self._narrow or parameter is None or parameter.shape != tensor.shape:
                 raise RunError(
-                    f"The saved state has a float32 master of {name}, shape {tuple(tensor.shape)}, and this training "
-                    f"has none: its weights, its optimizer or master= is another. Make the tuner as in the saved "
+                    f"The saved state has a float32 master of {name}, shape {tuple(tensor.shape)}, but this "
+                    f"training has none: its weights, optimizer or master= differ. Make the tuner as in the saved "
                     f"training."
                 )
         self._check_states(tensors)
@@ -190,7 +190,7 @@ class Masters(Effect):
         if missing:
             raise RunError(
                 f"The saved state has no float32 master of {missing[0]}, which is open: it was saved with "
-                f"master=none, or by a version without masters. Give master=none to continue without masters."
+                f"master=none, or by a version without masters. Pass master=none to continue without masters."
             )
         for name, master in self._masters.items():
             master.set(loaded[name])

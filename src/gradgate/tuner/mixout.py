@@ -42,7 +42,7 @@ class Mixing(Effect):
         if hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None:
             compiled = type(getattr(model, "_orig_mod", model)).__name__
             raise AttachError(
-                "A compiled model bakes its weights in, so that mixout cannot mix them. Do not compile. "
+                "A compiled model bakes its weights in, so mixout cannot mix them. Do not compile. "
                 f"Found a compiled {compiled}; expected one that torch.compile has not seen."
             )
         self.step = 0

@@ -69,7 +69,7 @@ def split_by_factor(group: ParamGroup, factors: Mapping[Tensor, float]) -> list[
     if group.get("lr") is None:
         raise AttachError(
             "The method or lr_scale scales the learning rate of single parameters, but the optimizer has a group "
-            "without 'lr'. Use an optimizer with a learning rate of its own (not one that chooses it by itself). "
+            "without 'lr'. Use an optimizer with an explicit learning rate, not one that sets it automatically. "
             f"Found lr=None in the group of {len(group['params'])} parameters; expected a number."
         )
     return [{**group, "params": params, "lr": group["lr"] * factor} for factor, params in by_factor.items()]

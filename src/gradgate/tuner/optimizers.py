@@ -36,14 +36,14 @@ class Optimizers:
         self.given: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
         self._each = tuple(inner for one in self.given for inner in _stepped(_checked(one)))
         if not self._each:
-            raise AttachError("No optimizer was given: the list is empty. Expected one that holds what is to learn.")
+            raise AttachError("No optimizer was given: the list is empty. Expected one with the trainable parameters.")
         self.wrappers = tuple(
             type(one).__name__ for one in self.given if not (isinstance(one, torch.optim.Optimizer) or _of_trainer(one))
         )
         for number, optimizer in enumerate(self._each):
             if any(optimizer is other for other in self._each[:number]):
                 raise AttachError(
-                    f"The same {type(optimizer).__name__} is given twice, so that one step would count as two. Give "
+                    f"The same {type(optimizer).__name__} is given twice, so one step would count as two. Pass "
                     f"each optimizer once; one that is inside a wrapper is already given by the wrapper."
                 )
 
@@ -154,7 +154,7 @@ def _checked(given: Any) -> torch.optim.Optimizer:
             f"an optimizer that updates in step(); release_gradients=True saves the same memory."
         )
     if not getattr(step, "hooked", False) or not hasattr(given, "_optimizer_step_pre_hooks"):
-        inside = " If it only passes its step on, give the tuner the optimizer inside it." * (len(nested(given)) > 1)
+        inside = " If it only forwards its step, pass the optimizer inside it to the tuner." * (len(nested(given)) > 1)
         raise AttachError(
             f"{name} does not call torch.optim.Optimizer.__init__, so torch runs no hook before and after its step, "
             f"and what it writes to closed weights could not be prevented. Use an optimizer that does.{inside}"

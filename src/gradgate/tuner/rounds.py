@@ -66,8 +66,8 @@ class Rounds:
             raise RunError(
                 f"{late} has not stepped on the same gradients as the other optimizers {self._broken_off} times in a "
                 f"row, so no step of the training was counted and the plan stands still. Step all of "
-                f"{self._optimizers.labels} after each backward pass, and only then clear the gradients; give the "
-                f"tuner no optimizer that is not stepped."
+                f"{self._optimizers.labels} after each backward pass, and only then clear the gradients; do not "
+                f"pass the tuner an optimizer that is never stepped."
             )
 
     def end(self, optimizer: torch.optim.Optimizer) -> bool:

@@ -54,7 +54,8 @@ class Tuner:
     Several optimizers, such as Muon for matrices and AdamW for the rest, make one step of the training together: the
     clock ticks when each of them has stepped on the gradients of one backward pass, in any order. If a gradient scaler
     skips the step of one, none is counted, and the next step has the same plan and masks; an optimizer that steps
-    twice before another has restarts that step. An optimizer whose parameters are all closed is not waited for.
+    twice before another has restarts that step. The clock does not wait for an optimizer if all of its parameters are
+    closed.
 
     Args:
         model: any model whose layers can be mapped; wrapped (DDP, compiled, PEFT) or not.
@@ -75,15 +76,15 @@ class Tuner:
             example. Needs ``steps_per_epoch``; by default nothing is stored.
         frozen_dropout: keep dropout on in the closed groups at the bottom, as in plain training code, which only sets
             ``requires_grad``: FUN's released code does so, and no paper says otherwise. By default these groups run in
-            evaluation mode: what no longer learns has no use for noise.
+            evaluation mode: noise does not help weights that no longer learn.
         lr_scale: selector to a factor on the learning rate of what it names, such as ``{"head": 10.0, "@lora": 2.0}``,
             times the method's own; see :func:`gradgate.select`. No parameter may be named twice.
         master: ``"float32"``: the optimizer steps a float32 copy of each parameter in 16 bits, which exists while the
             parameter is open, and whose rounding is the parameter; ``"none"``: it steps the parameters themselves. By
             default float32, unless the optimizer makes up for rounding by itself, as those in 8 bits do.
-        release_gradients: step each parameter within the backward pass, as soon as its gradient is there, which then
-            goes: the same weights, with the gradients of few parameters in memory. ``optimizer.step()`` is called as
-            usual, after each backward pass. Code of your own must not clip, scale or read gradients before it.
+        release_gradients: step each parameter within the backward pass, as soon as its gradient is complete, and then
+            free the gradient: the same weights, with few gradients in memory. Call ``optimizer.step()`` as usual, after
+            each backward pass. Your own code must not clip, scale or read gradients before it.
 
     Raises:
         UsageError: for a factor that is not a finite number above 0, or an unknown ``master``.
@@ -220,7 +221,7 @@ class Tuner:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What is logged of the step that was just done; empty before the first, and just after a resume.
+        """The values to log for the step just done; empty before the first step and right after a resume.
 
         ``gradgate/open_share`` is its :attr:`open_fraction`, and ``gradgate/phase`` counts the plans so far, from 1; a
         mask that is new at each step is not a new plan.
@@ -304,7 +305,7 @@ class Tuner:
         Raises:
             RunError: if the method also needs what it measured, or the weights that it began with.
         """
-        check_resumable(self.method, "There is no saved state", "Give Tuner that state as state=.")
+        check_resumable(self.method, "There is no saved state", "Pass that state to Tuner as state=.")
         self.timeline, self._open_sum = Timeline(), 0.0
         for done in range(step):
             self.clock = replace(self.clock, step=done)

@@ -129,12 +129,12 @@ class HiddenUpdates(Effect):
         if self._moves and stepped:
             raise AttachError(
                 f"{self._wrappers} or other code changed weights after the step of {self._labels}, where closed and "
-                f"masked ones would move too. Give the tuner that optimizer, and step it without {self._wrappers}."
+                f"masked ones would move too. Pass that optimizer to the tuner, and step it without {self._wrappers}."
             )
         if self._moves > self._allowed and not any(p.grad is not None and bool(p.grad.any()) for p in self._probes):
             raise AttachError(
-                f"Weights have moved {self._moves} times, and {self._labels} took no step that the tuner "
-                f"sees: the update is made by a method of its own, such as second_step, or by other code. Make it in "
+                f"Weights have moved {self._moves} times, and {self._labels} took no step that the tuner could see: "
+                f"the update is made by a method of its own, such as second_step, or by other code. Make it in "
                 f"step(), or by the step() of a torch optimizer inside it; or train without gradgate."
             )
 

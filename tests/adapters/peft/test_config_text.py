@@ -37,8 +37,8 @@ def test_config_has_a_text(config: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (peft.LoraConfig(target_modules=r".*(q|k),+"), "target_modules=.*which no text of an adapter can express"),
-        (peft.LoraConfig(modules_to_save=["classifier"]), r"modules_to_save=\['classifier'\]\. A run trains the head"),
+        (peft.LoraConfig(target_modules=r".*(q|k),+"), "target_modules=.*which an adapter's text cannot express"),
+        (peft.LoraConfig(modules_to_save=["classifier"]), r"modules_to_save=\['classifier'\]\. Apart from the adapter"),
         (peft.PromptTuningConfig(num_virtual_tokens=3), "does not only change modules of the model's layers"),
     ],
 )

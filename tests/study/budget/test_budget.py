@@ -93,13 +93,13 @@ def test_nobody_leaves_early_if_whole_runs_are_paid(arms: int, seeds: int, tasks
 def test_the_plan_says_what_it_can_decide() -> None:
     grid = full_grid(6, 5)
     assert Allocator(grid, grid.total_steps // 5).promise == (
-        "With 6 arms and 5 seeds this budget ranks; it cannot test, a budget of 0.3 can. All arms first stop at "
-        "4/8 of the schedule, and those dropped there are not compared."
+        "With 6 arms and 5 seeds this budget ranks the arms but cannot test them; a budget of 0.3 can. All arms first "
+        "stop at 4/8 of the schedule, and those dropped there are not compared."
     )
     assert Allocator(grid, round(0.3 * grid.total_steps)).promise == (
         "With 6 arms and 5 seeds this budget trains each arm in full and tests the leader against all others."
     )
-    assert "no budget can: give more seeds" in Allocator(full_grid(4, 1), 200).promise
+    assert "no budget can: add seeds" in Allocator(full_grid(4, 1), 200).promise
 
 
 def test_a_budget_of_the_whole_grid_is_the_whole_grid() -> None:

@@ -235,7 +235,7 @@ def test_other_files_are_refused_later(tmp_path: Path) -> None:
 def test_other_columns_are_refused_later(tmp_path: Path) -> None:
     rows = [{**row, "family": "a"} for row in LONG]
     imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
-    with pytest.raises(RunError, match="an import of these files by other columns"):
+    with pytest.raises(RunError, match="an import of these files with other columns"):
         imported(tmp_path / "r.csv", tmp_path / "study", task="family")
 
 

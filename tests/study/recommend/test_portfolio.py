@@ -82,7 +82,7 @@ def test_quantized_models_try_lora_with_schedules_alone() -> None:
     schedules = ("gradual:every=50", "graddrop:p=0.2", "lisa:layers=2,every=20", "layerwise-lr")
     assert names(found.arms) == [lora, "lora:r=32,lr=0.0005", *(f"{lora} + {method}" for method in schedules)]
     assert [str(left) for left in found.left_out] == [
-        "what trains no adapter of PEFT's is left out: the model is quantized (bitsandbytes), so its matrices cannot "
+        "methods without a PEFT adapter is left out: the model is quantized (bitsandbytes), so its matrices cannot "
         "learn."
     ]
     without = portfolio(replace(BERT_BASE, quantization="torchao", installed=()))

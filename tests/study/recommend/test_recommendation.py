@@ -117,7 +117,7 @@ def test_what_the_device_has_no_room_for_is_left_out_with_the_reason(
     monkeypatch.setattr(fitting_arms, "peak_bytes", lambda arm, config, kind: sizes[arm.name])
     found = fitting_arms.fitting(Portfolio(1e-3, tuple(arms(sizes))), config, seen)
     assert names(found.arms) == ["freeze:layers=1"]
-    assert "takes 4.0 GiB at its peak, and 2.0 GiB are free" in str(found.left_out[0])
+    assert "takes 4.0 GiB at its peak, but only 2.0 GiB are free" in str(found.left_out[0])
 
 
 def test_one_arm_is_no_choice(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], tmp_path: Path) -> None:

@@ -51,6 +51,11 @@ def test_more_minutes_pay_for_more_arms_and_at_last_for_a_test() -> None:
     assert "there will be no winner" in plans[0].said
 
 
+def test_minutes_that_are_used_up_are_not_negative() -> None:
+    with pytest.raises(UsageError, match="minutes= leaves no time after timing the first steps"):
+        plan_time(GRID, costs(), leaving_order(ARMS, "classification"), -24.0)
+
+
 def test_what_leaves_first_is_what_was_furthest_behind_on_like_tasks() -> None:
     order = leaving_order(ARMS, "classification")
     assert set(order) == {"freeze:layers=2", "lora:r=8", "houlsby:size=64"}, "full, probe and head stay"

@@ -254,7 +254,7 @@ def test_a_study_stays_with_the_store_that_it_was_begun_with(opened: Opened, tmp
     url = f"sqlite:///{tmp_path / 'other.db'}"
     store = open_store(elsewhere, url)
     store.close()
-    with pytest.raises(StoreError, match=r"is in another database, .*other\.db'\. Give its address as queue="):
+    with pytest.raises(StoreError, match=r"is in another database, .*other\.db'\. Pass its address as queue="):
         open_store(elsewhere)
     again = open_store(elsewhere, url)
     assert again.study.study_name == store.study.study_name

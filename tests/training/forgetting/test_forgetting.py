@@ -220,11 +220,11 @@ def test_texts_come_from_a_column(configure: Configure, other: Path, tmp_path: P
     ("family", "setting", "error", "message"),
     [
         ("llama", "absent.txt", DataError, r"forgetting=.*absent\.txt: .*absent\.txt is missing"),
-        ("llama", "empty.txt", DataError, r"empty\.txt has no text; .* Give another forgetting="),
-        ("llama", "short.txt", DataError, "has no text of two tokens or more"),
+        ("llama", "empty.txt", DataError, r"empty\.txt has no text; .* Pass another forgetting="),
+        ("llama", "short.txt", DataError, "has no text of two or more tokens"),
         ("llama", "columns.csv", DataError, r"no column 'text'; .*'body'.*forgetting=FILE:column=NAME"),
         ("llama", "short.txt:metric=chrf", UsageError, "chrf needs prompts and responses"),
-        ("t5", "short.txt", RunError, "is a t5 model, whose decoder answers what its encoder has read"),
+        ("t5", "short.txt", RunError, "is a t5 model, an encoder with a decoder"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_the_training(
@@ -250,7 +250,7 @@ def test_models_without_a_loss_of_language_are_refused_before_torch_is_loaded(
         method = ["-m", "full"] if name == "compare" else []
         said = command(name, *words, *method, "--out", str(tmp_path / name))
         assert said.code == 2
-        assert "is classification, whose model has a head in place of its language-model loss" in said.err
+        assert "is classification, so its model has a task head instead of a language-model loss" in said.err
     with pytest.raises(UsageError, match=r"forgetting=nosuch: nosuch is missing; .*, and no task has that name\."):
         check_forgetting(read_forgetting("nosuch"), "prompts", "generation")
     with pytest.raises(UsageError, match=r"the task .* is classification, for which the model would need another head"):
@@ -267,7 +267,7 @@ def test_settings_of_older_runs_keep_their_fingerprint() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a.txt:tokens=0", "tokens=0 leaves nothing to measure on; give 1 or more"),
+        ("a.txt:tokens=0", "tokens=0 leaves nothing to measure on; pass 1 or more"),
         ("a.txt:colum=x", "has no option 'colum'. Did you mean 'column'"),
     ],
 )

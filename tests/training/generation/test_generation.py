@@ -317,7 +317,7 @@ def test_a_tokenizer_without_a_padding_token_pads_with_its_end(configure: Config
     model = save_generator(tmp_path / "model", pad_token=None)
     notes = Notes()
     scores = train(configure(model=str(model)), tmp_path / "run", notes)
-    assert any("padding is the end token '[EOS]'" in note for note in notes.said)
+    assert any("no padding token, so '[EOS]' pads" in note for note in notes.said)
     usual = train(configure(), tmp_path / "usual")
     assert scores["dev"]["loss"] == usual["dev"]["loss"], "padding counts in no loss"
 
@@ -339,7 +339,7 @@ def test_settings_that_a_model_cannot_have_are_refused(
 def test_models_and_tasks_of_other_kinds_are_refused(
     configure: Configure, tiny_model: Path, settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(RunError, match=r"a bert model, an encoder, which generates no text\. Expected a decoder"):
+    with pytest.raises(RunError, match=r"a bert model, an encoder, which cannot generate text\. Expected a decoder"):
         prepare_task(configure(model=str(tiny_model)))
     with pytest.raises(UsageError, match="packing=: these are for tasks of kind generation"):
         prepare_task(make_config(**settings, packing=True))

@@ -135,8 +135,8 @@ def test_a_decoder_is_refused(tiny_gpt2: Path, language: Path, tmp_path: Path) -
     [
         ({"kind": "pfeifer"}, r"no kind of adapter 'pfeifer'\. Did you mean 'pfeiffer'"),
         ({"name": "a.b"}, "cannot be the name of an adapter"),
-        ({"steps": 3, "epochs": 1.0}, "give epochs or steps, not both"),
-        ({"mlm_probability": 1.0}, "mlm_probability=1.0: input should be less than 1"),
+        ({"steps": 3, "epochs": 1.0}, "pass epochs= or steps=, not both"),
+        ({"mlm_probability": 1.0}, "mlm_probability=1.0: expected a number less than 1"),
     ],
 )
 def test_a_wrong_setting_is_named(given: dict[str, Any], message: str) -> None:

@@ -126,5 +126,5 @@ def test_what_cannot_fill_in_masked_words_is_refused(settings: dict[str, Any], t
         train(tapt_config(settings, model=str(tiny_gpt2)), tmp_path / "decoder")
     with pytest.raises(UsageError, match=r"pre-trained on the texts of one task, and task='cola\+sst2' is several"):
         train(tapt_config(settings, task="cola+sst2"), tmp_path / "several")
-    with pytest.raises(UsageError, match="tapt_epochs and fsdp do not go together"):
+    with pytest.raises(UsageError, match="tapt_epochs= and fsdp= cannot be combined"):
         make_config(tapt_steps=3, fsdp=True)

@@ -202,7 +202,7 @@ def test_a_study_can_say_what_it_will_work_on(together: dict[str, Any], mixture:
 
 
 def test_a_finished_run_of_several_tasks_is_asked_for_one(finished: Path) -> None:
-    with pytest.raises(UsageError, match=r"several tasks at once \(moods, scores\), .* take one with of_task="):
+    with pytest.raises(UsageError, match=r"several tasks at once \(moods, scores\), .* choose one with of_task="):
         load_finished(finished)
     assert load_finished(finished, of_task="moods").task.name == "moods"
 

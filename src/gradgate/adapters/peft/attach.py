@@ -90,9 +90,7 @@ def attached(model: Any) -> AttachedPeft:
     """
     found: AttachedPeft | None = inner(model).__dict__.get(_KEY)
     if found is None:
-        raise AdapterError(
-            f"{type(model).__name__} has no adapter of PEFT's. Expected one that was put into it before."
-        )
+        raise AdapterError(f"{type(model).__name__} has no PEFT adapter. Add one first.")
     return found
 
 
@@ -109,7 +107,7 @@ def put(model: Any, config: Any, fresh: Collection[str], seed: int, text: str) -
     """
     host = inner(model)
     if _KEY in host.__dict__:
-        raise AdapterError(f"{type(host).__name__} already has an adapter of PEFT's. Expected one at most; remove it.")
+        raise AdapterError(f"{type(host).__name__} already has a PEFT adapter. Expected at most one; remove it.")
     config = deepcopy(config)
     whole = _trained_whole(host, fresh)
     flags = [(parameter, parameter.requires_grad) for parameter in host.parameters()]
@@ -147,8 +145,8 @@ def merge(model: Any, text: str) -> Any:
     adapter, host = attached(model), inner(model)
     if (method := quantization_of(host)) is not None:
         raise AdapterError(
-            f"The base of the adapter {text!r} is quantized ({method}), and merged weights would be rounded to its few "
-            f"bits. Export it as peft, or put the exported adapter on the base without quantization, with "
+            f"The base of the adapter {text!r} is quantized ({method}), so merged weights would be rounded to its "
+            f"few bits. Export it as peft, or load the exported adapter on the base without quantization, with "
             f"PeftModel.from_pretrained(base, folder), and call merge_and_unload()."
         )
     try:
@@ -232,7 +230,7 @@ def load(model: Any, folder: Path, kind: str, text: str) -> None:
     record, tensors = read_record(files, CONFIG_FILE), read_tensors(files, (WEIGHTS_FILE,))
     if record.get("peft_type") != kind:
         raise AdapterFileError(
-            f"{CONFIG_FILE} in {folder} has {record.get('peft_type')!r}, and the run trained a {kind!r}. Put back "
+            f"{CONFIG_FILE} in {folder} has {record.get('peft_type')!r}, but the run trained a {kind!r}. Restore "
             f"the file of the run."
         )
     try:
@@ -264,7 +262,7 @@ def _config_of(record: dict[str, Any], folder: Path) -> Any:
     except (TypeError, ValueError) as error:
         raise AdapterFileError(
             f"{CONFIG_FILE} in {folder} is damaged, or of another version of PEFT than {peft.__version__}: {error}. "
-            f"Expected one that this version has written; put back a good copy or install that version."
+            f"Expected one that this version has written; restore a good copy or install that version."
         ) from None
 
 
@@ -277,8 +275,8 @@ def _fill(model: Any, tensors: dict[str, Tensor], where: str, head: bool) -> Non
     absent = [name for name in wanted if name not in tensors]
     if absent:
         raise AdapterFileError(
-            f"{WEIGHTS_FILE} in {where} is incomplete: it has no {absent[0]!r}. Expected the file that the run wrote; "
-            f"put back a good copy."
+            f"{WEIGHTS_FILE} in {where} is incomplete: it has no {absent[0]!r}. Expected the file that the run "
+            f"wrote; restore a good copy."
         )
     try:
         result = set_peft_model_state_dict(found.wrapper, tensors, adapter_name=_NAME)
@@ -346,9 +344,9 @@ def _telling(host: Any, config: Any, text: str) -> Iterator[None]:
         names = [name for name, module in host.named_modules() if isinstance(module, nn.Linear | Conv1D)]
         ends = list(dict.fromkeys(name.rpartition(".")[2] for name in names))
         raise AdapterError(
-            f"PEFT cannot put {text!r} into {type(host).__name__}: {_reason(error)}. Expected options that fit its "
+            f"PEFT cannot add {text!r} to {type(host).__name__}: {_reason(error)}. Expected options that fit its "
             f"sizes, and target_modules among its modules (linear: {', '.join(ends[:12]) or 'none'}); correct them, or "
-            f"give another adapter=."
+            f"pass another adapter=."
         ) from error
 
 

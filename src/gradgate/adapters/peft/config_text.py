@@ -24,8 +24,8 @@ def text_of(config: Any) -> str:
     """
     if getattr(config, "modules_to_save", None):
         raise UsageError(
-            f"{type(config).__name__} has modules_to_save={config.modules_to_save!r}. A run trains the head of its "
-            f"task with the adapter, and no other module whole. Leave modules_to_save out."
+            f"{type(config).__name__} has modules_to_save={config.modules_to_save!r}. Apart from the adapter, a run "
+            f"trains only the head of its task. Leave modules_to_save out."
         )
     name, fixed = _name_of(config)
     default = type(config)()
@@ -43,7 +43,7 @@ def text_of(config: Any) -> str:
     wrong += [option for option, value in _asked(config).items() if read and not _same(getattr(read, option), value)]
     if wrong:
         raise UsageError(
-            f"{type(config).__name__} has {wrong[0]}={getattr(config, wrong[0])!r}, which no text of an adapter can "
+            f"{type(config).__name__} has {wrong[0]}={getattr(config, wrong[0])!r}, which an adapter's text cannot "
             f"express. Expected numbers, words, or lists and mappings of these. Leave {wrong[0]} out."
         )
     return text

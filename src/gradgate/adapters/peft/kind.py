@@ -117,8 +117,8 @@ class PeftKind(AdapterKind):
         """
         if find_spec("peft") is None:
             raise UsageError(
-                f"The adapter {self.text!r} is PEFT's, and PEFT is not installed. Install it with: "
-                f"pip install 'gradgate[peft]', or take one of gradgate's own adapters, such as houlsby."
+                f"The adapter {self.text!r} needs PEFT, which is not installed. Install it with: "
+                f"pip install 'gradgate[peft]', or use one of gradgate's own adapters, such as houlsby."
             )
         from gradgate.adapters.peft import attach as peft_adapter
 
@@ -137,7 +137,7 @@ def split_type(text: str) -> str:
     kind, _, options = rest.partition(",")
     if not kind or "=" in kind:
         raise AdapterError(
-            f"{text!r} names no type of PEFT's. Expected peft:TYPE,option=value, such as peft:loha,r=4; the types are "
+            f"{text!r} is not a PEFT type. Expected peft:TYPE,option=value, such as peft:loha,r=4; the types are "
             f"in PEFT's documentation, https://huggingface.co/docs/peft."
         )
     return f"{kind}:{options}" if options else kind

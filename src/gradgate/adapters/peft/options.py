@@ -65,8 +65,9 @@ def _read(kind: AskedKind) -> Any:
     for option, text in kind.options:
         if option == "modules_to_save":
             raise AdapterError(
-                f"{kind.text!r}: a run trains the head of its task with the adapter, and no other module whole, so "
-                "that modules_to_save= would have no effect. Leave it out."
+                f"{kind.text!r}: apart from the adapter, a run trains only the head of its task, so "
+                f"modules_to_save= would have no effect."
+                " Leave it out."
             )
         if option not in kinds:
             near = nearest(option, kinds)
@@ -82,7 +83,7 @@ def _read(kind: AskedKind) -> Any:
     try:
         return made(**values)
     except (ValueError, TypeError, KeyError, ImportError) as error:
-        raise AdapterError(f"PEFT refuses {kind.text!r}: {str(error).rstrip('.')}. Correct the option.") from None
+        raise AdapterError(f"PEFT rejects {kind.text!r}: {str(error).rstrip('.')}. Correct the option.") from None
 
 
 def check_patterns(values: Mapping[str, Any]) -> None:
@@ -119,8 +120,9 @@ def check_type(kind: AskedKind) -> None:
         )
     if not _works_in_layers(known):
         raise AdapterError(
-            f"{kind.text!r} does not only change modules of the model's layers (it adds tokens to the input, or wants "
-            f"calls of its own in each step), so no layer has a part of it that a method could open. Expected one of "
+            f"{kind.text!r} does not only change modules of the model's layers (it adds tokens to the input, or "
+            f"needs calls of its own in each step), so no layer has a part of it that a method could open. Expected "
+            f"one of "
             f"{', '.join(fitting)}."
         )
 
@@ -148,8 +150,8 @@ def _check_ranges(kind: AskedKind, values: dict[str, Any]) -> None:
             raise AdapterError(f"{kind.text!r} cannot have r={value} (expected 1 or more).")
         if option == "init_lora_weights" and value in _FROM_DATA:
             raise AdapterError(
-                f"{kind.text!r} cannot begin with {option}={value}: PEFT computes that from passes over data, which a "
-                f"run does not make. Expected true, gaussian, orthogonal, pissa or olora; give one of these."
+                f"{kind.text!r} cannot start with {option}={value}: PEFT computes that from passes over data, which a "
+                f"run does not make. Expected true, gaussian, orthogonal, pissa or olora; use one of these."
             )
         if option.endswith("dropout") and isinstance(value, float) and not 0.0 <= value < 1.0:
             raise AdapterError(f"{kind.text!r} cannot have {option}={value} (expected a number in [0, 1)).")

@@ -30,7 +30,8 @@ def choose_targets(host: Any, config: Any, text: str) -> str:
         return f"PEFT's own choice for {kind}"
     if config.peft_type.value in ("LN_TUNING", "TRAINABLE_TOKENS"):
         raise AdapterError(
-            f"PEFT knows no modules of {kind!r} models for {text!r}, which is not for linear ones. Name the modules, "
+            f"PEFT has no default modules of {kind!r} models for {text!r}, which is not for linear ones. Name the "
+            f"modules, "
             f"as in target_modules=LayerNorm."
         )
     config.target_modules = _linear_modules(host)
@@ -60,7 +61,7 @@ def _linear_modules(host: Any) -> list[str]:
     ]
     if not found:
         raise AdapterError(
-            f"The layers of {type(host).__name__} have no linear modules, so nothing says where the adapter belongs. "
+            f"The layers of {type(host).__name__} have no linear modules, so the adapter has no default place. "
             f"Name the modules, as in target_modules=query/value."
         )
     return found
@@ -91,6 +92,6 @@ def check_spared(host: Any, whole: list[Parameter], text: str) -> None:
     for name, module in host.named_modules():
         if isinstance(module, BaseTunerLayer) and any(id(parameter) in ids for parameter in module.parameters()):
             raise AdapterError(
-                f"{text!r} also changes {name}, which is trained as a whole with the head. Expected target_modules in "
-                f"the layers alone, such as a regular expression of their full path; name others."
+                f"{text!r} also changes {name}, which is trained in full with the head. Expected target_modules "
+                f"within the layers only, such as a regular expression of their full path; name others."
             )

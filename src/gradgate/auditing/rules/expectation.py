@@ -93,7 +93,7 @@ def _whole_base(model: ModelRecord) -> Iterator[Finding]:
         yield finding(
             "unexpected",
             learned,
-            f"{{names}}: belongs to the pretrained model, of which {share:.0%} learns although it has adapters. Usual "
+            f"{{names}}: belongs to the pretrained model, which has adapters, but {share:.0%} of it learns. Usual "
             f"cause: requires_grad_(True) after get_peft_model, or a resumed run that opened the base. Load the "
             f"adapter with PeftModel.from_pretrained(..., is_trainable=True), and leave the base frozen.",
         )

@@ -73,7 +73,7 @@ def zero_tokens(model: ModelRecord) -> Iterator[Finding]:
         yield Finding(
             "zero_tokens",
             (),
-            f"{empty} of {len(model.tokens)} observed batches have no label under the loss: all are -100. Usual "
+            f"{empty} of {len(model.tokens)} observed batches have no labels for the loss: all are -100. Usual "
             f"cause: the template of the completions does not match, or truncation cuts the answers off. Decode one "
             f"batch where labels != -100; raise the maximum length or correct the template.",
         )

@@ -83,7 +83,7 @@ def export(
     progress = begin("gradgate export", progress)
     out = typed_path(out)
     if in_use(out):
-        raise RunError(f"{out} is not empty. Give a new folder as out=, or remove it.")
+        raise RunError(f"{out} is not empty. Pass a new folder as out=, or remove it.")
     chosen = [_Chosen.of(run, settings, findings, hub_name) for run in runs]
     names = [""] if len(chosen) == 1 else names_of([each.run.path for each in chosen])
     found: list[ExportedModel] = []
@@ -118,7 +118,7 @@ class _Chosen:
         form = Exportable.of(record, config_of(record, folder)).choose(settings.to, path)
         if form == "delta" and settings.dtype is not None:
             raise UsageError(
-                f"dtype={settings.dtype}: a delta has the bits that training wrote, in their own type. Leave it out, "
+                f"dtype={settings.dtype}: a delta stores exactly the trained weights, in their own type. Leave it out, "
                 f"or export to=transformers."
             )
         return cls(folder, record, form, settings, findings, hub_name)

@@ -72,8 +72,8 @@ def _write_shira(run: FinishedRun, folder: Path) -> None:
             export(delta, run.config.model, Path(scratch) / "peft")
         except NotSparseError:
             raise NotSparseError(
-                f"to=peft: the run in {run.folder.path} changed no single weights of linear layers, which SHiRA is "
-                f"made of. Export it as transformers or delta."
+                f"to=peft: the run in {run.folder.path} changed no single weights of linear layers, which is all "
+                f"that SHiRA stores. Export it as transformers or delta."
             ) from None
         for file in sorted((Path(scratch) / "peft").iterdir()):
             shutil.copyfile(file, folder / file.name)

@@ -34,7 +34,7 @@ _MIXED: Mapping[Form, str] = {"transformers": "a whole model per task, for trans
 
 @dataclass(frozen=True)
 class Exportable:
-    """What a run can become.
+    """The forms in which a run can be exported.
 
     Attributes:
         what: the run trained.
@@ -50,7 +50,7 @@ class Exportable:
     def of(cls, record: RunRecord, config: RunConfig) -> Exportable:
         """Return what a finished run can become."""
         if record.task is not None and record.task.kind == MIXED:
-            reason = "an encoder with several heads has no place in it"
+            reason = "it cannot store an encoder with several heads"
             return cls("several tasks", _MIXED, dict.fromkeys(("peft", "adapterhub", "delta"), reason))
         adapter = config.adapter
         if adapter is None:

@@ -101,12 +101,12 @@ def _check_existing(info: Any, name: str, private: bool) -> bool:
     if files and TAG not in (info.tags or ()):
         raise UsageError(
             f"push_to_hub={name}: the hub has a repository of this name with files that gradgate did not push "
-            f"({some_of(sorted(files), 3)}). Give another name, or delete it on the hub."
+            f"({some_of(sorted(files), 3)}). Pass another name, or delete it on the hub."
         )
     if private and not info.private:
         raise UsageError(
-            f"push_to_hub={name}: the repository is public, and a private one is asked for. Ask for a public one, or "
-            f"make it private in its settings on the hub."
+            f"push_to_hub={name}: the repository is public, but a private one was requested. Request a public one, "
+            f"or make it private in its settings on the hub."
         )
     return bool(files)
 
@@ -127,11 +127,11 @@ def _reason(error: Exception) -> str:
 
     status, said = _status(error), hub.first_line(error)
     if status == 401:
-        return f"the hub does not know the token (401). {_LOG_IN}"
+        return f"the hub rejects the token (401). {_LOG_IN}"
     if status == 403:
-        return f"the token may not write there (403). Give a name in a namespace that it may write. {_LOG_IN}"
+        return f"the token may not write there (403). Choose a name in a namespace that it may write. {_LOG_IN}"
     if status == 409:
-        return f"the repository has changed meanwhile (409: {said}). Push again."
+        return f"the repository has changed in the meantime (409: {said}). Push again."
     if status is not None:
         return f"the hub answers with {status}: {said}. Try again later."
     return f"the hub at {constants.ENDPOINT} cannot be reached: {said}. Push again once it can be."

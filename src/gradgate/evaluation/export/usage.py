@@ -11,7 +11,7 @@ from gradgate.settings.finished import Form
 
 @dataclass(frozen=True)
 class Loading:
-    """How an export is loaded.
+    """The way to load an export.
 
     Attributes:
         form: of the export.

@@ -64,16 +64,17 @@ class Allocator:
 
     @cached_property
     def promise(self) -> str:
-        """What the plan can decide and what it cannot, in words, before anything is trained."""
+        """A sentence on what the plan can and cannot decide, before anything is trained."""
         arms, seeds = len(self.grid.arms), len(self.grid.seeds)
         size = f"With {arms} arm{'s' * (arms != 1)} and {seeds} seed{'s' * (seeds != 1)} this budget"
         if self.can_name_a_winner:
             return f"{size} trains each arm in full and tests the leader against all others."
         least = smallest_test(self.grid)
-        more = "no budget can: give more seeds" if least is None else f"{self._share(least)} can"
+        more = "no budget can: add seeds" if least is None else f"{self._share(least)} can"
         early = self.stages[0].eighths
         cut = f" All arms first stop at {early}/8 of the schedule, and those dropped there are not compared."
-        return f"{size} ranks; it cannot test, {more}.{cut if early < EIGHTHS[-1] and len(self.stages) > 1 else ''}"
+        dropped = cut if early < EIGHTHS[-1] and len(self.stages) > 1 else ""
+        return f"{size} ranks the arms but cannot test them; {more}.{dropped}"
 
     def _share(self, steps: int) -> str:
         """Return the share of the grid that a number of steps is, rounded up to two digits."""

@@ -52,12 +52,12 @@ def check_budgeted(grids: Sequence[Grid], tasks: Sequence[TaskRecord]) -> None:
     if any(grid.search is not None for grid in grids):
         raise UsageError(
             f"{grids[0].path} was started with a search for settings before the comparison; with a budget, "
-            "settings are arms. Give another out= for a study with a budget."
+            "settings are arms. Pass another out= for a study with a budget."
         )
     arms = grids[0].arms
     if len(arms) < 2:
         raise UsageError(
-            f"A budget decides which of several methods is best, and {arms[0].name} is the only one. Give another "
+            f"A budget decides which of several methods is best, and {arms[0].name} is the only one. Pass another "
             "method=, or leave the budget out."
         )
     metrics = dict.fromkeys(task.metric for task in tasks)
@@ -188,7 +188,7 @@ class BudgetDriver:
             raise UsageError(
                 f"This budget allows {allowed:,} optimizer steps, and {self.study.folder} was given "
                 f"{existing.steps_allowed:,} before. Expected at least as many, because a budget cannot be "
-                "lowered. Give a larger one, or another out=."
+                "lowered. Pass a larger one, or another out=."
             )
         plan = grid.arms, grid.seeds, dict(grid.steps), allowed
         before = existing and (existing.arms, existing.seeds, dict(existing.steps), existing.steps_allowed)
@@ -217,7 +217,7 @@ class BudgetDriver:
             if not progress.has_failed and progress.step >= first and min(progress.dev, default=first + 1) > first:
                 raise UsageError(
                     f"{key.arm} seed {key.seed} in {self.study.folder} was trained without a budget and has no "
-                    f"score on dev up to step {first}, where a budget compares. Give budget=1 to train every run, "
+                    f"score on dev up to step {first}, where a budget compares. Pass budget=1 to train every run, "
                     f"or another out=; or start a study with eval_every={first} or less."
                 )
 

@@ -39,7 +39,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Deficit:
-    """How far an arm is behind the leader on their common pairs.
+    """The deficit of an arm behind the leader on their common pairs.
 
     Attributes:
         p: of its test, before any correction; None if the scores have no spread to test.

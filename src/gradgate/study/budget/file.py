@@ -53,7 +53,7 @@ class BudgetRecord:
 
     @property
     def headline(self) -> str:
-        """Who won or leads, in a sentence."""
+        """A sentence on who won or leads."""
         if self.final:
             return self.verdict.headline
         begun = self.verdict.steps_spent and self.remaining
@@ -62,12 +62,12 @@ class BudgetRecord:
 
     @property
     def details(self) -> str:
-        """How that was found, and what it would take to decide; empty while the budget is being spent."""
+        """Sentences on how that was found, and what it would take to decide; empty while the budget is being spent."""
         return self.verdict.details if self.final else ""
 
     @property
     def spending(self) -> str:
-        """What was spent, in a sentence."""
+        """A sentence on what was spent."""
         verdict = self.verdict
         return (
             f"Budget: {verdict.steps_spent:,} of the grid's {verdict.steps_of_grid:,} optimizer steps were trained; "

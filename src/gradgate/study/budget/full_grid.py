@@ -57,7 +57,7 @@ class FullGrid:
         ]
         wrong += [f"{steps} steps of {task} (expected 1 or more)" for task, steps in self.steps.items() if steps < 1]
         if wrong:
-            raise UsageError(f"The grid cannot be allocated: {'; '.join(wrong)}. Give a grid with runs.")
+            raise UsageError(f"The grid cannot be allocated: {'; '.join(wrong)}. Use a grid with runs.")
 
     @cached_property
     def runs(self) -> int:

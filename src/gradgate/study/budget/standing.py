@@ -23,7 +23,7 @@ UNKNOWN = Progress(state=RunState.MISSING)
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a budget stands.
+    """The state of a budget.
 
     Attributes:
         compared: the scores of each stage so far; the last are those of the remaining arms. The stage under way is

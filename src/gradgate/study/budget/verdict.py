@@ -29,7 +29,7 @@ class Departure:
 
     @property
     def reason(self) -> str:
-        """Why it left, in a sentence."""
+        """A sentence on why it left."""
         if self.place is None:
             return f"{self.arm} was dropped because one of its runs failed."
         return (
@@ -40,7 +40,8 @@ class Departure:
 
 @dataclass(frozen=True)
 class Within:
-    """How far an arm may be behind the best arm with full runs: at most ``behind``, on dev, with 95 % confidence.
+    """A bound on how far an arm is behind the best arm with full runs: at most ``behind``, on dev, with 95 %
+    confidence.
 
     The bounds of all arms of a verdict hold together.
     """
@@ -51,7 +52,7 @@ class Within:
 
 @dataclass(frozen=True)
 class Needed:
-    """What would decide with 80 % power, if the lead and its noise are as observed.
+    """The pairs that would decide with 80 % power, if the lead and its noise are as observed.
 
     Attributes:
         against: the arm with the least significant deficit.
@@ -123,7 +124,7 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        """Who won or leads, in a sentence."""
+        """A sentence on who won or leads."""
         if not self.winners:
             return "No arm is left, because each has a failed run."
         leader, *others = self.winners
@@ -145,7 +146,7 @@ class Verdict:
 
     @property
     def details(self) -> str:
-        """How that was found, and what it would take to decide."""
+        """Sentences on how that was found, and what it would take to decide."""
         return " ".join(filter(None, (*self._of_tie(), self.how, self._need(), self.not_looked_at)))
 
     @property

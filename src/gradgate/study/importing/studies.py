@@ -42,7 +42,7 @@ Place = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import read, and what it doubts.
+    """The result of an import, with doubts about the comparison.
 
     Attributes:
         rows_read, rows_kept: rows of all sources.
@@ -164,13 +164,13 @@ def _check_folder(out: Path, files: Sequence[SourceFile], asked: ImportSettings)
     if not in_use(out):
         return
     if not (out / IMPORT_FILE).is_file():
-        raise RunError(f"{out} is not empty and holds no import. Give another out=.")
+        raise RunError(f"{out} is not empty and holds no import. Pass another out=.")
     record = read_json(out / IMPORT_FILE)
     before = {(file["name"], file["sha256"]) for file in record.get("files", [])}
     if before != {(file.name, file.sha256) for file in files} or not files:
-        raise RunError(f"{out} holds an import of other files. Give another out=, or remove the folder.")
+        raise RunError(f"{out} holds an import of other files. Pass another out=, or remove the folder.")
     if record.get("asked") != _asked(asked):
-        raise RunError(f"{out} holds an import of these files by other columns. Give another out=, or remove it.")
+        raise RunError(f"{out} holds an import of these files with other columns. Pass another out=, or remove it.")
 
 
 def _asked(asked: ImportSettings) -> dict[str, Any]:

@@ -27,9 +27,9 @@ def read_text(path: Path) -> str:
             content = file.read(_MOST_BYTES + 1)
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{path} cannot be read: {reason}. Give a file with results.") from None
+        raise DataError(f"{path} cannot be read: {reason}. Pass a file with results.") from None
     if len(content) > _MOST_BYTES:
-        raise DataError(f"{path} is larger than 2 GiB; expected results, a row per score. Give a smaller file.")
+        raise DataError(f"{path} is larger than 2 GiB; expected results, one row per score. Pass a smaller file.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -27,7 +27,7 @@ _FIT = 2.0  # seconds of a logistic regression
 
 @dataclass(frozen=True, kw_only=True)
 class ArmCost:
-    """What the runs of one arm take, in seconds.
+    """The time that the runs of one arm take, in seconds.
 
     Attributes:
         step: of one optimizer step.
@@ -50,7 +50,7 @@ class ArmCost:
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What the arms of a portfolio cost.
+    """The costs of the arms of a portfolio.
 
     Attributes:
         steps: of one whole run.

@@ -18,7 +18,7 @@ _STAY = ("full", "probe", "head")
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedGap:
-    """How far the best arm of a family was behind the best arm of its study.
+    """The distance of a family's best arm from the best arm of its study.
 
     Attributes:
         source: the study.

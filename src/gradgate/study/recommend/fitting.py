@@ -92,7 +92,8 @@ def _too_large(arm: Arm, config: RunConfig, task: TaskRecord, room: int) -> str 
     if peak <= room:
         return None
     return (
-        f"it takes {peak / _GIB:.1f} GiB at its peak, and {room / _GIB:.1f} GiB are free. A smaller batch_size= or "
+        f"it takes {peak / _GIB:.1f} GiB at its peak, but only {room / _GIB:.1f} GiB are free. A smaller "
+        f"batch_size= or "
         f"max_length=, checkpointing=True or weights='bfloat16' takes less."
     )
 

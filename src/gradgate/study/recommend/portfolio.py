@@ -20,7 +20,7 @@ _GRADUAL_SHARE = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What the methods are for.
+    """The model and data to choose methods for.
 
     Args:
         layers: of the model, 1 or more.
@@ -53,7 +53,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What is not tried, and why."""
+    """An arm that is not tried, and the reason."""
 
     arm: str
     reason: str
@@ -64,7 +64,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Portfolio:
-    """What is tried.
+    """The arms to try.
 
     Attributes:
         lr: peak learning rate of every arm that has none of its own.
@@ -129,7 +129,7 @@ def _on_quantized(subject: Subject, lr: float) -> Portfolio:
     lora = f"lora:r=8,{rate}"
     left_out = [
         LeftOut(
-            "what trains no adapter of PEFT's",
+            "methods without a PEFT adapter",
             f"the model is quantized ({subject.quantization}), so its matrices cannot learn.",
         ),
         *_unfit_schedules(subject),

@@ -196,7 +196,7 @@ def _check_choice(chosen: Portfolio) -> None:
     if len(chosen.arms) < 2:
         raise UsageError(
             f"There are too few methods to choose from: {', '.join(map(str, chosen.arms)) or 'nothing'} can be "
-            f"trained here. {' '.join(map(str, chosen.left_out))} Expected two or more; give a smaller "
+            f"trained here. {' '.join(map(str, chosen.left_out))} Expected two or more; pass a smaller "
             "batch_size=, max_length= or model, or install what is missing."
         )
 

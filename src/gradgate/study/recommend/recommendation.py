@@ -30,7 +30,7 @@ from gradgate.study.study_file import read_study_file
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to train, and the model that was trained.
+    """The recommended arm, and the model that was trained.
 
     Attributes:
         folder: of the study.
@@ -52,7 +52,7 @@ class Recommendation:
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What was not tried, and why."""
+        """The arms that were not tried, and why."""
         return self.asked.left_out
 
     @property
@@ -77,7 +77,7 @@ class Recommendation:
 
     @property
     def advice(self) -> str:
-        """Which arm to train and why, in a sentence."""
+        """A sentence on which arm to train and why."""
         verdict, name = self.budget.verdict, self.arm
         if verdict.decided:
             return f"Train {name}."

@@ -21,7 +21,7 @@ REPORT = 8.0
 
 @dataclass(frozen=True, kw_only=True)
 class TimePlan:
-    """What some minutes pay for.
+    """The arms and steps that fit into some minutes.
 
     Attributes:
         arms: that compete.
@@ -41,10 +41,10 @@ class TimePlan:
 
     @property
     def said(self) -> str:
-        """What the minutes can give, in words, before anything is trained."""
+        """A sentence on what the minutes can decide, before anything is trained."""
         arms = f"{len(self.arms)} arms"
         if self.seconds_to_test is None:
-            return f"One seed is not enough to test {arms}, so there will be no winner. Give seeds=2 or more."
+            return f"One seed is not enough to test {arms}, so there will be no winner. Pass seeds=2 or more."
         needed = f"about {minutes(self.seconds_to_test)}"
         if self.can_test:
             return f"A test of {arms} takes {needed} here, which fits: it may find a winner or a tie."
@@ -79,9 +79,10 @@ def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: fl
             break
         leaver = next((arm for arm in leaving if arm in arms), None)
         if leaver is None or len(arms) <= fewest:
+            left = f"leaves {minutes(seconds)}" if seconds > 0 else "leaves no time"
             raise UsageError(
-                f"minutes= leaves {minutes(seconds)} after timing the first steps, but {', '.join(arms)} take "
-                f"about {minutes(shortest / _MARGIN)} on this machine at its current load. Give more minutes=, "
+                f"minutes= {left} after timing the first steps, but {', '.join(arms)} take "
+                f"about {minutes(shortest / _MARGIN)} on this machine at its current load. Pass more minutes=, "
                 "fewer steps= or a smaller train_size=."
             )
         arms.remove(leaver)

@@ -58,7 +58,7 @@ def as_curves(rows: Sequence[CurveRow]) -> Curves:
     if not whole:
         raise DataError(
             f"No seed was run with every one of the {len(arms)} arms on every one of the {len(tasks)} tasks, so "
-            "there is no grid to replay. Finish the study first, or give all studies that belong to it."
+            "there is no grid to replay. Finish the study first, or pass all of its studies."
         )
     steps = {task: _one(task, "of_steps", found) for task in tasks}
     higher = {_one(task, "better", found) for task in tasks}
@@ -102,7 +102,7 @@ def _one(task: str, name: str, found: dict[RunKey, list[CurveRow]]) -> Any:
     if len(values) > 1:
         raise DataError(
             f"Runs of {task} differ in {name}: {', '.join(map(str, sorted(values)))}. A grid has one for all its "
-            "runs; give studies with the same settings."
+            "runs; pass studies with the same settings."
         )
     return values.pop()
 
@@ -111,7 +111,7 @@ def _progress(key: RunKey, rows: Sequence[CurveRow]) -> Progress:
     steps = [row.step for row in rows]
     if len(set(steps)) < len(steps):
         raise DataError(
-            f"{key.arm} on {key.task} with seed {key.seed} has two rows at one step. Give each study once, and "
+            f"{key.arm} on {key.task} with seed {key.seed} has two rows at one step. Pass each study once, and "
             "studies with different settings separately."
         )
     last = max(rows, key=lambda row: row.step)

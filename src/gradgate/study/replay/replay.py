@@ -141,7 +141,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one repeat found.
+    """The outcome of one repeat.
 
     Attributes:
         arm: that it put first; None if it could not say.

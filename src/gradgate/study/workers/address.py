@@ -19,7 +19,7 @@ import sqlalchemy
 from pydantic import ValidationError
 from sqlalchemy.exc import ArgumentError
 
-from gradgate.errors import StoreError
+from gradgate.errors import StoreError, fault_with_place
 from gradgate.files import parse_json, read_bytes
 from gradgate.runs.records import record_adapter, write_record
 
@@ -45,7 +45,7 @@ class StoreNote:
 
 @dataclass(frozen=True)
 class Address:
-    """Where the queue of a study is.
+    """The address of a study's queue.
 
     Attributes:
         url: of the database.
@@ -87,8 +87,7 @@ def read_note(folder: Path) -> StoreNote | None:
     except OSError as error:
         wrong = error.strerror or str(error)
     except ValidationError as error:
-        first = error.errors()[0]
-        wrong = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        wrong = fault_with_place(error.errors()[0])
     except ValueError as error:
         wrong = str(error)
     raise StoreError(
@@ -112,7 +111,7 @@ def find_address(folder: Path, url: str | None) -> Address | None:
     note, own = read_note(folder), folder / DATABASE_FILE
     if url is None:
         if note is not None:
-            raise StoreError(f"{_elsewhere(folder, note)} Give its address as queue=, or in GRADGATE_QUEUE.")
+            raise StoreError(f"{_elsewhere(folder, note)} Pass its address as queue=, or set GRADGATE_QUEUE.")
         _check_own(own)
         return Address(sqlalchemy.URL.create("sqlite", database=str(own.absolute())), LOCAL, True)
     if note is None and os.path.lexists(own):

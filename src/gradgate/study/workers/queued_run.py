@@ -29,7 +29,7 @@ _STATES = {
 
 
 class WorkerName(TypedDict):
-    """Who claimed a run."""
+    """The worker that claimed a run."""
 
     host: str
     pid: int
@@ -37,14 +37,14 @@ class WorkerName(TypedDict):
 
 
 class Paused(TypedDict):
-    """Where a run is paused; both are 0 for one that waited and was paused before its first step."""
+    """The step at which a run is paused; both are 0 for one that waited and was paused before its first step."""
 
     step: int
     total: int
 
 
 class StepsDone(TypedDict):
-    """How far a running run is."""
+    """The progress of a running run."""
 
     step: int
     total: int
@@ -96,7 +96,7 @@ class QueuedRun:
 
     @property
     def place(self) -> Paused | StepsDone | None:
-        """How far a running or paused run is; None for others, or if that is unknown."""
+        """The progress of a running or paused run; None for others, or if that is unknown."""
         return {RunState.RUNNING: self.progress, RunState.PAUSED: self.paused}.get(self.state)
 
     @property

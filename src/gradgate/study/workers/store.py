@@ -30,7 +30,7 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """How workers show that they live.
+    """The signs of life that workers send.
 
     Attributes:
         interval: seconds between two signs of life.
@@ -128,7 +128,7 @@ def read_store(folder: Path, url: str | None = None) -> Store | None:
     if address.is_own:
         return None
     raise StoreError(
-        f"{address.place} has no queue of {folder}, which is called {address.study!r} there. Give the queue= that "
+        f"{address.place} has no queue of {folder}, which is called {address.study!r} there. Pass the queue= that "
         "the study was started with."
     )
 

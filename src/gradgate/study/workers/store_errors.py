@@ -37,7 +37,7 @@ def explained_errors(address: Address) -> Iterator[None]:
         raise StoreError(_driver_advice(place, error)) from error
     except RuntimeError as error:  # optuna: tables of another version
         raise StoreError(
-            f"{place}: {str(error).rstrip('.')}. Expected a store of the installed Optuna; give another queue=, or "
+            f"{place}: {str(error).rstrip('.')}. Expected a store of the installed Optuna; pass another queue=, or "
             "install the version that made it."
         ) from error
     except _OVER_VALUES as error:
@@ -88,5 +88,5 @@ def _driver_advice(place: str, error: ImportError) -> str:
     if place.startswith("postgresql"):
         advice = "Install it with: pip install 'gradgate[postgres]'."
     else:
-        advice = "Install it, or give the address of a PostgreSQL server; without queue= the queue is a SQLite file."
+        advice = "Install it, or pass the address of a PostgreSQL server; without queue= the queue is a SQLite file."
     return f"queue={place!r}: the Python driver of this database is not installed (no module {lacking!r}). {advice}"

@@ -248,7 +248,7 @@ def check_trust(runs: Sequence[QueuedRun], trust_remote_code: bool) -> None:
         if run.config.get("trust_remote_code") and not trust_remote_code:
             raise UsageError(
                 f"{run.label} runs code from the model {run.config.get('model')}, because the study was started "
-                "with trust_remote_code=True. Give trust_remote_code=True here too if you trust that code."
+                "with trust_remote_code=True. Pass trust_remote_code=True here too if you trust that code."
             )
 
 

@@ -63,7 +63,7 @@ def in_form(table: Table, form: str | None, kind: str, texts: tuple[str, ...], l
         there = ", ".join(map(repr, table.columns))
         raise DataError(
             f"{table.source} is not in the task's form {found.name!r}, which has the columns {found.recognised}; its "
-            f"columns are {there}. Give rows in this form, or describe the task in a task.yaml"
+            f"columns are {there}. Provide rows in this form, or describe the task in a task.yaml"
         )
     names = {**dict(zip(usual, texts, strict=False)), info.label: label}
     return renamed(found.read(table), {name: own for name, own in names.items() if name != own})

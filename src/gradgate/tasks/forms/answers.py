@@ -59,14 +59,14 @@ def _read_answer_words(table: Table) -> Table:
         word, begin = answer.strip(), as_text(begins[row])
         if not begin and word not in context:
             raise DataError(
-                f"{table.place(row)}: the answer {word!r:.60} is not in its context. Write it as the context has it, "
-                "or remove the row; answers in own words need kind='generation' with text= and label="
+                f"{table.place(row)}: the answer {word!r:.60} is not in its context. Write it exactly as in the "
+                f"context, or remove the row; free-form answers need kind='generation' with text= and label="
             )
         several += not begin and context.count(word) > 1
         place = int(begin) if begin.isdecimal() else begin or context.index(word)
         answers.append({"text": [answer if begin else word], "answer_start": [place]})
     table = with_columns(table, {"answers": answers}, [_SPOKEN, _BEGIN])
-    note = f"{several:,} answers occur several times in their context: the first place counts"
+    note = f"{several:,} answers occur several times in their context: the first occurrence counts"
     return noted(table, note) if several else table
 
 

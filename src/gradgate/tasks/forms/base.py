@@ -23,7 +23,7 @@ class Form:
     Args:
         name: the word in a task's ``form``.
         kind: of the tasks that it is for; None if the form is named, but not read.
-        inputs: columns that must be there; ``a|b`` is one of two names. Upper and lower case are alike.
+        inputs: columns that must be there; ``a|b`` is one of two names. Case does not matter.
         outputs: further columns that must be there in rows to train on.
         optional: further columns that are read.
         further: returns those that are read and have no fixed names.

@@ -78,9 +78,10 @@ def refuse_rejected(table: Table) -> Table:
         for row, cell in enumerate(cells_of(table, name)):
             if cell is False or (isinstance(cell, str) and cell.lower() == "false"):
                 raise DataError(
-                    f"{table.place(row)}: {name!r} is false, which marks a response to avoid (KTO), and a task of "
-                    f"generation learns every response. Keep the rows with {name!r} true only, or train with TRL's "
-                    "KTOTrainer, to which gradgate attaches"
+                    f"{table.place(row)}: {name!r} is false, which marks a response to avoid (KTO), but a "
+                    f"generation task learns every response. Keep only the rows where {name!r} is true, or attach "
+                    f"gradgate to TRL's KTOTrainer"
+                    ""
                 )
     return table
 
@@ -163,8 +164,8 @@ CHATS = (
     ),
     Form(
         "preferences", None, (), ("chosen", "rejected"),
-        "pairs of a preferred and a rejected response are for TRL's DPOTrainer, to which gradgate attaches. To learn "
-        "the preferred ones alone, name columns: kind='generation', text='prompt' and label='chosen'",
+        "pairs of a preferred and a rejected response are for TRL's DPOTrainer, to which gradgate can be attached. "
+        "To learn only the preferred responses, pass kind='generation', text='prompt' and label='chosen'",
         {"prompt": "2+2?", "chosen": "4", "rejected": "5"},
     ),
     Form(

@@ -136,7 +136,8 @@ def _read_lists(table: Table) -> Table:
         if not isinstance(choices, list) or len(choices) != width:
             found = f"{len(choices)} choices" if isinstance(choices, list) else f"{choices!r:.60} as choices"
             raise DataError(
-                f"{table.place(row)} has {found}, and the first row has {width}; every row needs as many. Remove the "
+                f"{table.place(row)} has {found}, but the first row has {width}; every row needs the same number. "
+                f"Remove the "
                 "rows that differ, or train on them as another task"
             )
     columns: dict[str, Any] = {f"choice {place + 1}": [choices[place] for choices in rows] for place in range(width)}

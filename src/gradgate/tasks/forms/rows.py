@@ -169,20 +169,21 @@ ROWS = (
     *CHOICES,
     Form(
         "spans", None, ("text|content|data",), (),
-        "spans of characters are not read. Give tokens and tags (B-PER, I-PER, O) for kind='token-classification', or "
+        "spans of characters are not supported. Provide tokens and tags (B-PER, I-PER, O) for "
+        "kind='token-classification', or "
         "questions with answers for kind='question-answering'",
         {"text": "Anna sings", "entities": [[0, 4, "PER"]]}, when=_are_spans,
     ),
     Form(
         "translations", None, ("translation",), (),
-        "say from which language into which, by paths: kind='generation', text='translation.en', "
+        "name the source and the target language by their paths: kind='generation', text='translation.en', "
         "label='translation.de'",
         {"translation": {"en": "a cat", "de": "eine Katze"}},
     ),
     Form(
         "triplets", None, ("anchor|query", "positive|pos"), (),
-        "queries with similar texts train embeddings, for which gradgate attaches to the trainer of "
-        "sentence-transformers. Here, give a query, a document and a `grade` for kind='ranking'",
+        "queries with similar texts are for training embeddings: attach gradgate to the trainer of "
+        "sentence-transformers. For kind='ranking', provide a query, a document and a `grade`",
         {"anchor": "a query", "positive": "a document", "negative": "another"},
     ),
     Form(
@@ -192,7 +193,7 @@ ROWS = (
     ),
     Form(
         "running text", None, (), (),
-        "one column of text has nothing to predict. Add a column of labels; give prompt and response for "
+        "a single column of text leaves nothing to predict. Add a column of labels; provide prompt and response for "
         "kind='generation'; or train on the texts of a task with tapt_steps=",
         {"text": "Anna sings."}, when=_is_text_alone,
     ),

@@ -73,7 +73,7 @@ def _labelled(spec: TaskSpec, tables: dict[str, Table]) -> Labelled:
     check_labels(spec, tables, named)
     if spec.metric == "f1" and len(order) != 2:
         raise DataError(
-            f"The metric f1 is for two labels, and {spec.name} has {len(order)}; use macro_f1, micro_f1 or weighted_f1"
+            f"The metric f1 is for two labels, but {spec.name} has {len(order)}; use macro_f1, micro_f1 or weighted_f1"
         )
     notes += count_notes(spec, Counter(named.get(TRAIN, ())))
     return Labelled(tables, named, order, notes)

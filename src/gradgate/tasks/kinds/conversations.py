@@ -56,9 +56,9 @@ class Rendering:
         self._options = options
         if options.template == "chat" and not tokenizer.chat_template:
             raise RunError(
-                f"`template: chat` of the task asks for a chat template, and the tokenizer "
-                f"{tokenizer.name_or_path or type(tokenizer).__name__} has none. Give a model whose tokenizer has one, "
-                f"or say `template: none`"
+                f"The task sets `template: chat`, but the tokenizer "
+                f"{tokenizer.name_or_path or type(tokenizer).__name__} has no chat template. Use a model whose "
+                f"tokenizer has one, or set `template: none`"
             )
 
     def sequence(self, row: Conversation, limit: int) -> dict[str, Any]:
@@ -88,8 +88,8 @@ class Rendering:
         self._check_fields(row)
         if row.turns[-1].weight == 0 or row.turns[-1].fields:
             raise DataError(
-                f"{row.place}: the last turn has weight 0 or fields such as tool_calls, and a model with an encoder "
-                "learns the text of the last turn alone. Remove the row, or train a decoder"
+                f"{row.place}: the last turn has weight 0 or fields such as tool_calls, but a model with an encoder "
+                f"learns only the text of the last turn. Remove the row, or train a decoder"
             )
         if self._by_template(row.messages):
             prompt = self._from_template(row.until(-1), begins=True, tokenize=False)
@@ -116,23 +116,23 @@ class Rendering:
     def _check_fields(self, row: Conversation) -> None:
         """Refuse a row with fields that neither the chat template nor the loss would count."""
         if self._options.loss_on == "all" and any(turn.weight == 0 for turn in row.turns):
-            raise DataError(f"{row.place} has turns of weight 0, and `loss_on: all` counts every turn; leave one out")
+            raise DataError(f"{row.place} has turns of weight 0, but `loss_on: all` counts every turn; leave one out")
         fields = [name for name in RENDERED if any(name in turn.fields for turn in row.turns)]
         fields += ["tools"] if row.tools else []
         if not fields:
             return
         if not self._by_template(row.messages):
             raise DataError(
-                f"{row.place} has {', '.join(fields)}, which only a chat template can write: the tokenizer has none, "
-                "or the task says `template: none`. Give a model with a chat template, or remove the rows"
+                f"{row.place} has {', '.join(fields)}, which only a chat template can write: the tokenizer has "
+                f"none, or the task sets `template: none`. Use a model with a chat template, or remove the rows"
             )
         whole = self._from_template(row, begins=False, tokenize=False)
         for name in fields:
             tools = None if name == "tools" else row.tools
             if self._from_template(replace(row, tools=tools), begins=False, tokenize=False, without=(name,)) == whole:
                 raise DataError(
-                    f"{row.place} has {name}, and the tokenizer's chat template leaves it out: the model would never "
-                    f"see it. Give a model whose template writes {name}, or remove it from the rows"
+                    f"{row.place} has {name}, but the tokenizer's chat template leaves it out: the model would "
+                    f"never see it. Use a model whose template writes {name}, or remove it from the rows"
                 )
 
     def _span(self, row: Conversation, number: int, ids: list[int]) -> tuple[int, int]:
@@ -144,7 +144,7 @@ class Rendering:
         if end <= begin:
             raise DataError(
                 f"{row.place}, message {number + 1}: the tokenizer's chat template changes this response when other "
-                f"turns follow it, so it cannot be learned. Say `turns: last`, or give each response a row of its own"
+                f"turns follow it, so it cannot be learned. Set `turns: last`, or give each response a row of its own"
             )
         return begin, end
 
@@ -202,8 +202,8 @@ class Rendering:
         except Exception as error:  # templates raise whatever they like
             raise DataError(
                 f"{row.place}: the tokenizer's chat template fails on this row: {error}. Its roles are "
-                f"{', '.join(turn.role for turn in row.turns)}; expected turns that the template takes. Correct the "
-                f"row, or say `template: none` in the task"
+                f"{', '.join(turn.role for turn in row.turns)}; expected turns that the template accepts. Correct "
+                f"the row, or set `template: none` in the task"
             ) from error
 
     def _try_template(self, messages: list[dict[str, str]]) -> None:
@@ -217,8 +217,8 @@ class Rendering:
         why = why_unbounded(template, messages, self._tokenizer.special_tokens_map)
         if why is not None:
             raise RunError(
-                f"The chat template of {self._tokenizer.name_or_path or 'the tokenizer'} {why}. Correct it, give "
-                f"another model, or say `template: none` in the task."
+                f"The chat template of {self._tokenizer.name_or_path or 'the tokenizer'} {why}. Correct it, use "
+                f"another model, or set `template: none` in the task."
             )
         _TRIED.add(template)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
+NO_TEST = "no test split with responses: only dev is scored"
+"""The note of a task that is scored only on dev."""
 ROLES, CONTENTS, MESSAGES = "roles", "contents", "messages"
 FIELDS = "fields"
 """The column with the tools of a row and the further fields and weights of its turns, as JSON; absent without any."""
@@ -63,7 +65,7 @@ class Generation:
         """
         if spec.label_map is not None:
             raise DataError(
-                f"{spec.name}: label_map names classes, and the kind is {self.info.name}; remove one of them"
+                f"{spec.name}: label_map names classes, but the kind is {self.info.name}; remove one of them"
             )
         splits, notes = {}, []
         for split, table in tables.items():
@@ -73,7 +75,7 @@ class Generation:
                 splits[split] = _rows(spec, table)
                 notes += _joint(split, splits[split], self.options)
         if not set(splits) - {"train", "dev"}:
-            notes.append("no test split with responses: only dev is scored")
+            notes.append(NO_TEST)
         return Examples(splits, None, tuple(notes))
 
     def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
@@ -220,7 +222,8 @@ def _response(cell: Any, place: str) -> str:
     if not isinstance(cell, str):
         found = "no response" if as_text(cell) == "" else f"a response that is not text but {cell!r:.80}"
         raise DataError(
-            f"{place} has {found}; expected text, or messages that end with one of role {ASSISTANT!r}. Add it, remove "
+            f"{place} has {found}; expected text, or messages that end with one by the role {ASSISTANT!r}. Add it, "
+            f"remove "
             f"the row, or name the column with label="
         )
     return cell
@@ -231,6 +234,6 @@ def _check(turns: list[Turn], place: str) -> None:
     if not turns[-1].content.strip() and not turns[-1].fields:
         raise DataError(f"{place}: the response is blank; expected text. Add it or remove the row")
     if not any(turn.content.strip() for turn in turns[:-1]):
-        raise DataError(f"{place}: nothing stands before the response; expected a prompt. Add it or remove the row")
+        raise DataError(f"{place}: the response has no prompt before it. Add one or remove the row")
     if any("\0" in turn.content for turn in turns):
-        raise DataError(f"{place} holds a null character, which no text has; remove it")
+        raise DataError(f"{place} contains a null character; remove it")

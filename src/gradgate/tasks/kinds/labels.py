@@ -58,7 +58,9 @@ def label_word(cell: Any, place: str) -> str:
     if not raw:
         raise DataError(f"{place}: the label is empty; expected text or a number. Add it or remove the row")
     if not raw.isprintable():
-        raise DataError(f"{place}: the label {raw!r:.80} holds a control character; expected a word. Correct the label")
+        raise DataError(
+            f"{place}: the label {raw!r:.80} contains a control character; expected a word. Correct the label"
+        )
     return raw
 
 
@@ -67,13 +69,13 @@ def _what(cell: Any) -> str:
     first = cell[0] if isinstance(cell, list) and cell else cell
     if isinstance(first, dict) and {"start", "begin", "start_offset"} & set(first):
         return (
-            f"a span of the text ({cell!r:.80}). Spans are read as a tag for each token: give tokens and tags "
-            "(B-PER, I-PER, O) with kind='token-classification'; or as answers, with kind='question-answering'"
+            f"a span of the text ({cell!r:.80}). Provide tokens and tags (B-PER, I-PER, O) with "
+            f"kind='token-classification', or answers with kind='question-answering'"
         )
     if isinstance(cell, list) and not isinstance(first, (list, dict)):
         return (
-            f"a list ({cell!r:.80}); expected text or a number. For several labels a row give kind='multi-label', for "
-            "a tag of each token kind='token-classification'"
+            f"a list ({cell!r:.80}); expected text or a number. Pass kind='multi-label' for several labels per row, "
+            f"or kind='token-classification' for one tag per token"
         )
     part = (
         next((name for name, value in cell.items() if isinstance(value, str)), None) if isinstance(cell, dict) else None
@@ -84,7 +86,7 @@ def _what(cell: Any) -> str:
 
 @dataclass(frozen=True)
 class LabelNames:
-    """What the words in the label column mean: one name for each label, whichever way it is spelled.
+    """The meaning of the words in the label column: one name per label, however it is spelled.
 
     Attributes:
         map: the task's ``label_map``; None if labels have the names that the data give them.
@@ -164,7 +166,7 @@ def spelling_notes(spec: TaskSpec, names: LabelNames, words: Iterable[str]) -> l
         return []
     other = {word: name for word in sorted(set(words)) if (name := names.spelling.name(word)) != word}
     shown = ", ".join(f"{word!r} is {name!r}" for word, name in list(other.items())[:_SHOWN])
-    return [f"labels spelled in several ways are one label: {shown}"] if other else []
+    return [f"labels spelled in several ways count as one label: {shown}"] if other else []
 
 
 def label_order(spec: TaskSpec, in_train: Iterable[str]) -> tuple[str, ...]:

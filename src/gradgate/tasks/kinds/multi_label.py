@@ -137,7 +137,7 @@ def _check(spec: TaskSpec, tables: dict[str, Table], named: dict[str, list[set[s
         found = f"the one label {next(iter(known))!r}" if known else "no labels"
         raise DataError(
             f"The rows of {tables[TRAIN].source} have {found}; multi-label needs two labels or more. Is label= right? "
-            "Labels joined to one text are separated by `label_separator` in a task.yaml"
+            "If labels are joined in one text, set `label_separator` in a task.yaml"
         )
     for split, rows in named.items():
         for row, own in enumerate(rows):

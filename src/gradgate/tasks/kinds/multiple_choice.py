@@ -52,7 +52,8 @@ class MultipleChoice:
                 if name not in numbers:
                     raise DataError(
                         f"{table.place(row)}: the label {name!r} is not a choice; the {len(numbers)} choices are "
-                        f"{numbers[0]} to {numbers[-1]}. If they are named otherwise, say `label_map: {{A: 0, B: 1}}`"
+                        f"{numbers[0]} to {numbers[-1]}. If the file names them differently, set `label_map: {{A: "
+                        f"0, B: 1}}`"
                     )
         check_labels(spec, tables, named)
         types: dict[str, CellType] = {"premise": "string", "choices": ["string"], "label": options.choices}
@@ -137,7 +138,7 @@ def _premises(spec: TaskSpec, table: Table, split: str) -> tuple[list[str], list
     for row, question in enumerate(questions):
         if question not in PROMPTS:
             raise DataError(
-                f"{table.place(row)}: {column!r} is {question!r}, expected 'cause' or 'effect'; if the task has "
-                "no such column, say `question: null`"
+                f"{table.place(row)}: {column!r} is {question!r}, expected 'cause' or 'effect'; if the task has no "
+                f"such column, set `question: null`"
             )
     return [f"{premise} {PROMPTS[asked]}" for premise, asked in zip(premises, questions, strict=True)], notes

@@ -46,7 +46,7 @@ class QuestionAnswering:
             raise DataError(f"{spec.name}: {self.info.name} needs two text columns, `text: [question, context]`")
         if spec.label_map is not None:
             raise DataError(
-                f"{spec.name}: label_map names classes, and the kind is {self.info.name}; remove one of them"
+                f"{spec.name}: label_map names classes, but the kind is {self.info.name}; remove one of them"
             )
         splits, notes = {}, []
         for split, table in tables.items():
@@ -56,7 +56,7 @@ class QuestionAnswering:
             splits[split] = _rows(spec, table)
         if "train" in tables and not any(splits["train"]["answers"][:]):
             raise DataError(
-                f"No question of {tables['train'].source} has an answer; expected at least one. Give the column "
+                f"No question of {tables['train'].source} has an answer; expected at least one. Pass the column "
                 f"of answers with label=."
             )
         return Examples(splits, None, tuple(notes))

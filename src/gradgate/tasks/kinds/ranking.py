@@ -89,7 +89,7 @@ def _labelled(spec: TaskSpec, tables: dict[str, Table]) -> Labelled:
             if not name.isdecimal():
                 raise DataError(
                     f"{table.place(row)}: the grade {name!r} is not a whole number from 0; if grades have names, "
-                    "give `label_map: {Bad: 0, Fair: 1, ...}`"
+                    "pass `label_map: {Bad: 0, Fair: 1, ...}`"
                 )
     check_labels(spec, tables, named)
     order = label_order(spec.model_copy(update={"label_map": None}), known_labels(spec, named))

@@ -39,7 +39,7 @@ class Regression:
             DataError: a score that is not a finite number, or a train split with only one score.
         """
         if spec.label_map is not None:
-            raise DataError(f"{spec.name}: label_map names classes, and the kind is regression; remove one of them")
+            raise DataError(f"{spec.name}: label_map names classes, but the kind is regression; remove one of them")
         tables, notes = sequence.scored_tables(spec, tables)
         splits = {}
         for split, table in tables.items():
@@ -49,7 +49,7 @@ class Regression:
             scores = [_score(cell, table, row) for row, cell in enumerate(cells)]
             if split == "train" and len(set(scores)) < 2:
                 raise DataError(
-                    f"Every row of {table.source} has the score {scores[0]}; expected at least two scores. Give the "
+                    f"Every row of {table.source} has the score {scores[0]}; expected at least two scores. Pass the "
                     f"column of scores with label=."
                 )
             types = {**dict.fromkeys(columns, "string"), "label": "float64"}
@@ -94,7 +94,7 @@ def _score(cell: Any, table: Table, row: int) -> float:
     except (TypeError, ValueError):
         raise DataError(
             f"{table.place(row)}: the score {cell!r} is not a number; expected one such as 3.5. Correct it or "
-            f"give another label="
+            f"pass another label="
         ) from None
     if not math.isfinite(score):
         raise DataError(
@@ -103,7 +103,8 @@ def _score(cell: Any, table: Table, row: int) -> float:
         )
     if abs(score) > _LARGEST:
         raise DataError(
-            f"{table.place(row)}: the score {cell!r} is too large for its square in float32 (expected -{_LARGEST:g} "
+            f"{table.place(row)}: the score {cell!r} is too large, as its square overflows float32 (expected "
+            f"-{_LARGEST:g} "
             f"to {_LARGEST:g}). Correct or rescale the scores."
         )
     return score

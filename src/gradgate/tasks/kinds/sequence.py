@@ -81,7 +81,7 @@ def is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
     """Return True if a cell has no letters; raise DataError if it is not text."""
     if not isinstance(cell, str):
         raise DataError(
-            f"{table.place(row)}: {name!r} is not text but {type(cell).__name__} ({cell!r:.80}). Give another "
+            f"{table.place(row)}: {name!r} is not text but {type(cell).__name__} ({cell!r:.80}). Pass another "
             f"column or correct it"
         )
     try:
@@ -92,7 +92,7 @@ def is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
             f"Correct it"
         ) from error
     if "\0" in cell:
-        raise DataError(f"{table.place(row)}: {name!r} holds a null character, which no text has; remove it")
+        raise DataError(f"{table.place(row)}: {name!r} contains a null character; remove it")
     return not cell.strip()
 
 

@@ -141,8 +141,8 @@ def _entity_notes(spec: TaskSpec, train: Sentences) -> list[str]:
         return []
     share = tags.count(OUTSIDE) / len(tags)
     return [
-        f"the tags mark entities, and {share:.1%} of the tokens of train are outside of them, which accuracy counts as "
-        "well: metric='entity_f1' counts whole entities"
+        f"the tags mark entities, but accuracy also counts the {share:.1%} of train tokens outside them:"
+        " metric='entity_f1' counts whole entities"
     ]
 
 
@@ -168,7 +168,7 @@ def _sentences(spec: TaskSpec, table: Table) -> Sentences:
             if not isinstance(value, Sequence) or isinstance(value, str):
                 raise DataError(
                     f"{table.place(row)}: {name!r} is not a list but {type(value).__name__} ({value!r:.80}). "
-                    f"Give another column or correct it"
+                    f"Pass another column or correct it"
                 )
         if not cell or len(cell) != len(marks):
             raise DataError(
@@ -192,7 +192,7 @@ def _labels(spec: TaskSpec, in_train: set[str]) -> tuple[str, ...]:
         )
     if len(in_train) < 2:
         raise DataError(
-            f"Every token of {spec.name} has the tag {next(iter(in_train))!r}; expected at least two tags. Give "
+            f"Every token of {spec.name} has the tag {next(iter(in_train))!r}; expected at least two tags. Pass "
             f"the column of tags with label=."
         )
     if not entities or spec.label_map is not None:

@@ -46,7 +46,7 @@ def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
         marks = [_on_first(features.word_ids(number), labels) for number, (_, _, labels) in enumerate(pieces)]
         if sum(mark != IGNORED for own in marks for mark in own) != sum(len(labels) for _, _, labels in pieces):
             raise RunError(
-                f"{type(tokenizer).__name__} splits tokens in one way alone and in another within a sentence, so that "
+                f"{type(tokenizer).__name__} splits tokens in one way alone and in another within a sentence, so "
                 f"some would not be scored; use another tokenizer, or a larger max_length="
             )
         return {**features, "labels": marks, "row": [row for row, _, _ in pieces]}

@@ -63,7 +63,7 @@ def score_each_class(kind: str, labels: Sequence[str], rows: Iterable[Mapping[st
             pairs = [tags for gold, found in pairs for tags in zip(gold, found, strict=True)]
         gold, predicted = ([place[name] for name in side] for side in zip(*pairs, strict=True))
     except (KeyError, TypeError) as error:
-        raise ValueError(f"expected 'gold' and 'predicted' with the labels of the task; {error} is none") from None
+        raise ValueError(f"expected 'gold' and 'predicted' with the labels of the task; {error} is not one") from None
     return _of_classes(gold, predicted, labels)
 
 

@@ -55,7 +55,7 @@ def read_saved(folder: Path) -> Table:
             "`Dataset.save_to_disk` writes it. Save the data set again"
         ) from None
     if state.get("_indices_data_files"):
-        raise DataError(f"{folder} has an order of rows of its own; save it after `dataset.flatten_indices()`")
+        raise DataError(f"{folder} stores its rows in another order; save it again after `dataset.flatten_indices()`")
     files = [folder / Path(name).name for name in names]
     absent = [file.name for file in files if not file.is_file()]
     if absent or not files:
@@ -82,5 +82,5 @@ def _readable(path: Path, what: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError, OverflowError, pyarrow.ArrowException) as error:
         raise DataError(
-            f"{path} is not {what} that can be read: {error}. Expected one as pandas, datasets or pyarrow write it"
+            f"{path} cannot be read as {what}: {error}. Expected one as pandas, datasets or pyarrow write it"
         ) from error

@@ -19,8 +19,8 @@ _OTHER_FORMS = {
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it",
     b"Rar!": "a rar archive; unpack it",
     b"\xd0\xcf\x11\xe0": "an old Excel or Word document; save the sheet as 'CSV UTF-8'",
-    b"PAR1": "a Parquet file, and its name ends otherwise; rename it to end in .parquet",
-    b"ARROW1": "an Arrow file, and its name ends otherwise; rename it to end in .arrow",
+    b"PAR1": "a Parquet file with another ending; rename it to end in .parquet",
+    b"ARROW1": "an Arrow file with another ending; rename it to end in .arrow",
     b"ORC": "an ORC file; write it as Parquet, as with pandas.read_orc(...).to_parquet(...)",
     b"Obj\x01": "an Avro file; write it as Parquet or JSON lines",
     b"SQLite format 3": "an SQLite database; export the table as CSV, or use pandas.read_sql(...).to_parquet(...)",
@@ -30,12 +30,12 @@ _OTHER_FORMS = {
     b"{\\rtf": "an RTF document; save its text as plain text",
     b"$FL2": "an SPSS file; write it as CSV, as with pandas.read_spss(...).to_csv(...)",
     b"RDX": "data of R; write it with write.csv(...)",
-    b"\x89PNG": "an image, and gradgate trains on text",
-    b"\xff\xd8\xff": "an image, and gradgate trains on text",
+    b"\x89PNG": "an image, but gradgate trains on text",
+    b"\xff\xd8\xff": "an image, but gradgate trains on text",
     b"<!DOCTYPE": "a web page: a download may have failed; fetch the file itself",
     b"<html": "a web page: a download may have failed; fetch the file itself",
     b"<?xml": "XML, which is not read; write one row per example as CSV or JSON lines",
-    _POINTER: "a pointer of Git LFS in place of the file; fetch it with `git lfs pull`",
+    _POINTER: "a Git LFS pointer, not the file itself; fetch it with `git lfs pull`",
 }
 _EXPECTED = "expected a csv, tsv, jsonl, json, parquet or arrow file"
 _ASKS = f"{_EXPECTED[0].upper()}{_EXPECTED[1:]}, or an `encoding` in the `format` of a task.yaml"
@@ -88,8 +88,8 @@ def _in(path: Path, data: bytes, encoding: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path}:{line} is not {encoding} (byte 0x{data[error.start]:02x}); name the encoding that the file has, "
-            "as `format: {encoding: ...}` in a task.yaml"
+            f"{path}:{line} is not {encoding} (byte 0x{data[error.start]:02x}); name its encoding, as `format: "
+            f"{encoding: ...}` in a task.yaml"
         ) from error
 
 
@@ -102,18 +102,16 @@ def _not_utf8(path: Path, data: bytes, error: UnicodeDecodeError) -> tuple[str, 
     if _holds_utf8(data):
         raise DataError(
             f"{what}, and other lines are: the file mixes encodings. Convert the lines that differ, for example with "
-            "`iconv -f cp1252 -t utf-8`, before the files are joined"
+            "`iconv -f cp1252 -t utf-8`, before joining the files"
         )
     try:
         text = data.decode("cp1252")
     except UnicodeDecodeError:
         text = ""
     if _is_western(text):
-        return text, (
-            f"{path.name} is not UTF-8 (line {line}) and is read as cp1252: check that its accents are right",
-        )
+        return text, (f"{path.name} is not UTF-8 (line {line}) and is read as cp1252: check its accented letters",)
     raise DataError(
-        f"{what}, nor does it read as cp1252. Say which encoding it has, as `format: {{encoding: cp1251}}` in a "
+        f"{what}, nor cp1252. Name its encoding, as `format: {{encoding: cp1251}}` in a "
         "task.yaml, or convert it with `iconv -f ENCODING -t utf-8`"
     )
 
@@ -154,8 +152,8 @@ def _refuse_other_forms(path: Path, data: bytes) -> None:
         raise DataError(f"{path} is {_in_zip(path)}. {_EXPECTED[0].upper()}{_EXPECTED[1:]}")
     if data[:1] == b"\x80" and data[1:2] <= b"\x05":
         raise DataError(
-            f"{path} is a pickle, which may run code when it is opened and is not read. Open it yourself, if you trust "
-            "it, and write it as Parquet, as with pandas.read_pickle(...).to_parquet(...)"
+            f"{path} is a pickle, which could run code when opened, so it is not read. If you trust it, convert it "
+            f"to Parquet, as with pandas.read_pickle(...).to_parquet(...)"
         )
     for magic, name in _OTHER_FORMS.items():
         if start.lower().startswith(magic.lower()) if magic[:1] == b"<" else data.startswith(magic):

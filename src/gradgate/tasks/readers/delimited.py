@@ -91,7 +91,7 @@ def _beginning(path: Path, text: str, fmt: FileFormat) -> tuple[str, str | None,
     found = _SEP_LINE.match(text)
     if found:
         rest = text[found.end() - len(found[2]) :]
-        return rest, found[1], [f"the first line of {path.name} says that {found[1]!r} separates columns"]
+        return rest, found[1], [f"the first line of {path.name} sets the delimiter {found[1]!r}"]
     lines: list[str] = []
     begin = 0
     while text.startswith(("#", "\n", "\r\n"), begin):
@@ -183,7 +183,7 @@ def _quoted(path: Path, text: str, layout: _Layout) -> Iterator[tuple[int, list[
     except csv.Error as error:
         raise DataError(
             f"{path}:{begins} is malformed: {error}. "
-            "If quotes have no meaning in this file, say `format: {quoting: false}`"
+            "If quotes are ordinary characters in this file, set `format: {quoting: false}`"
         ) from error
     finally:
         csv.field_size_limit(before)
@@ -217,7 +217,7 @@ def _has_spaced_quotes(table: Table) -> bool:
 def _wrong_width(path: Path, line: int, row: list[str], names: Sequence[str], layout: _Layout) -> str:
     hint = ""
     if not layout.quoting and any(cell.startswith('"') for cell in row):
-        hint = ". Quotes enclose nothing in this file as it is read now; if they should, say `format: {quoting: true}`"
+        hint = ". Quotes are read as ordinary characters; if they enclose fields, set `format: {quoting: true}`"
     elif len(row) == 1:
         hint = f". The columns are split at {DELIMITERS.get(layout.delimiter, repr(layout.delimiter))}"
         hint += "; is the file of another type?"

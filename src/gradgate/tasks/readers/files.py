@@ -87,7 +87,7 @@ def is_data_folder(folder: Path) -> bool:
 def missing(path: Path) -> str:
     """Return the message for a missing file, and what exists instead."""
     if path.exists():
-        return f"{path} is {'a folder' if path.is_dir() else 'a pipe or a device'}, and a file is expected"
+        return f"{path} is {'a folder' if path.is_dir() else 'a pipe or a device'}; expected a file"
     if not path.parent.is_dir():
         return f"{path} is missing: there is no folder {path.parent}"
     entries = sorted(path.parent.iterdir())

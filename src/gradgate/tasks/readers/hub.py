@@ -57,6 +57,6 @@ def _explain(source: HubSource, error: Exception, configuration: str | None = No
     if isinstance(error, HfHubHTTPError):
         return f"The hub has no data set {name} that can be read: {hub.first_line(error)}."
     return (
-        f"The data set {name} cannot be fetched: {hub.why_unreachable()}, and no copy of it is in the cache. Connect, "
-        f"or give a folder with its files by data=DIR ({type(error).__name__}: {hub.first_line(error)})"
+        f"The data set {name} cannot be fetched: {hub.why_unreachable()}, and the cache has no copy. Connect, or "
+        f"pass a folder with its files as data=DIR ({type(error).__name__}: {hub.first_line(error)})"
     )

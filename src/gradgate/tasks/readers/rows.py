@@ -16,7 +16,7 @@ MISSING = object()
 
 @dataclass(frozen=True)
 class Table:
-    """One split as it is in its source.
+    """One split, as stored in its source.
 
     Args:
         source: the file's path, or the name of the hub's split.

@@ -53,7 +53,7 @@ def read_squad(path: Path, text: str) -> Table:
 
 def _get(path: Path, part: Any, name: str, what: str) -> Any:
     if not isinstance(part, dict) or name not in part:
-        raise DataError(f"{path}: {what} has no {name!r}; expected SQuAD's form, which has one")
+        raise DataError(f"{path}: {what} has no {name!r}; SQuAD's format needs one")
     return part[name]
 
 

@@ -30,7 +30,9 @@ def read_folders(folder: Path, encoding: str | None = None, most: int | None = N
     """
     classes = class_folders(folder)
     if not classes:
-        raise DataError(f"{folder} has no two folders with .txt files; expected one folder per class, as in pos/1.txt")
+        raise DataError(
+            f"{folder} has fewer than two folders with .txt files; expected one folder per class, as in pos/1.txt"
+        )
     files = [(file, sub.name) for sub in classes for file in sorted(sub.glob("*.txt"), key=_by_number)[:most]]
     notes: list[str] = []
     texts = []

@@ -48,7 +48,7 @@ def read_source(where: str, subset: str | None = None, split: str = "train") -> 
     """
     path = typed_path(where)
     if path.is_dir():
-        raise DataError(f"{path} is a folder; give one file of it, with one text per line or a column of texts")
+        raise DataError(f"{path} is a folder; pass one file of it, with one text per line or a column of texts")
     if path.suffix.lower() in ENDINGS:
         return read_table(path, FileFormat())
     if path.is_file():
@@ -59,7 +59,7 @@ def read_source(where: str, subset: str | None = None, split: str = "train") -> 
         source = HubSource(path=where, name=subset, splits={"train": split})
         check_reachable(source)
         return read_split(source, "train", "")
-    raise DataError(f"{missing(path)}. Give a text file with one text per line, a table, or a data set of the hub")
+    raise DataError(f"{missing(path)}. Pass a text file with one text per line, a table, or a data set of the hub")
 
 
 def texts_of(source: Table | Sequence[str], column: str, where: str, asked: Asked = Asked()) -> list[str]:
@@ -71,7 +71,7 @@ def texts_of(source: Table | Sequence[str], column: str, where: str, asked: Aske
     cells = _cells(source, column, asked) if isinstance(source, Table) else source
     texts = [text for cell in cells if (text := cell.strip())]
     if not texts:
-        raise DataError(f"{where} has no text; expected at least one line. Give another {asked.place}")
+        raise DataError(f"{where} has no text; expected at least one line. Pass another {asked.place}")
     return texts
 
 
@@ -80,7 +80,7 @@ def _cells(table: Table, column: str, asked: Asked) -> list[str]:
     for row, cell in enumerate(cells):
         if not isinstance(cell, str):
             raise DataError(
-                f"{table.place(row)}: {column!r} is not text but {type(cell).__name__} ({cell!r:.80}). Give "
+                f"{table.place(row)}: {column!r} is not text but {type(cell).__name__} ({cell!r:.80}). Pass "
                 f"another {asked.column} or correct it"
             )
     return list(cells)

@@ -104,8 +104,8 @@ def check_row_fields(table: Table) -> None:
         for row, cell in enumerate(table.columns.get(name, ())):
             if _is_set(cell) and not _is_one(cell):
                 raise DataError(
-                    f"{table.place(row)} has {name} {cell!r:.20}, and rows of generation count alike. Remove the rows "
-                    f"that should not count and the column, or give weight 0 or 1 to single turns"
+                    f"{table.place(row)} has {name} {cell!r:.20}, but all rows of a generation task count equally. "
+                    f"Remove the column and the rows that should not count, or give single turns weight 0 or 1"
                 )
 
 
@@ -170,8 +170,8 @@ def _joined(parts: list[Any], place: str) -> str:
         text = part if isinstance(part, str) else part.get("text") if isinstance(part, Mapping) else None
         if kind not in ("text", "input_text", "output_text", "str") or not isinstance(text, str):
             raise DataError(
-                f"{place} has a part of type {kind!r}, and gradgate trains on text. Remove the part, or the row if it "
-                "means nothing without"
+                f"{place} has a part of type {kind!r}, but gradgate trains on text. Remove the part, or the row if "
+                f"it makes no sense without it"
             )
         texts.append(text)
     return "".join(texts)

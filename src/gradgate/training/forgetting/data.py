@@ -58,15 +58,14 @@ def check_forgetting(setting: ForgettingSetting, task: str, kind: str) -> None:
     """
     if kind != KIND:
         raise UsageError(
-            f"{setting.asked}: the task {task} is {kind}, whose model has a head in place of its language-model "
-            f"loss, so nothing else can be measured on it. Expected a task of kind {KIND}. Leave "
-            f"{setting.parameter}= out."
+            f"{setting.asked}: the task {task} is {kind}, so its model has a task head instead of a language-model "
+            f"loss. Forgetting needs a task of kind {KIND}; leave {setting.parameter}= out."
         )
     if setting.names_task:
         _task(setting)
     elif not setting.path.is_file() and (setting.path.suffix in _FILES or setting.place.count("/") != 1):
         raise DataError(
-            f"{setting.asked}: {missing(setting.path)}. Give a text file with one text per line, a table, or a "
+            f"{setting.asked}: {missing(setting.path)}. Pass a text file with one text per line, a table, or a "
             f"data set of the hub"
         )
 
@@ -89,8 +88,8 @@ def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
         return _of(tests_of(*_as_task(setting, source)))
     if setting.metric not in (None, "loss"):
         raise UsageError(
-            f"{setting.asked}: {setting.metric} needs prompts and responses, and {setting.place} holds running "
-            f"text, which has a loss. Leave metric={setting.metric} out, or give a file with prompt and response."
+            f"{setting.asked}: {setting.metric} needs prompts and responses, but {setting.place} is running text, "
+            f"which has only a loss. Leave metric={setting.metric} out, or pass a file with prompt and response."
         )
     asked = Asked(f"{setting.parameter}=", f"{setting.parameter}=FILE:column=NAME")
     return RunningText(tuple(texts_of(source, setting.column or _TEXT, setting.place, asked)))
@@ -112,7 +111,7 @@ def _task(setting: ForgettingSetting) -> TaskSpec:
     if not setting.path.exists() and setting.place not in task_names():
         near = nearest(setting.place, task_names())
         raise UsageError(
-            f"{setting.asked}: {missing(setting.path)}, and no task has that name.{near} Give a text "
+            f"{setting.asked}: {missing(setting.path)}, and no task has that name.{near} Pass a text "
             f"file with one text per line, a table, a data set of the hub, or a task of kind {KIND}."
         )
     spec = find_task(setting.place, metric=setting.metric)

@@ -177,8 +177,8 @@ def _text_loss(found: RunningText, setting: ForgettingSetting, config: RunConfig
     settings = load_pretrained(AutoConfig, config, "configuration")
     if settings.is_encoder_decoder:
         raise RunError(
-            f"{setting.asked}: {config.model!r} is a {settings.model_type} model, whose decoder answers what "
-            f"its encoder has read, so that running text has no loss of its own. Give a file with prompt and response, "
+            f"{setting.asked}: {config.model!r} is a {settings.model_type} model, an encoder with a decoder, which "
+            f"has no loss on running text. Pass a file with prompt and response, "
             f"or a decoder such as Llama as model=."
         )
     chosen: dict[int, tuple[int, ...]] = {}
@@ -191,7 +191,7 @@ def _text_loss(found: RunningText, setting: ForgettingSetting, config: RunConfig
             left -= len(chosen[number]) - 1
     if not chosen:
         raise DataError(
-            f"{setting.place} has no text of two tokens or more, of which the second could be predicted. Give "
+            f"{setting.place} has no text of two or more tokens, so there is nothing to predict. Pass "
             f"another {setting.parameter}="
         )
     notes = [] if left else [_limited(setting, "tokens", f"{len(chosen):,} of {len(found.texts):,} texts")]
@@ -222,6 +222,6 @@ def _task_score(found: OtherTask, setting: ForgettingSetting, config: RunConfig,
 def _limited(setting: ForgettingSetting, option: str, of: str) -> str:
     count = getattr(setting, option)
     return (
-        f"forgetting is measured on {count:,} {option} of {setting.place} ({of}), drawn by a fixed seed; "
-        f"{setting.parameter}={setting.place}:{option}=N takes another number"
+        f"forgetting is measured on {count:,} {option} of {setting.place} ({of}), drawn with a fixed seed; "
+        f"{setting.parameter}={setting.place}:{option}=N sets another number"
     )

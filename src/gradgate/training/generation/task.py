@@ -166,8 +166,9 @@ class PreparedGeneration(PreparedSingleTask):
             return task
         if type(settings) in MODEL_FOR_MASKED_LM_MAPPING:
             raise RunError(
-                f"{config.model!r} is a {settings.model_type} model, an encoder, which generates no text. Expected a "
-                f"decoder such as Llama, or an encoder with a decoder such as T5. Give one of these as model=; "
+                f"{config.model!r} is a {settings.model_type} model, an encoder, which cannot generate text. "
+                f"Expected a "
+                f"decoder such as Llama, or an encoder with a decoder such as T5. Pass one of these as model=; "
                 f"sample-decoder is built in."
             )
         if find_spec("trl") is None:
@@ -220,13 +221,13 @@ def _check_encoder_decoder(options: GenerationOptions, config: RunConfig) -> Non
     for name, applies in wrong.items():
         if applies:
             raise UsageError(
-                f"{name} is for decoders, and {config.model!r} has an encoder, which reads the prompt of one response. "
-                f"Leave it out, or give a decoder as model=."
+                f"{name} is for decoders, but {config.model!r} has an encoder, which reads the prompt of one response. "
+                f"Leave it out, or pass a decoder as model=."
             )
 
 
 def _padding(tokenizer: Any) -> str:
-    return f"padding is the end token {tokenizer.pad_token!r}: the tokenizer has no other; the loss counts none of it"
+    return f"the tokenizer has no padding token, so {tokenizer.pad_token!r} pads; the loss ignores it"
 
 
 def _cuts(name: str, features: Dataset, length: int) -> list[str]:
@@ -256,7 +257,7 @@ def _without_lost(name: str, rows: Dataset, features: Dataset, length: int) -> t
     if len(lost) == len(features):
         raise DataError(f"{which}. Raise max_length=, or shorten the prompts")
     if name != TRAIN:
-        return features, [f"{which}; the loss counts nothing of them. Raise max_length= to keep them"]
+        return features, [f"{which}; the loss ignores them. Raise max_length= to keep them"]
     gone = set(lost)
     remaining = features.select([number for number in range(len(features)) if number not in gone])
     return remaining, [f"{which}; they are left out. Raise max_length= to keep them"]

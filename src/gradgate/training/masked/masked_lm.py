@@ -51,7 +51,7 @@ def hold_out(texts: Sequence[str], share: float, seed: int) -> tuple[list[str], 
     """
     count = round(share * len(texts)) or int(share > 0)
     if count >= len(texts):
-        raise UsageError(f"{len(texts)} texts are too few to hold out {share:g} of them. Give more, or held_out=0.")
+        raise UsageError(f"{len(texts)} texts are too few to hold out {share:g} of them. Pass more, or held_out=0.")
     chosen = set(np.random.default_rng(seed).permutation(len(texts))[:count].tolist())
     train = [text for number, text in enumerate(texts) if number not in chosen]
     return train, [texts[number] for number in sorted(chosen)]

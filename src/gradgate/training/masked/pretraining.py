@@ -106,7 +106,7 @@ def _of_model(config: RunConfig, folder: RunFolder) -> _Learner:
             raise RunError(
                 f"{config.model!r} is a {model.config.model_type} model, which has no separate encoder, so it cannot "
                 f"be pre-trained on masked words. Expected an encoder under a head: BERT, RoBERTa, XLM-R or "
-                f"similar. Give one of these as model=, or leave out tapt_steps= and tapt_epochs=."
+                f"similar. Pass one of these as model=, or leave out tapt_steps= and tapt_epochs=."
             )
 
     def save(model: Any) -> None:
@@ -208,7 +208,7 @@ def _note(folder: RunFolder, config: PretrainConfig, data: dict[str, Any], versi
     before = read_json(folder.run_file).get("data")
     if before is not None and before["fingerprint"] != data["fingerprint"] and folder.history_file.is_file():
         raise RunError(
-            f"{folder.path} was started on other texts: {config.language_data} has changed since. Give another out=, "
+            f"{folder.path} was started on other texts: {config.language_data} has changed since. Pass another out=, "
             f"or restore the texts to resume."
         )
     write_json(folder.run_file, {"config": config.record(), "data": data, "versions": versions})

@@ -88,8 +88,8 @@ def load_multitask(
         base = model._modules.pop(prefix, None)
         if base is None:
             raise RunError(
-                f"{type(model).__name__} has no encoder apart from its head, so that tasks cannot share it. Train one "
-                f"task at a time, or give another model=."
+                f"{type(model).__name__} has no encoder apart from its head, so tasks cannot share it. Train one "
+                f"task at a time, or pass another model=."
             )
         inside = {name.removeprefix(f"{prefix}.") for name in missing if name.startswith(f"{prefix}.")}
         fresh |= {f"heads.{_key(task)}.{name}" for name in missing if not name.startswith(f"{prefix}.")}

@@ -123,7 +123,7 @@ class PreparedMultitask:
             raise UsageError(several_in_one_process(config))
         if config.class_weights is not None:
             raise UsageError(
-                f"class_weights={config.class_weights!r} weights the classes of one task, and {config.task} is "
+                f"class_weights={config.class_weights!r} weights the classes of one task, but {config.task} is "
                 f"several. Leave it out."
             )
         return cls(find_multitask_of(config))
@@ -159,7 +159,7 @@ class PreparedMultitask:
         sizes = [encoded.windows for encoded in encoded_tasks.values()]
         if 0 in sizes:
             raise DataError(
-                f"The task {list(encoded_tasks)[sizes.index(0)]} has no training row that the model could take."
+                f"The task {list(encoded_tasks)[sizes.index(0)]} has no training row that the model can take."
             )
         return EncodedMultitask(encoded_tasks, TaskBatches(sizes, config.batch_size, self.mix, config.seed))
 

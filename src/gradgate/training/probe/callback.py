@@ -116,7 +116,7 @@ def _check_targets(targets: npt.NDArray[np.int64], labels: Sequence[str]) -> Non
     if len(np.unique(targets)) < 2:
         raise DataError(
             f"All rows of train ({len(targets):,}) have the label {labels[int(targets[0])]!r}, and a probe needs rows "
-            f"of two labels or more. Give a larger train_size=, or train with 'head' instead of 'probe'."
+            f"of two labels or more. Pass a larger train_size=, or train with 'head' instead of 'probe'."
         )
 
 
@@ -144,13 +144,13 @@ def _check(fit: Fit, on_dev: Array, model: nn.Module, first: Batch) -> None:
     expected = fit.logits(on_dev[: len(found)])
     if not np.abs(found - expected).max() <= _AGREES * max(1.0, np.abs(expected).max()):
         raise RunError(
-            f"The head of {type(model).__name__} is not linear in the features that enter it, so that no logistic "
-            f"regression can be its weights. Train with 'head' instead of 'probe'."
+            f"The head of {type(model).__name__} is not linear in the features that enter it, so logistic "
+            f"regression cannot fit it. Train with 'head' instead of 'probe'."
         )
 
 
 def _describe(head: LinearHead, fit: Fit, model: nn.Module, shape: tuple[int, ...]) -> str:
     text = f"Logistic regression on {shape[1]} features of {shape[0]:,} rows, c={fit.c:g}."
     if head.random:
-        text += f" They are behind {', '.join(head.random)} of the head, which the model lacks and which is random."
+        text += f" They pass through {', '.join(head.random)}, which the checkpoint lacks and which is random."
     return text

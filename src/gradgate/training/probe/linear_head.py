@@ -113,7 +113,7 @@ def find_linear_head(model: nn.Module, labels: int, fresh: frozenset[str], forwa
     name = name or next((name for name in reversed(linear) if _outputs(linear[name], labels)), "")
     if not name:
         raise RunError(
-            f"probe sets a linear layer with {labels} outputs, one per label, and the head of {type(model).__name__} "
+            f"probe fits a linear layer with {labels} outputs, one per label, but the head of {type(model).__name__} "
             f"ends in none. Train with 'head' instead."
         )
     classifier = linear.pop(name)

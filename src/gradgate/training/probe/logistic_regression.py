@@ -49,8 +49,8 @@ def best_fit(
 ) -> Fit:
     """Fit a regression with each strength of its penalty, and return the one with the highest score.
 
-    Features are standardized for the fit; the returned weights are for the features as they are. Of equal scores, the
-    strongest penalty counts.
+    Features are standardized for the fit; the returned weights are for the features as they are. In a tie, the
+    strongest penalty is chosen.
 
     Args:
         features: of the training rows, ``(rows, features)``.
