@@ -73,14 +73,12 @@ computed from every score in `evidence/`: our studies and grids, [the Elsa autho
 few-shot results](foreign/setfit.csv) and [PEFT's method comparison](foreign/peft.csv).
 
 ```shell
-gradgate train -m ARM --model MODEL --task TASK
 gradgate recommend --model MODEL --task TASK --minutes 30
 ```
 
-The first command trains with the arm of a row. The second finds the best arm on your own data; use it if the row says
-*undecided* or *nothing is known here*. A row says *full fine-tuning* if no arm is shown to be better, or as good and
-cheaper. Differences are to full fine-tuning, in points of the task's metric, with 95 % intervals. N is the number of
-layers of the model.
+This command finds the best arm on your own data: use it if the row says *undecided* or *nothing is known here*. A row
+says *full fine-tuning* if no arm is shown to be better, or as good and cheaper. Differences are to full fine-tuning, in
+points of the task's metric, with 95 % intervals. N is the number of layers of the model.
 """
 _METHOD = """\
 ## How the numbers are made
@@ -147,15 +145,15 @@ def advices() -> dict[Where, Advice | None]:
 
 
 def _table(found: dict[Where, Advice | None]) -> str:
-    lines = ["| task | rows to train on | model | languages | use | arm | difference to full | cost | confidence |"]
+    lines = ["| task | rows to train on | model | languages | use | command | difference to full | cost | confidence |"]
     lines += ["|---|---|---|---|---|---|---|---|---|"]
     for where, advice in found.items():
         given = f"{where.kind} | {where.rows} | {where.model} | {where.languages}"
         if advice is None:
-            lines.append(f"| {given} | nothing is known here | – | – | – | none |")
+            lines.append(f"| {given} | nothing is known here | `gradgate recommend` | – | – | none |")
         else:
             lines.append(
-                f"| {given} | {_use(advice)} | `{_arm_words(advice.use)}` | {_difference(advice)} | {_cost(advice)} | "
+                f"| {given} | {_use(advice)} | `{_command(advice)}` | {_difference(advice)} | {_cost(advice)} | "
                 f"{advice.confidence} |"
             )
     return "\n".join(lines)
@@ -175,6 +173,10 @@ def _named(advice: Advice) -> str:
 
 def _called(arm: ArmSummary) -> str:
     return arm.arm.replace("freeze ", "freezing ", 1)
+
+
+def _command(advice: Advice) -> str:
+    return f"gradgate train {_arm_words(advice.use)} --model MODEL --task TASK"
 
 
 def _arm_words(arm: ArmSummary | None) -> str:
@@ -268,8 +270,8 @@ def freezing_section(known: Sequence[Advice]) -> str:
         f"{more[Word.WORSE]} and {more[Word.BETTER]} of {more['all']} ([which](authors.md))."
     )
     lines.append(
-        "\nFreezing always saves memory and time: the backward pass stops at the lowest open layer, and closed weights "
-        "have no optimizer state. Use it if memory or time is short, or if a training must be cut short."
+        "\nFreezing from the bottom up saves memory and time: the backward pass stops at the lowest open layer, and "
+        "closed weights have no optimizer state. Use it if memory or time is short, or if a training must be cut short."
     )
     return "\n".join(lines)
 
