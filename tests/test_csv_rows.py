@@ -75,10 +75,10 @@ def test_columns_may_stand_in_any_order_or_be_left_out(file: Path) -> None:
         ("arm,step,value\nfull,1\n", "line 2: it has 2 cells; expected 3"),
         (
             "arm,step,value\nfull,0,1\nfull,one,1\n",
-            "line 3: step is 'one'.*Expected a row as 'gradgate points' writes it",
+            "line 3: step: expected a whole number, got 'one'.*Expected a row as 'gradgate points' writes it",
         ),
         ("arm,step,value\nfull,-1,1\n", "line 2: step -1 is below 0"),
-        ("arm,step,value\n,0,1\n", "line 2: arm is None"),
+        ("arm,step,value\n,0,1\n", "line 2: arm: expected text, got None"),
         (b"\xff\xfe\n", "Cannot read .*points.csv"),
     ],
 )

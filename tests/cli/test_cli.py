@@ -287,7 +287,7 @@ def test_other_seeds_are_wrong_usage(command: Command, text: str, tmp_path: Path
 def test_an_address_is_not_a_way_to_keep_models(command: Command, tmp_path: Path) -> None:
     said = command("compare", "--store", "sqlite:///queue.db", "-m", "full", "--out", str(tmp_path / "study"))
     assert said.code == 2
-    assert "goes to --queue 'sqlite:///queue.db'" in " ".join(said.err.split())
+    assert "as --queue 'sqlite:///queue.db'" in " ".join(said.err.split())
 
 
 @pytest.mark.parametrize("words", [("compare", "-m", "full"), ("worker", "x"), ("study", "status", "x")])

@@ -49,7 +49,7 @@ def test_parts_have_a_row_each(command: Command) -> None:
 def test_a_plan_that_training_decides_is_not_guessed(command: Command) -> None:
     said = command("plan", "--method", "fun:every=1,batches=2", "--steps", "6")
     assert said.code != 0
-    assert "decides by what it measures in training" in said.err
+    assert "decides by what it measures during training" in said.err
 
 
 def test_a_written_plan_is_followed(command: Command, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_a_file_is_offered(command: Command, tmp_path: Path) -> None:
     code, _, err = command("train", "--task", str(tmp_path / "review.csv"))
     assert code == 2
     assert f"Did you mean '{tmp_path}/reviews.csv'" in err
-    assert "Correct the path, or name one of the tasks" in err
+    assert "Correct the path, or name a task" in err
 
 
 def test_a_language_is_offered(command: Command, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ FULL = [
 
 @pytest.mark.parametrize("error", FULL, ids=str)
 def test_a_limit_of_the_system_is_named(tmp_path: Path, error: Exception) -> None:
-    with pytest.raises(RunError, match=rf"Cannot write to {tmp_path}: .*make room"), writing_to(tmp_path):
+    with pytest.raises(RunError, match=rf"Cannot write to {tmp_path}: .*free space"), writing_to(tmp_path):
         raise error
 
 

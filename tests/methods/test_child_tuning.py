@@ -154,7 +154,7 @@ def test_two_seeds_of_the_task_free_form_draw_other_masks() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(MethodError, match="0 < keep <= 1"):
         ChildTuning(keep=0.0)
-    with pytest.raises(MethodError, match="should be 'F' or 'D'"):
+    with pytest.raises(MethodError, match="expected 'F' or 'D'"):
         method("child-tuning:mode=G")
     model = build("bert")
     with pytest.raises(AttachError, match="measures the Fisher information"):

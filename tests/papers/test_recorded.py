@@ -116,7 +116,7 @@ def test_a_damaged_line_is_named(study: Path, tmp_path: Path) -> None:
     record_studies([study], file)
     lines = file.read_text().splitlines()
     file.write_text("\n".join([lines[0], lines[1].replace(",0,", ",many,", 1)]))
-    with pytest.raises(DataError, match=r"numbers.csv, line 2: seed is 'many'"):
+    with pytest.raises(DataError, match=r"numbers.csv, line 2: seed: expected a whole number, got 'many'"):
         read_numbers(file)
 
 

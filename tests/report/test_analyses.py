@@ -105,5 +105,5 @@ def test_a_damaged_file_is_said_and_the_rest_is_there(study, name):
     file = study / "analyses" / name / f"{name}.csv"
     file.write_text(file.read_text().replace("mark", "", 1) + "nonsense\n")
     page = write_report(study).html.read_text(encoding="utf-8")
-    assert f"{name}.csv, line 2: run is None" in page
+    assert f"{name}.csv, line 2: run: expected text, got None" in page
     assert "full" in page

@@ -24,7 +24,7 @@ def test_a_run_takes_three_epochs_unless_told() -> None:
     [
         (
             {"methd": "full", "sed": 1},
-            r"no setting 'methd'\. Did you mean 'method'.*; There is no setting 'sed'.*'seed'",
+            r"no setting 'methd'\. Did you mean 'method'.* There is no setting 'sed'.*'seed'",
         ),
         ({"method": "gradul"}, r"no method 'gradul'\. Did you mean 'gradual'"),
         ({"method": "graddrop:p=1.0"}, r"'graddrop' cannot have p=1\.0 \(expected 0 <= p < 1"),

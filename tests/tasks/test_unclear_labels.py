@@ -57,7 +57,7 @@ ODD: dict[str, tuple[list[Any], str]] = {
     "a list": (at(["calm", "busy"] * 12, 3, ["calm"]), r":4: 'label' is a list \(\['calm'\]\), but 23 of 24 rows"),
     "a list as text": (at(["calm", "busy"] * 12, 3, "['calm']"), r":4: 'label' is a list"),
     "a list among numbers": (at([0, 1] * 12, 3, [1]), r":4: 'label' is a list"),
-    "a word among scores": (at([n + 0.5 for n in range(24)], 3, "free"), r":4: 'label' is 'free', but 23 of 24"),
+    "a word among scores": (at([n + 0.5 for n in range(24)], 3, "free"), r":4: 'label' is 'free', and 23 of 24"),
     "an object": (
         at(["calm", "busy"] * 12, 3, {"name": "calm"}),
         r":4: the label is dict.*by its path, which ends in '\.name'",
@@ -76,7 +76,7 @@ def test_one_odd_cell_is_named(name: str, tmp_path: Path) -> None:
 def test_a_word_among_prices_is_named(tmp_path: Path) -> None:
     own = at([[text, f"{n}.50"] for n, text in enumerate(texts())], 3, ["the last one of them", "free"])
     (tmp_path / "t.csv").write_text(table(["description", "price"], own))
-    with pytest.raises(DataError, match=r"t\.csv:5: 'price' is 'free', but 23 of 24 rows have numbers"):
+    with pytest.raises(DataError, match=r"t\.csv:5: 'price' is 'free', and 23 of 24 rows have numbers"):
         find_task(tmp_path / "t.csv")
 
 

@@ -116,7 +116,7 @@ def test_sharded_weights_and_layers_without_weights_are_refused(tmp_path: Path) 
         make_config(track=TRACK, fsdp=True)
     model = build("bert").requires_grad_(False)
     gate, folder = GateCallback("full"), RunFolder(tmp_path)
-    with pytest.raises(UsageError, match=r"none of them has a weight that learns.*Leave track= out"):
+    with pytest.raises(UsageError, match=r"none of them has a trainable weight.*Leave track= out"):
         FisherTracker(read_track(TRACK), model, map_layers(model), gate, folder, 0, print)
 
 
