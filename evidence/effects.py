@@ -34,9 +34,7 @@ PROBED = "sentence encoder of 110 M"
 EMBEDDED = "embedded encoder of 2.2 M"
 FEW = "under 1,000 rows"
 HUNDREDS, THOUSANDS, ALL = "375 to 1,500 rows", "1,000 to 7,000 rows", "2,500 to 393,000 rows"
-SHORT = "1,000 to 7,000 rows, 40 steps"
-_ENOUGH_STEPS = 200
-"""Steps of a grid's run that stand for a training; fewer are a situation of their own."""
+SHORT = "1,000 to 7,000 rows, 40 to 304 steps at one of two rates"
 MATH = "20,000 rows"
 _LAYERS = {"all-MiniLM-L6-v2": 6, "multilingual-e5-small": 12, "sample": 4}
 _SIZES = {"all-MiniLM-L6-v2": SMALL, "multilingual-e5-small": MULTILINGUAL}
@@ -151,15 +149,14 @@ def _of_grids() -> Iterator[Effect]:
         if not grid.curves.exists():
             continue
         task, model = grid.compare["task"], grid.compare["model"].rpartition("/")[2]
-        steps = grid.compare["steps"]
-        rows = SHORT if steps < _ENOUGH_STEPS else THOUSANDS
-        where = Where(_kind(task), rows, SMALL) if grid.data else Where(_kind(task), HUNDREDS, EMBEDDED)
+        where = Where(_kind(task), SHORT, SMALL) if grid.data else Where(_kind(task), HUNDREDS, EMBEDDED)
         named = {arm.name: arm for arm in grid_arms(grid)}
         full = named.pop(FULL)
         for name, arm in named.items():
             versus = compare_paired(arm.scores, full.scores)
             arm_family = family(name, _LAYERS[model])
-            limits = f"{steps} steps, {len(grid.rates)} rates" + "; scores on dev" * is_on_dev(read_rows(grid.curves))
+            on_dev = "; scores on dev" * is_on_dev(read_rows(grid.curves))
+            limits = f"{grid.compare['steps']} steps, {len(grid.rates)} rates{on_dev}"
             yield _effect(where, task, arm_family, name, versus, f"grids/{grid.name}", limits)
 
 

@@ -87,5 +87,5 @@ def test_the_grid_is_escaped_and_each_cell_has_a_sign_and_a_word() -> None:
 def test_a_damaged_table_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "scoreboard.csv"
     file.write_text("claim,source,verdict,seeds,tasks,note\nE1,printed,maybe,0,0,x\n", encoding="utf-8")
-    with pytest.raises(Exception, match="line 2: verdict: expected .*, got 'maybe'"):
+    with pytest.raises(Exception, match=r"line 2: verdict: expected .*, got 'maybe'"):
         SCOREBOARD.read(file)
