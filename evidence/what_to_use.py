@@ -145,16 +145,16 @@ def advices() -> dict[Where, Advice | None]:
 
 
 def _table(found: dict[Where, Advice | None]) -> str:
-    lines = ["| task | rows to train on | model | languages | use | command | difference to full | cost | confidence |"]
+    lines = ["| task | rows to train on | model | languages | use | difference to full | cost | confidence | command |"]
     lines += ["|---|---|---|---|---|---|---|---|---|"]
     for where, advice in found.items():
         given = f"{where.kind} | {where.rows} | {where.model} | {where.languages}"
         if advice is None:
-            lines.append(f"| {given} | nothing is known here | `gradgate recommend` | – | – | none |")
+            lines.append(f"| {given} | nothing is known here | – | – | none | `gradgate recommend` |")
         else:
             lines.append(
-                f"| {given} | {_use(advice)} | `{_command(advice)}` | {_difference(advice)} | {_cost(advice)} | "
-                f"{advice.confidence} |"
+                f"| {given} | {_use(advice)} | {_difference(advice)} | {_cost(advice)} | {advice.confidence} | "
+                f"`{_command(advice)}` |"
             )
     return "\n".join(lines)
 
