@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gradgate.report import write_report
+from gradgate.report.drawing import style_of
 from support.study_folder import fail, write_study
 from support.written_report import Page, report
 
@@ -77,6 +78,20 @@ def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(p
     root = ElementTree.parse(folder / "figures" / "cost.svg").getroot()
     described = root.find("{http://www.w3.org/2000/svg}desc").text
     assert "gradual:every=40 72.3 at 10.0 ms per step with 25 % of the parameters trained" in described
+
+
+def test_the_dark_page_lightens_the_colours_of_methods_and_files_keep_them(plain):
+    folder, _, page = plain
+    colour = style_of(1).colour
+    assert f"stroke: {colour}; stroke: oklch(from {colour} max(l, var(--least, 0)) c h)" in page
+    drawn = (folder / "figures/scores.svg").read_text(encoding="utf-8")
+    assert colour in drawn
+    assert "oklch" not in drawn
+
+
+def test_the_table_says_that_its_intervals_are_corrected(plain):
+    _, _, page = plain
+    assert "In brackets: 95% intervals of the differences, corrected" in page
 
 
 def test_references_inside_figures_lead_to_ids(plain):
