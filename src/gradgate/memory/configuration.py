@@ -49,8 +49,8 @@ def read_configuration(name: str, trust_remote_code: bool = False) -> Any:
             else f" {name!r} is not a folder or file, so it was looked for on the hub.{hub.nearest_model(name)}"
         )
         raise RunError(
-            f"Cannot read the configuration of {name!r}: {hub.first_line(error)}.{where} {_EXPECTED}; without a "
-            f"network, only models in the cache are found."
+            f"Cannot read the configuration of {name!r}: {hub.not_loaded(error).rstrip('.')}.{where} {_EXPECTED}; "
+            f"without a network, only models in the cache are found."
         ) from error
 
 

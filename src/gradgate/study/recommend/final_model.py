@@ -56,7 +56,7 @@ class FinalModel:
             return None
         return (
             f"Always answering with the most frequent class scores {guessing:.4g} on {split}, so the model has not "
-            "learned enough. Give more minutes=, or a larger steps=."
+            "learned enough. Pass more minutes=, or a larger steps=."
         )
 
 
