@@ -154,15 +154,19 @@ def why_unreachable() -> str:
 
 
 def not_loaded(error: Exception) -> str:
-    """Return why a library could not load something from the hub: the reason alone, if there was no way to fetch it."""
+    """Return why a library could not load something from the hub, without a full stop.
+
+    If there was no way to fetch it, that alone is the reason.
+    """
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     chain: list[BaseException] = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
     if any(isinstance(each, LocalEntryNotFoundError) for each in chain):
-        return f"{why_unreachable()}, and the cache has no copy."
-    return " ".join(line.strip() for line in str(error).strip().splitlines()[:2]) or type(error).__name__
+        return f"{why_unreachable()}, and the cache has no copy"
+    lines = (line.strip() for line in str(error).strip().splitlines()[:2])
+    return " ".join(lines).rstrip(".") or type(error).__name__
 
 
 def first_line(error: Exception) -> str:

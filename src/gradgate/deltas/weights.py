@@ -200,6 +200,6 @@ def _snapshot(name: str) -> Path:
             return folder
     why = hub.not_loaded(reason) if reason else "it has no readable weights"
     raise DeltaError(
-        f"Cannot find the weights of {name!r}: {why.rstrip('.')}. Expected a folder, or the name of a model on "
+        f"Cannot find the weights of {name!r}: {why}. Expected a folder, or the name of a model on "
         f"the hub; check the name and the network."
     )

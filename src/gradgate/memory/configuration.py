@@ -49,7 +49,7 @@ def read_configuration(name: str, trust_remote_code: bool = False) -> Any:
             else f" {name!r} is not a folder or file, so it was looked for on the hub.{hub.nearest_model(name)}"
         )
         raise RunError(
-            f"Cannot read the configuration of {name!r}: {hub.not_loaded(error).rstrip('.')}.{where} {_EXPECTED}; "
+            f"Cannot read the configuration of {name!r}: {hub.not_loaded(error)}.{where} {_EXPECTED}; "
             f"without a network, only models in the cache are found."
         ) from error
 

@@ -148,4 +148,4 @@ def reason_of(error: Exception, source: str) -> str:
     reason = hub.not_loaded(error)
     if not isinstance(error, OSError | ValueError | RuntimeError | ImportError):
         reason = f"{type(error).__name__}: {reason}"  # such as KeyError, which has the key alone
-    return f"{reason.rstrip('.')}. Check config.json and the other files there." if Path(source).is_dir() else reason
+    return f"{reason}. Check config.json and the other files there." if Path(source).is_dir() else f"{reason}."
