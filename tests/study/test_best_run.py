@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import gradgate as gg
 from gradgate.errors import RunError
-from gradgate.study.best_run import best_run
+from gradgate.study.best_run import best_run, recommended_arm
+from gradgate.study.budget.file import read_budget, write_budget
 from gradgate.study.recommend.final_model import find_final
-from gradgate.study.recommend.recommendation import recommended_arm
 from support.budget_file import give_budget
 from support.study_folder import begin, finish, write_study
 
@@ -56,11 +57,23 @@ def test_arm_of_a_budget_is_the_recommended_one(
 ) -> None:
     folder = study(tmp_path / "study")
     give_budget(folder, winners, cheapest)
-    assert recommended_arm(folder).name == found
+    budget = read_budget(folder)
+    assert budget is not None
+    assert recommended_arm(folder, budget.verdict) == found
     assert gg.Study(folder).best == found
     final = find_final(folder, found)
     assert final is not None
     assert best_run(folder).folder.path == final.folder
+
+
+def test_without_a_test_the_best_finished_run_of_the_remaining_arms_is_taken(tmp_path: Path) -> None:
+    folder = study(tmp_path / "study")
+    record = give_budget(folder, ("gradual:every=40", "full"), "gradual:every=40")
+    verdict = replace(record.verdict, tested=False)
+    write_budget(folder, replace(record, verdict=verdict))
+    assert recommended_arm(folder, verdict) == gg.Study(folder).best == "full", "seed 1 of it has 0.90"
+    assert best_run(folder).folder.path == folder / "runs/method-0/seed-1"
+    assert recommended_arm(folder, replace(verdict, winners=("gradual:every=40",))) == "gradual:every=40"
 
 
 def test_run_without_a_model_is_passed_over(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def give_budget(folder: Path, winners: Sequence[str], cheapest: str | None) -> B
         seeds=grid.seeds,
         steps=grid.steps,
         steps_allowed=grid.total_steps,
-        verdict=replace(verdict, winners=tuple(winners), decided=len(winners) == 1, cheapest=cheapest),
+        verdict=replace(verdict, winners=tuple(winners), decided=len(winners) == 1, cheapest=cheapest, tested=True),
         final=True,
     )
     write_budget(folder, record)

@@ -48,13 +48,15 @@ class Study(ResultView):
         """The arm to use, by its name in tables: that of the best mean score; None without scores.
 
         With a budget it is what :func:`gradgate.recommend` names and ``gradgate export`` takes: the winner, or the
-        cheapest of a tie. ``answer`` names the members of the tie, and says whether the difference is significant.
+        cheapest of a tie; without a test, the arm of the finished run with the best score on dev. ``answer``
+        names the members of the tie, and says whether the difference is significant.
         """
+        from gradgate.study.best_run import recommended_arm
         from gradgate.study.budget.file import read_budget
 
         budget = read_budget(self.path)
-        if budget is not None and budget.verdict.recommended is not None:
-            return budget.verdict.recommended
+        if budget is not None and (found := recommended_arm(self.path, budget.verdict)) is not None:
+            return found
         best = self._report.study.best
         return best[0].name if best else None
 

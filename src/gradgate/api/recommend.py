@@ -36,7 +36,10 @@ class Recommended(Study):
 
     @property
     def best(self) -> str:
-        """The arm that is recommended: the winner, or the cheapest of a tie."""
+        """The arm that is recommended: the winner, or the cheapest of a tie.
+
+        Without a test, it is the arm of the finished run with the best score on dev.
+        """
         return self.recommendation.arm
 
     @property

@@ -9,6 +9,7 @@ from statistics import fmean
 from gradgate.errors import RunError, UsageError
 from gradgate.places import typed_path
 from gradgate.runs.folder import RunFolder
+from gradgate.study.budget.verdict import Verdict
 from gradgate.study.conditions import read_conditions
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.run_result import RunResult
@@ -32,9 +33,8 @@ class ChosenRun:
 def best_run(path: Path) -> ChosenRun:
     """Return the run in a folder, or the best run of a study.
 
-    The arm that a budget recommends comes first: its winner, or the cheapest of a tie, as :func:`gradgate.recommend`
-    trains it. Without one it is the arm with the best mean score on dev. Of the arm's runs, the one with the best score
-    on dev is taken.
+    The arm that a budget recommends comes first, see :func:`recommended_arm`. Without one it is the arm with the best
+    mean score on dev. Of the arm's runs, the one with the best score on dev is taken.
 
     Raises:
         UsageError: for a study of several tasks or models, which has no best run.
@@ -68,7 +68,7 @@ def _of_study(path: Path) -> ChosenRun:
             f"('gradgate study status {path}'), with keep_model=True."
         )
     budget = read_budget(path)
-    recommended = None if budget is None else budget.verdict.recommended
+    recommended = None if budget is None else recommended_arm(path, budget.verdict)
     arm = recommended if any(run.arm.name == recommended for run in runs) else _best_arm(results, runs)
     best = results.best_on_dev(run for run in runs if run.arm.name == arm)
     assert best is not None, "runs without a score on dev were left out"
@@ -78,6 +78,19 @@ def _of_study(path: Path) -> ChosenRun:
         f"{best.files.path}"
     )
     return ChosenRun(best.files, why)
+
+
+def recommended_arm(path: Path, verdict: Verdict) -> str | None:
+    """Return the arm that the verdict of a study recommends: the winner, or the cheapest of a tie.
+
+    Without a test, early scores are all that is known of most arms, so the arm of the finished run with the best score
+    on dev comes before the cheapest. None if no arm is left.
+    """
+    if verdict.tested or not (path / STUDY_FILE).is_file():
+        return verdict.recommended
+    results = read_study(path)
+    best = results.best_on_dev(run for arm in verdict.winners for run in results.of(arm))
+    return verdict.recommended if best is None else best.arm.name
 
 
 def _best_arm(results: StudyResults, runs: list[RunResult]) -> str:

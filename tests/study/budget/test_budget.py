@@ -359,6 +359,9 @@ def test_looks_share_one_level_however_often_a_study_is_extended() -> None:
     assert sum(levels) < LEVEL
     assert [look.seeds for look in plan_looks(Stage(2, 8, 10), 1, 0)] == [5, None]
     assert [look.seeds for look in plan_looks(Stage(2, 8, 4), 1, 0)] == [None]
+    before, raised = plan_looks(Stage(2, 8, 10), 1, 0), plan_looks(Stage(2, 8, 20), 1, 0, early=False)
+    assert [look.seeds for look in raised] == [None]
+    assert sum(look.level for look in (before[0], *raised)) <= LEVEL, "the early look of the plan before counts"
 
 
 def test_arms_without_a_difference_rarely_have_a_winner() -> None:

@@ -16,6 +16,7 @@ from gradgate.runs.pauses import read_progress
 from gradgate.runs.records import Failure, write_record
 from gradgate.settings.budget import Budget, parse_budget
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.study.budget import Allocator, Observed, Targets
 from gradgate.study.budget.driver import BudgetedStudy
 from gradgate.study.budget.file import BUDGET_FILE, BudgetRecord, read_budget
 from gradgate.study.budget.observe import observe
@@ -128,6 +129,37 @@ def test_a_larger_budget_goes_on_and_counts_the_verdict_before(base: RunConfig, 
     assert set(after.values()) == {16}
     with pytest.raises(UsageError, match=r"allows 57 optimizer steps, and .* was given 96 before"):
         race(base, study)
+
+
+class Patient:
+    """A deadline that has time for the whole grid once a plan is trained."""
+
+    def __init__(self, steps: dict[str, int]) -> None:
+        self.steps = steps
+        self.asked = 0
+
+    def in_time(self, batch: Targets, observed: Observed) -> Targets:
+        return batch
+
+    def raised(self, allocator: Allocator, observed: Observed) -> int:
+        self.asked += 1
+        return allocator.grid.total_steps
+
+
+def test_time_that_is_left_raises_a_budget_before_its_verdict(base: RunConfig, tiny_task: Path, tmp_path: Path) -> None:
+    deadline = Patient({tiny_task.name: 16})
+    asked = StudyRequest(base, METHODS, (0, 1), budget=Budget(steps=40))
+    compare(asked, tmp_path / "raised", SilentStudy(), deadline=deadline)
+    found = read_budget(tmp_path / "raised")
+    assert found is not None
+    assert (found.final, found.steps_allowed, found.verdict.steps_spent) == (True, 96, 96)
+    assert (found.earlier_verdicts, found.looks_early) == (0, False)
+    whole = race(base, tmp_path / "whole", share=1.0).verdict
+    assert found.verdict.winners == whole.winners
+    assert found.verdict.tested
+    again, times = StudyRequest(base, METHODS, (0, 1), budget=Budget(steps=96)), deadline.asked
+    compare(again, tmp_path / "raised", SilentStudy(), deadline=deadline)
+    assert deadline.asked == times, "the verdict was given"
 
 
 def test_a_plain_comparison_of_a_budgeted_study_is_refused(base: RunConfig, study: Path) -> None:

@@ -18,7 +18,7 @@ from gradgate.study.recommend.costs import ArmCost, Costs
 from gradgate.study.recommend.dev_limit import dev_limit
 from gradgate.study.recommend.evidence import family_of, leaving_order, mean_gaps
 from gradgate.study.recommend.record import RecommendRecord, read_recommend
-from gradgate.study.recommend.time_plan import plan_time, played
+from gradgate.study.recommend.time_plan import larger_plan, plan_time, played
 
 ARMS = ("full", "probe", "head", "freeze:layers=2", "lora:r=8", "houlsby:size=64")
 GRID = FullGrid(arms=ARMS, seeds=(0, 1, 2, 3, 4), steps={"toy": 80})
@@ -49,6 +49,36 @@ def test_more_minutes_pay_for_more_arms_and_at_last_for_a_test() -> None:
     assert "may find a winner" in plans[-1].said
     assert not plans[0].can_test
     assert "there will be no winner" in plans[0].said
+
+
+def trained(allocator: Allocator) -> dict[RunKey, Progress]:
+    """What has been observed when a plan has trained all its runs, with cheap arms in the lead."""
+    ranked, observed = sorted(ARMS, key=lambda arm: (arm != "probe", arm != "head", arm)), dict[RunKey, Progress]()
+    while batch := allocator.next(observed):
+        for key, until in batch.items():
+            scores = observed.get(key, Progress()).dev
+            observed[key] = Progress(until, {**scores, until: 0.9 - 0.1 * ranked.index(key.arm)})
+    return observed
+
+
+def test_what_the_plan_leaves_over_pays_for_further_runs() -> None:
+    own = costs()
+    plan = plan_time(GRID, own, (), 1500.0)
+    allocator = Allocator(GRID, plan.steps_allowed)
+    observed = trained(allocator)
+    larger = larger_plan(allocator, observed, own, 600.0)
+    assert larger > plan.steps_allowed
+    assert played(GRID, larger, own, observed) <= 600.0
+    further = replace(allocator, steps_allowed=larger, looks_early=False).next(observed)
+    assert further
+    assert larger_plan(allocator, observed, own, 1.0) == plan.steps_allowed
+    whole = Allocator(GRID, GRID.total_steps)
+    assert larger_plan(whole, trained(whole), own, 6000.0) == GRID.total_steps
+
+
+def test_a_race_that_stays_within_its_plan_takes_less_time_from_where_it_is() -> None:
+    allocator = Allocator(GRID, 1200)
+    assert played(GRID, 1200, costs(), trained(allocator)) < played(GRID, 1200, costs())
 
 
 def test_minutes_that_are_used_up_are_not_negative() -> None:
@@ -156,6 +186,30 @@ def test_runs_that_take_longer_than_measured_make_the_next_ones_count_as_longer(
     now(4 * expected)
     slow.record = replace(slow.record, minutes=slow.record.minutes + 4 * expected / 60)  # as much time is left
     assert 0 < len(slow.in_time(batch, {})) < len(usual)
+
+
+def test_time_that_is_left_raises_the_plan_that_is_written(tmp_path: Path, now: Callable[[float], None]) -> None:
+    clock = race(tmp_path, 200.0)
+    small = Allocator(GRID, 300)
+    observed = trained(small)
+    raised = clock.raised(small, observed)
+    stored = read_recommend(tmp_path)
+    assert stored is not None
+    assert 300 < raised == stored.plan.steps_allowed
+    assert stored.plan.can_test == Allocator(GRID, raised).can_name_a_winner
+    now(200 * 60.0)
+    assert clock.raised(small, observed) == 300, "no time is left"
+    clock.record = replace(clock.record, stopped=True, minutes=900.0)
+    assert clock.raised(small, observed) == 300, "the clock ended the race"
+
+
+def test_an_arm_is_finished_only_in_time(tmp_path: Path, now: Callable[[float], None]) -> None:
+    clock, key = race(tmp_path, 3.0), RunKey("full", "toy", 0)
+    assert clock.can_finish("full", {key: Progress(20)})
+    now(100.0)
+    assert not clock.can_finish("full", {key: Progress(20)})
+    assert clock.can_finish("full", {key: Progress(60)})
+    assert clock.can_finish("full", {key: Progress(80)}), "it has finished"
 
 
 def test_a_race_that_the_clock_stopped_stays_stopped(tmp_path: Path, now: Callable[[float], None]) -> None:

@@ -22,11 +22,11 @@ from gradgate.settings.command_line import (
     train_command,
     without_places,
 )
+from gradgate.study.best_run import recommended_arm
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.grid import Grid
 from gradgate.study.recommend.final_model import find_final
-from gradgate.study.recommend.recommendation import recommended_arm
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,12 @@ class BudgetSection(Section):
     def commands(self) -> list[Lines]:
         """Return how to use the recommended arm's model, if it was trained, and how to train it again."""
         study = self.study.results.folder
-        if self.record is None or not self.record.final or not self.record.verdict.winners or self.study.parts:
+        if self.record is None or not self.record.final or self.study.parts:
             return []
-        grid, arm = Grid.read(study), recommended_arm(study)
+        grid, name = Grid.read(study), recommended_arm(study, self.record.verdict)
+        arm = next((arm for arm in grid.arms if arm.name == name), None)
+        if arm is None:
+            return []
         model = find_final(study, arm.name)
         config = without_places(grid.config_of(arm, 0, {}))
         if model is None or not model.is_kept:

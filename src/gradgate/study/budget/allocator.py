@@ -35,6 +35,7 @@ class Allocator:
         grid: what the budget is a part of.
         steps_allowed: optimizer steps of all runs together, with those that were trained before.
         earlier_verdicts: how many verdicts the study gave with fewer steps or seeds; each makes the next test stricter.
+        looks_early: whether a clear winner may end the budget early; not after it was raised before its verdict.
 
     Raises:
         UsageError: if the steps do not pay for an eighth of one run of each arm.
@@ -43,6 +44,7 @@ class Allocator:
     grid: FullGrid
     steps_allowed: int
     earlier_verdicts: int = 0
+    looks_early: bool = True
 
     def __post_init__(self) -> None:
         self.stages  # noqa: B018  # a budget that is too small is refused at once
@@ -55,7 +57,7 @@ class Allocator:
     @cached_property
     def looks(self) -> tuple[Look, ...]:
         """The planned tests."""
-        return plan_looks(self.stages[-1], len(self.grid.steps), self.earlier_verdicts)
+        return plan_looks(self.stages[-1], len(self.grid.steps), self.earlier_verdicts, early=self.looks_early)
 
     @property
     def can_name_a_winner(self) -> bool:
@@ -92,6 +94,10 @@ class Allocator:
         """
         now = standing(self.grid, self.stages, observed)
         return {} if self._early(now) is not None else self._batch(now, observed)
+
+    def ended_early(self, observed: Observed) -> bool:
+        """Return whether the early look found a winner, so that the remaining steps are not needed."""
+        return self._early(standing(self.grid, self.stages, observed)) is not None
 
     def finding(self, observed: Observed) -> LookResult:
         """Return who leads and who is significantly worse: the part of the verdict that a test decides."""

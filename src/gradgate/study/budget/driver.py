@@ -126,6 +126,9 @@ class Deadline(Protocol):
     def in_time(self, batch: Targets, observed: Observed) -> Targets:
         """Return those of some runs that may start now; none if time is up."""
 
+    def raised(self, allocator: Allocator, observed: Observed) -> int:
+        """Return the optimizer steps that a plan may have in all once its runs are trained, in place of its own."""
+
 
 class BudgetDriver:
     """Spends a budget on a study.
@@ -146,6 +149,7 @@ class BudgetDriver:
         self._deadline = deadline
         self._runs = study.runs
         self._forgiven: set[RunKey] = set()
+        self._may_raise = False  # not after a final verdict, which would count as an earlier one
 
     def run(self, budget: Budget) -> BudgetRecord:
         """Train until the verdict is final. Each verdict on the way is written into the study's folder.
@@ -161,7 +165,11 @@ class BudgetDriver:
         grid = self.study.full_grid(self._lengths())
         self._forgiven = {key for key, progress in self._observed(grid).items() if progress.has_failed}
         record, allocator = self._begin(budget, grid)
-        while batch := self._startable(allocator, observed := self._observed(grid)):
+        while True:
+            observed = self._observed(grid)
+            record, allocator = self._raised(record, allocator, observed)
+            if not (batch := self._startable(allocator, observed)):
+                break
             self._write(replace(record, verdict=allocator.verdict(observed)))
             self._train_to(batch, grid)
             left = any(run.is_open for run in self._queue.runs())  # another process added them
@@ -193,7 +201,9 @@ class BudgetDriver:
         plan = grid.arms, grid.seeds, dict(grid.steps), allowed
         before = existing and (existing.arms, existing.seeds, dict(existing.steps), existing.steps_allowed)
         earlier = existing.earlier_verdicts + (existing.final and plan != before) if existing is not None else 0
-        allocator, observed = Allocator(grid, allowed, earlier), self._observed(grid)
+        early = existing is None or existing.final or (existing.looks_early and plan == before)
+        self._may_raise = self._deadline is not None and (existing is None or not existing.final or plan != before)
+        allocator, observed = Allocator(grid, allowed, earlier, early), self._observed(grid)
         self._check_scored(observed, grid, allocator)
         record = BudgetRecord(
             allowance=budget,
@@ -205,8 +215,26 @@ class BudgetDriver:
             promise=allocator.promise,
             pace=pace,
             earlier_verdicts=earlier,
+            looks_early=early,
         )
         return record, allocator
+
+    def _raised(self, record: BudgetRecord, allocator: Allocator, observed: Observed) -> tuple[BudgetRecord, Allocator]:
+        """Return a larger budget if the runs of this one are trained and time is left."""
+        if self._deadline is None or not self._may_raise or allocator.next(observed) or allocator.ended_early(observed):
+            return record, allocator
+        allowed = self._deadline.raised(allocator, observed)
+        if allowed <= allocator.steps_allowed:
+            return record, allocator
+        larger = replace(allocator, steps_allowed=allowed, looks_early=False)
+        raised = replace(
+            record,
+            allowance=Budget(steps=allowed),
+            steps_allowed=allowed,
+            promise=larger.promise,
+            looks_early=False,
+        )
+        return raised, larger
 
     def _check_scored(self, observed: Observed, grid: FullGrid, allocator: Allocator) -> None:
         """Raise UsageError for runs that an earlier command trained past the steps where runs are compared."""

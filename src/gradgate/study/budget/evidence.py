@@ -62,7 +62,7 @@ class Deficit:
         return Comparison(self.pairs, self.behind, p=self.p, unit="pair", error=error, freedom=freedom)
 
 
-def plan_looks(last: Stage, tasks: int, earlier: int) -> tuple[Look, ...]:
+def plan_looks(last: Stage, tasks: int, earlier: int, *, early: bool = True) -> tuple[Look, ...]:
     """Return when the arms of the last stage are tested, and how these looks share the level.
 
     The end of the budget is a look, and half of the last stage is one if it has three pairs or more. The early look
@@ -72,15 +72,17 @@ def plan_looks(last: Stage, tasks: int, earlier: int) -> tuple[Look, ...]:
 
     Args:
         earlier: verdicts that the study gave before its budget or seeds were raised.
+        early: whether there may be an early look. A plan that was raised before its verdict may have spent the level
+            of its own.
     Source:
         Jennison and Turnbull 2000, Group sequential methods, ch. 7, on spending the error.
         Differs: levels are added (Bonferroni), which holds for t-tests of any size and for unplanned extensions.
     """
     level = LEVEL * _FIRST_SHARE * (1 - _FIRST_SHARE) ** earlier
-    half = last.seeds // 2
-    if half * tasks < FEWEST_PAIRS:
-        return (Look(None, level),)
-    return Look(half, level * _EARLY_SHARE), Look(None, level * (1 - _EARLY_SHARE))
+    half, at_the_end = last.seeds // 2, Look(None, level * (1 - _EARLY_SHARE))
+    if not early:
+        return (at_the_end,)
+    return (Look(half, level * _EARLY_SHARE), at_the_end) if half * tasks >= FEWEST_PAIRS else (Look(None, level),)
 
 
 def pooled_noise(table: Table) -> Noise | None:

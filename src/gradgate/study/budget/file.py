@@ -28,6 +28,7 @@ class BudgetRecord:
         steps: task to optimizer steps of one of its runs.
         steps_allowed: optimizer steps of all runs.
         earlier_verdicts: that were final before steps, seeds or arms were added.
+        looks_early: whether a clear winner may end the budget early; not after it was raised before its verdict.
         final: whether the verdict is final; else it says what is known so far.
         version: of this file's form.
     """
@@ -41,6 +42,7 @@ class BudgetRecord:
     promise: str = ""
     pace: float | None = None
     earlier_verdicts: int = 0
+    looks_early: bool = True
     final: bool = False
     version: int = VERSION
 

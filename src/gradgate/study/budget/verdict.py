@@ -119,7 +119,7 @@ class Verdict:
 
     @property
     def recommended(self) -> ArmName | None:
-        """The arm to train: the winner, or the cheapest of a tie; None if no arm is left."""
+        """The winner, or the cheapest of a tie; None if no arm is left."""
         return next(iter(self.winners), None) if self.decided or self.cheapest is None else self.cheapest
 
     @property

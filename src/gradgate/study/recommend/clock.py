@@ -6,12 +6,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from gradgate.study.budget import FullGrid, Observed, RunKey, Targets
+from gradgate.study.budget import Allocator, FullGrid, Observed, RunKey, Targets
 from gradgate.study.budget.stages import WHOLE
 from gradgate.study.budget.standing import UNKNOWN
 from gradgate.study.progress import StudyProgress
 from gradgate.study.recommend.record import RecommendRecord, write_recommend
-from gradgate.study.recommend.time_plan import REPORT, minutes, piece_seconds
+from gradgate.study.recommend.time_plan import REPORT, larger_plan, minutes, piece_seconds, seconds_to_end
 
 _SHARE = 4  # runs that start together fill this part of what is left, so that a wrong estimate is noticed
 
@@ -72,6 +72,30 @@ class RaceClock:
         self._started = time.monotonic(), total
         return chosen
 
+    def raised(self, allocator: Allocator, observed: Observed) -> int:
+        """Return the steps that the race may have in all, as the plan left time for more expensive arms."""
+        self._compare()
+        if self.record.stopped:
+            return allocator.steps_allowed
+        left = (60 * self.record.minutes - self.spent) / self._slower
+        allowed = larger_plan(allocator, observed, self.record.costs, left)
+        if allowed > allocator.steps_allowed:
+            can_test = replace(allocator, steps_allowed=allowed).can_name_a_winner
+            plan = replace(self.record.plan, steps_allowed=allowed, can_test=can_test)
+            self.record = replace(self.record, plan=plan)
+            self._progress.note(
+                f"{minutes(60 * self.record.minutes - self.spent)} are left, so up to "
+                f"{allowed - allocator.steps_allowed:,} more steps are trained"
+                f"{', which pay for a test' if can_test and not allocator.can_name_a_winner else ''}."
+            )
+        self.note()
+        return allowed
+
+    def can_finish(self, arm: str, observed: Observed) -> bool:
+        """Return whether the run of an arm that is furthest can end in time."""
+        seconds = self._slower * seconds_to_end(self._grid, arm, self.record.costs, observed)
+        return seconds <= 60 * self.record.minutes - self.spent - REPORT
+
     def _final(self, key: RunKey, until: int) -> float:
         """Return the seconds from a length of a run to its end."""
         whole = self._grid.steps[key.task]
@@ -85,6 +109,7 @@ class RaceClock:
             return
         began, expected = self._started
         self._slower = max(1.0, (self._slower + (time.monotonic() - began) / expected) / 2)
+        self._started = None
 
     def note(self) -> None:
         """Write the time spent so far."""

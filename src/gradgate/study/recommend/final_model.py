@@ -8,9 +8,13 @@ from pathlib import Path
 from gradgate.runs.folder import CACHE_FOLDER, RunFolder
 from gradgate.runs.pauses import read_progress
 from gradgate.runs.scores import Scores
+from gradgate.study.best_run import recommended_arm
+from gradgate.study.budget.observe import observe
+from gradgate.study.budget.verdict import Verdict
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.guessing import guessing_score
 from gradgate.study.progress import StudyProgress
+from gradgate.study.recommend.clock import RaceClock
 from gradgate.study.results import read_study
 
 
@@ -69,6 +73,24 @@ def find_final(study: Path, arm: str) -> FinalModel | None:
     split = next(iter(best.scores.tests), None)
     guessing = None if split is None else guessing_score(results, split)
     return FinalModel(best.folder, arm, best.seed, best.scores, guessing)
+
+
+def train_finals(study: Path, verdict: Verdict, clock: RaceClock, progress: StudyProgress) -> None:
+    """Train a model of the arm that a verdict recommends.
+
+    Without a test, the arms that may be the best are trained in full, in the order of their means on dev, as far as
+    the time allows.
+
+    Raises:
+        GradgateError: if a run fails.
+        InterruptedRunError: when Ctrl-C stopped it after saving.
+    """
+    for arm in () if verdict.tested else verdict.winners:
+        if find_final(study, arm) is None and clock.can_finish(arm, observe([read_study(study)])):
+            train_final(study, arm, progress)
+    chosen = recommended_arm(study, verdict)
+    assert chosen is not None, "a study without an arm left is refused before"
+    train_final(study, chosen, progress)
 
 
 def train_final(study: Path, arm: str, progress: StudyProgress) -> FinalModel:

@@ -11,16 +11,17 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
-from gradgate.settings.arm import Arm, read_arm
+from gradgate.settings.arm import read_arm
 from gradgate.settings.budget import Budget
 from gradgate.settings.command_line import RECOMMENDED, given_settings, predict_command, train_command, train_lines
 from gradgate.settings.run import RunConfig
+from gradgate.study.best_run import recommended_arm
 from gradgate.study.budget.file import BudgetRecord, read_budget
-from gradgate.study.grid import Grid
+from gradgate.study.budget.verdict import Verdict
 from gradgate.study.progress import StudyProgress
 from gradgate.study.recommend.clock import RaceClock
 from gradgate.study.recommend.dev_limit import dev_limit
-from gradgate.study.recommend.final_model import FinalModel, find_final, train_final
+from gradgate.study.recommend.final_model import FinalModel, find_final, train_finals
 from gradgate.study.recommend.portfolio import LeftOut
 from gradgate.study.recommend.race import prepare_race
 from gradgate.study.recommend.record import RecommendRecord, read_recommend
@@ -35,8 +36,9 @@ class Recommendation:
     Attributes:
         folder: of the study.
         budget: its record, with the verdict.
-        arm: that is recommended, by its name in the study: the winner, or the cheapest of a tie.
-        config: that trains it.
+        arm: that is recommended, by its name in the study: the winner, or the cheapest of a tie. Without a test, the
+            arm of the finished run with the best score on dev.
+        base: the settings that all arms share.
         asked: the minutes, their plan, and what was left out.
         model: a finished run of the arm; None if nothing was to be trained beyond the race, and the race has none.
         limit: what dev is too small to show; None if it shows a point.
@@ -45,10 +47,15 @@ class Recommendation:
     folder: Path
     budget: BudgetRecord
     arm: str
-    config: RunConfig
+    base: RunConfig
     asked: RecommendRecord
     model: FinalModel | None
     limit: str | None = None
+
+    @property
+    def config(self) -> RunConfig:
+        """The settings that train the arm."""
+        return _config_of(self.base, self.arm)
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -72,7 +79,7 @@ class Recommendation:
 
     @property
     def is_of_tie(self) -> bool:
-        """Whether the arm is recommended as the cheapest of several that may be the best."""
+        """Whether several arms remain that may be the best."""
         return not self.budget.verdict.decided and len(self.budget.verdict.winners) > 1
 
     @property
@@ -83,16 +90,19 @@ class Recommendation:
             return f"Train {name}."
         if not self.is_of_tie:
             return f"{name} is the only remaining arm, but nothing shows that it is the best."
-        return (
-            f"Any of {len(verdict.tied)} arms may be the best: {', '.join(verdict.tied)}. Train {name}, the "
-            f"cheapest of the {len(verdict.winners)} remaining."
-        )
+        any_of = f"Any of {len(verdict.tied)} arms may be the best: {', '.join(verdict.tied)}."
+        if verdict.tested or self.model is None:
+            return f"{any_of} Train {name}, the cheapest of the {len(verdict.winners)} remaining."
+        return f"{any_of} Nothing was tested. Of those trained in full afterwards, {name} has the best score on dev."
 
     @property
     def text(self) -> str:
         """The verdict, what was spent, the model, and how to train it again, for people."""
+        verdict = self.budget.verdict
         spent = f"{in_minutes(self.asked.seconds_spent)} of {in_minutes(60 * self.asked.minutes)} were used."
-        lines = [self.budget.verdict.summary, f"{self.budget.spending} {spent}", *([self.limit] if self.limit else [])]
+        if verdict.steps_spent >= verdict.steps_of_grid:
+            spent = f"{spent} Every run is trained; more seeds= would use more time."
+        lines = [verdict.summary, f"{self.budget.spending} {spent}", *([self.limit] if self.limit else [])]
         lines += ["", self.advice]
         if self.model is not None:
             warning = [self.model.warning] if self.model.warning else []
@@ -116,7 +126,7 @@ class Recommendation:
             "model": str(RunFolder(model.folder).model) if model is not None and model.is_kept else None,
             "predict": self.use,
             "warning": None if model is None else model.warning,
-            "cheapest": {"arm": self.arm, "command": self.command} if self.is_of_tie else None,
+            "cheapest": self._cheapest() if self.is_of_tie else None,
             "left_out": [vars(each) for each in self.left_out],
             "minutes": {"asked": self.asked.minutes, "taken": self.asked.seconds_spent / 60},
             "plan": {
@@ -126,6 +136,10 @@ class Recommendation:
             "dev_limit": self.limit,
             "study": str(self.folder),
         }
+
+    def _cheapest(self) -> dict[str, Any]:
+        name = self.budget.verdict.cheapest or self.arm
+        return {"arm": name, "command": train_command(_config_of(self.base, name), RECOMMENDED)}
 
 
 def recommend(
@@ -166,42 +180,43 @@ def recommend(
     budget = Budget(steps=race.record.plan.steps_allowed)
     compare(StudyRequest(base, arms, seeds, budget=budget), out, LeaderNotes(out, progress), deadline=clock)
     if trains:
-        train_final(out, recommended_arm(out).name, progress)
+        train_finals(out, _verdict_of(out), clock, progress)
     clock.note()
     return read_recommendation(out, base)
 
 
-def recommended_arm(folder: Path) -> Arm:
-    """Return the winner of a study's budget, or the cheapest of its tie; RunError if no arm is left."""
+def _verdict_of(folder: Path) -> Verdict:
+    """Return the verdict of a study's budget; RunError if no arm is left."""
     budget = read_budget(folder)
-    name = None if budget is None else budget.verdict.recommended
-    if name is None:
+    if budget is None or not budget.verdict.winners:
         raise RunError(
             f"No arm of {folder} could be trained, so nothing can be recommended. 'gradgate study failed {folder}' "
             f"says why; fix that and run the same command again."
         )
-    return {arm.name: arm for arm in Grid.read(folder).arms}[name]
+    return budget.verdict
 
 
 def read_recommendation(folder: Path, base: RunConfig) -> Recommendation:
     """Return what a study recommends; RunError if no arm is left."""
-    arm, budget, asked = recommended_arm(folder), read_budget(folder), read_recommend(folder)
+    name, budget, asked = recommended_arm(folder, _verdict_of(folder)), read_budget(folder), read_recommend(folder)
     assert budget is not None, "written before the race ended"
     assert asked is not None, "written before the race began"
+    assert name is not None, "a study without an arm left is refused before"
     task = read_study_file(folder).task
     return Recommendation(
         folder,
         budget,
-        arm.name,
-        _config_of(base, arm),
+        name,
+        base,
         asked,
-        find_final(folder, arm.name),
+        find_final(folder, name),
         dev_limit(task.rows.get(DEV, 0), task.metric, task.kind),
     )
 
 
-def _config_of(base: RunConfig, arm: Arm) -> RunConfig:
+def _config_of(base: RunConfig, name: str) -> RunConfig:
     """Return the settings that train an arm."""
+    arm = read_arm(name)
     own = {**arm.settings, "seed": 0}
     if arm.adapter is None:
         own["language_adapters"] = None

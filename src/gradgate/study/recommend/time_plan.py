@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from gradgate.errors import UsageError
 from gradgate.runs.state import Progress, RunState
-from gradgate.study.budget import Allocator, FullGrid, RunKey
+from gradgate.study.budget import Allocator, FullGrid, Observed, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.budget.stages import WHOLE, smallest_test
 from gradgate.study.recommend.costs import ArmCost, Costs
@@ -50,7 +51,7 @@ class TimePlan:
             return f"A test of {arms} takes {needed} here, which fits: it may find a winner or a tie."
         return (
             f"A test of {arms} takes {needed} here. The time given only ranks them without a test, so there will "
-            "be no winner."
+            "be no winner unless runs take less time than planned."
         )
 
 
@@ -99,29 +100,66 @@ def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: fl
     )
 
 
-def played(grid: FullGrid, allowed: int, costs: Costs) -> float:
-    """Return the seconds that a budget takes if the most expensive arms stay, with the final model and the report."""
-    allocator, observed, total = Allocator(grid, allowed), dict[RunKey, Progress](), REPORT
-    first = allocator.stages[0].eighths
-    dearest = sorted(grid.arms, key=lambda arm: costs.arms[arm].step)
-    while batch := allocator.next(observed):
+def larger_plan(allocator: Allocator, observed: Observed, costs: Costs, seconds: float) -> int:
+    """Return the steps of the largest budget whose further runs fit into some seconds; its own if none does.
+
+    Arms are taken to stay in the order of their scores so far.
+    """
+
+    def fits(steps: int) -> bool:
+        return played(allocator.grid, steps, costs, observed) <= _MARGIN * seconds
+
+    own = allocator.steps_allowed
+    if own >= allocator.grid.total_steps:
+        return own
+    found = _nearest(allocator.grid.total_steps, own, fits)
+    larger = replace(allocator, steps_allowed=found, looks_early=False)
+    return found if larger.next(observed) else own
+
+
+def played(grid: FullGrid, allowed: int, costs: Costs, observed: Observed | None = None) -> float:
+    """Return the seconds that a budget takes from here on, with the final model and the report.
+
+    Args:
+        observed: what was trained. Without scores of an arm, the most expensive arms stay.
+    """
+    allocator, seen, total = Allocator(grid, allowed), dict(observed or {}), REPORT
+    first, scores = allocator.stages[0].eighths, _expected_scores(grid, costs, seen)
+    while batch := allocator.next(seen):
         for key, until in batch.items():
-            before = observed.get(key, Progress(state=RunState.MISSING))
+            before = seen.get(key, Progress(state=RunState.MISSING))
             total += piece_seconds(grid, costs.arms[key.arm], key, before.step, until, first)
-            total += costs.arms[key.arm].once if _is_first(key, observed) else 0.0
-            score = 0.5 + 1e-6 * dearest.index(key.arm) * (1 if grid.higher_is_better else -1)
+            total += costs.arms[key.arm].once if _is_first(key, seen) else 0.0
             is_whole = until >= grid.steps[key.task]
-            observed[key] = Progress(
+            seen[key] = Progress(
                 until,
-                {**before.dev, until: score},
+                {**before.dev, until: scores[key.arm]},
                 state=RunState.FINISHED if is_whole else RunState.PAUSED,
                 of_steps=grid.steps[key.task],
             )
-    last = dearest[-1]
+    return total + max((seconds_to_end(grid, arm, costs, seen) for arm in allocator.finding(seen).winners), default=0.0)
+
+
+def _expected_scores(grid: FullGrid, costs: Costs, observed: Observed) -> dict[str, float]:
+    """Return arm to the score that its further runs are taken to have."""
+    dearest = sorted(grid.arms, key=lambda arm: costs.arms[arm].step)
+    sign = 1 if grid.higher_is_better else -1
+    scores = {arm: 0.5 + sign * 1e-6 * place for place, arm in enumerate(dearest)}
+    for arm in grid.arms:
+        runs = [progress for key, progress in observed.items() if key.arm == arm and progress.dev]
+        longest = max((max(run.dev) for run in runs), default=0)
+        at_length = [run.dev[longest] for run in runs if longest in run.dev]
+        scores |= {arm: fmean(at_length)} if at_length else {}
+    return scores
+
+
+def seconds_to_end(grid: FullGrid, arm: str, costs: Costs, observed: Observed) -> float:
+    """Return the seconds to the end of the run of an arm that is furthest."""
+    total = 0.0
     for task, steps in grid.steps.items():
-        done = max((each.step for key, each in observed.items() if (key.arm, key.task) == (last, task)), default=0)
+        done = max((each.step for key, each in observed.items() if (key.arm, key.task) == (arm, task)), default=0)
         if done < steps:
-            total += piece_seconds(grid, costs.arms[last], RunKey(last, task, grid.seeds[0]), done, steps, WHOLE)
+            total += piece_seconds(grid, costs.arms[arm], RunKey(arm, task, grid.seeds[0]), done, steps, WHOLE)
     return total
 
 
