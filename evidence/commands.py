@@ -41,9 +41,15 @@ def _shared() -> Path:
 
 
 def first_rows(source: Path, counts: dict[str, int], target: Path) -> Path:
-    """Copy a folder of data with the first rows of some files; blank lines divide rows that take several lines."""
+    """Copy a folder of data with the first rows of some files, and without those of which no row is used.
+
+    Blank lines divide rows that take several lines.
+    """
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         name = str(file.relative_to(source))
+        if counts.get(name) == 0:
+            (target / name).unlink(missing_ok=True)
+            continue
         content = file.read_bytes()
         if name in counts:
             between = b"\n\n" if b"\n\n" in content else b"\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 from evidence.commands import anywhere, first_rows, gradgate
 from evidence.studies import FIGURES, Scale, Study
 from evidence.vocabulary import cut_vocabulary
+from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.measured import SOURCE
 
 
@@ -81,7 +83,7 @@ def keep(study: Study, out: Path) -> None:
     """
     for file in (study.results, study.runs):
         file.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(out / "results" / study.file, study.results)
+    _copy_numbers(out / "results" / study.file, study.results, with_times=not study.busy_machine)
     runs = gradgate("study", "export", str(out / study.name), "--csv", quiet=True)
     runs = anywhere(runs).replace(str(_cut_model(study, out)), study.compare["model"])
     study.runs.write_text(runs, encoding="utf-8")
@@ -90,6 +92,15 @@ def keep(study: Study, out: Path) -> None:
     kept.mkdir(parents=True)
     for figure in study.figures:
         shutil.copyfile(figure.drawn(out / study.name), kept / figure.file)
+
+
+def _copy_numbers(source: Path, target: Path, *, with_times: bool) -> None:
+    """Copy the numbers of claims, without the seconds per step if other programs ran at the same time."""
+    with source.open(encoding="utf-8", newline="") as read, target.open("w", encoding="utf-8", newline="") as written:
+        rows = csv.DictReader(read)
+        kept = csv.DictWriter(written, rows.fieldnames or (), lineterminator="\n")
+        kept.writeheader()
+        kept.writerows(row for row in rows if with_times or row["on"] != SECONDS)
 
 
 def _flag(name: str, value: Any) -> list[str]:

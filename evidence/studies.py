@@ -57,7 +57,8 @@ class Study(BaseModel):
         busy_machine: other programs ran at the same time, so that times of its arms are not compared.
         edge_of_rates: which arms took the highest or lowest rate searched, so that others may do better; empty if none.
         compare: settings of ``gradgate compare``. ``model`` and ``data`` may begin with ``$GRADGATE_SHARED``.
-        first_rows: a file of the folder of data to how many of its rows are used; others are used whole.
+        first_rows: a file of the folder of data to how many of its rows are used, 0 to leave it out; others are
+            used whole.
         cut_vocabulary: train a copy of the model without the pieces that the study's languages do not take; scores are
             the same.
         quick: what replaces them at scale ``quick``; None removes a setting.

@@ -29,7 +29,7 @@ from gradgate.settings.run import make_config
 from gradgate.study.replay.curve_rows import CurveRow
 
 STUDIES = read_studies()
-OF_COMPARE = {"method", "search", "search_seeds", "seeds", "sweep", "store", "train_size"}
+OF_COMPARE = {"method", "prune", "search", "search_seeds", "seeds", "sweep", "store", "train_size"}
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
@@ -54,6 +54,7 @@ def test_its_numbers_are_of_three_seeds_or_more_and_name_no_path_of_a_machine(st
     assert list(numbers) == [study.paper]
     seeds = [by_seed for key, by_seed in numbers[study.paper].scores.items() if key.on != SEED_SPREAD]
     assert min(map(len, seeds)) >= 3
+    assert not study.busy_machine or all(key.on != SECONDS for key in numbers[study.paper].scores)
     with study.runs.open() as stream:
         rows = list(csv.DictReader(stream))
     assert {row["status"] for row in rows} == {"finished"}
@@ -94,7 +95,8 @@ def test_the_first_rows_of_some_files_are_taken_and_others_are_copied_whole(tmp_
     (source / "test.tsv").write_text("a\nb\nc\n", encoding="utf-8")
     (source / "test.txt").write_text("one\nsentence\n\nanother\n\nthird\n", encoding="utf-8")
     (source / "LICENSE.htm").write_bytes(b"\x82 is no UTF-8")
-    target = first_rows(source, {"test.tsv": 2, "test.txt": 1}, tmp_path / "target")
+    (source / "unlabelled.tsv").write_text("a\n", encoding="utf-8")
+    target = first_rows(source, {"test.tsv": 2, "test.txt": 1, "unlabelled.tsv": 0}, tmp_path / "target")
     assert {file.name: file.read_bytes() for file in target.iterdir()} == {
         "train.tsv": b"a\n" * 5,
         "test.tsv": b"a\nb\n",
