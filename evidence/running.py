@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from evidence.studies import FIGURES, Scale, Study
 from evidence.vocabulary import cut_vocabulary
 from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.measured import SOURCE
+from gradgate.papers.recorded import read_numbers, write_numbers
 
 
 def run_study(study: Study, scale: Scale, out: Path) -> Path:
@@ -83,7 +84,9 @@ def keep(study: Study, out: Path) -> None:
     """
     for file in (study.results, study.runs):
         file.parent.mkdir(parents=True, exist_ok=True)
-    _copy_numbers(out / "results" / study.file, study.results, with_times=not study.busy_machine)
+    shutil.copyfile(out / "results" / study.file, study.results)
+    if study.busy_machine:
+        _leave_out_times(study)
     runs = gradgate("study", "export", str(out / study.name), "--csv", quiet=True)
     runs = anywhere(runs).replace(str(_cut_model(study, out)), study.compare["model"])
     study.runs.write_text(runs, encoding="utf-8")
@@ -94,13 +97,13 @@ def keep(study: Study, out: Path) -> None:
         shutil.copyfile(figure.drawn(out / study.name), kept / figure.file)
 
 
-def _copy_numbers(source: Path, target: Path, *, with_times: bool) -> None:
-    """Copy the numbers of claims, without the seconds per step if other programs ran at the same time."""
-    with source.open(encoding="utf-8", newline="") as read, target.open("w", encoding="utf-8", newline="") as written:
-        rows = csv.DictReader(read)
-        kept = csv.DictWriter(written, rows.fieldnames or (), lineterminator="\n")
-        kept.writeheader()
-        kept.writerows(row for row in rows if with_times or row["on"] != SECONDS)
+def _leave_out_times(study: Study) -> None:
+    """Write a study's numbers without the seconds per step, which other programs changed."""
+    numbers = {
+        paper: replace(each, scores={key: values for key, values in each.scores.items() if key.on != SECONDS})
+        for paper, each in read_numbers(study.results).items()
+    }
+    write_numbers({study.name: numbers}, study.results)
 
 
 def _flag(name: str, value: Any) -> list[str]:
