@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,25 @@ import pytest
 
 from gradgate.errors import UsageError
 from gradgate.runs.folder import RunFolder
+from gradgate.settings.budget import Budget
 from gradgate.settings.command_line import RECOMMENDED, train_command
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.study.best_run import recommended_arm
+from gradgate.study.budget import FullGrid
+from gradgate.study.budget.file import read_budget
+from gradgate.study.compare import compare
+from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.recommend import fitting as fitting_arms
+from gradgate.study.recommend.clock import RaceClock
+from gradgate.study.recommend.costs import ArmCost, Costs
+from gradgate.study.recommend.final_model import train_finals
 from gradgate.study.recommend.portfolio import Portfolio
 from gradgate.study.recommend.recommendation import recommend
+from gradgate.study.recommend.record import RecommendRecord
+from gradgate.study.recommend.time_plan import plan_time
+from gradgate.study.results import read_study
+from gradgate.tasks.types import DEV
 from gradgate.training.preview import preview
 from support.arms import arms, names
 from support.command_line import Command
@@ -58,8 +72,11 @@ def test_a_new_user_is_given_a_command_and_lines_that_train(
     assert found["verdict"]["final"] is True
     assert Path(found["report"]).is_file()
     assert [left["arm"] for left in found["left_out"]][:1] == ["lisa"]
-    best = "winners" if found["verdict"]["decided"] else "cheapest"
-    assert found["recommended"]["arm"] in found["verdict"][best]
+    assert found["verdict"]["tested"] is False, "with one seed"
+    results = read_study(tmp_path / "study")
+    best = results.best_on_dev(run for arm in found["verdict"]["winners"] for run in results.of(arm))
+    assert best is not None
+    assert found["recommended"]["arm"] == best.arm.name
     assert RunFolder(Path(found["run"])).finished
     words = shlex.split(found["predict"])
     assert words[:2] == ["gradgate", "predict"]
@@ -137,6 +154,33 @@ def test_an_adapter_that_the_architecture_lacks_and_too_many_layers_are_left_out
     )
     assert names(found.arms) == ["full"]
     assert [left.arm for left in found.left_out] == ["freeze:layers=9", "houlsby:size=4"]
+
+
+@pytest.mark.parametrize(("minutes", "finished"), [(60.0, 2), (0.5, 1)], ids=["as many as fit", "no time"])
+def test_without_a_test_the_arms_that_may_be_the_best_are_finished_in_time(
+    minutes: float, finished: int, settings: dict[str, Any], tiny_task: Path, tmp_path: Path
+) -> None:
+    tried, out = ("full", "head", "gradual:every=4"), tmp_path / "study"
+    base = make_config(**settings | {"steps": 16, "eval_every": 2, "threads": 1})
+    compare(StudyRequest(base, tried, (0, 1), budget=Budget(share=0.6)), out, SilentStudy())
+    budget = read_budget(out)
+    assert budget is not None
+    assert (budget.verdict.tested, len(budget.verdict.winners)) == (False, 2)
+    assert all(run.scores is None for run in read_study(out).cells)
+    each = ArmCost(step=1.0, piece=1.0, scoring=0.0, once=0.0, tests=0.0)
+    grid, costs = (
+        FullGrid(arms=tried, seeds=(0, 1), steps={tiny_task.name: 16}),
+        Costs(steps=16, arms=dict.fromkeys(tried, each)),
+    )
+    record = RecommendRecord(
+        minutes=minutes, lr=1e-3, arms=tried, left_out=(), costs=costs, plan=plan_time(grid, costs, (), 3600.0),
+        seconds_spent=27.0,
+    )  # fmt: skip
+    train_finals(out, budget.verdict, RaceClock(out, record, grid, time.monotonic(), SilentStudy()), SilentStudy())
+    done = [run for run in read_study(out).runs if run.scores is not None]
+    assert len(done) == finished
+    scores = {run.arm.name: run.score(DEV) for run in done}
+    assert scores[recommended_arm(out, budget.verdict) or ""] == max(filter(None, scores.values()))
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
