@@ -34,7 +34,7 @@ def costs(step: float = 1.0, piece: float = 5.0) -> Costs:
 def test_a_plan_takes_no_longer_than_its_minutes(minutes: int) -> None:
     plan = plan_time(GRID, costs(), leaving_order(ARMS, "classification"), 60 * minutes)
     assert plan.seconds <= 60 * minutes
-    assert plan.seconds == played(replace(GRID, arms=plan.arms), plan.steps_allowed, costs())
+    assert plan.seconds == played(Allocator(replace(GRID, arms=plan.arms), plan.steps_allowed), costs())
     assert plan.steps_allowed <= len(plan.arms) * 5 * 80
     assert plan.can_test == Allocator(replace(GRID, arms=plan.arms), plan.steps_allowed).can_name_a_winner
 
@@ -68,9 +68,8 @@ def test_what_the_plan_leaves_over_pays_for_further_runs() -> None:
     observed = trained(allocator)
     larger = larger_plan(allocator, observed, own, 600.0)
     assert larger > plan.steps_allowed
-    assert played(GRID, larger, own, observed) <= 600.0
-    further = replace(allocator, steps_allowed=larger, looks_early=False).next(observed)
-    assert further
+    assert played(allocator.raised_to(larger), own, observed) <= 600.0
+    assert allocator.raised_to(larger).next(observed)
     assert larger_plan(allocator, observed, own, 1.0) == plan.steps_allowed
     whole = Allocator(GRID, GRID.total_steps)
     assert larger_plan(whole, trained(whole), own, 6000.0) == GRID.total_steps
@@ -78,7 +77,7 @@ def test_what_the_plan_leaves_over_pays_for_further_runs() -> None:
 
 def test_a_race_that_stays_within_its_plan_takes_less_time_from_where_it_is() -> None:
     allocator = Allocator(GRID, 1200)
-    assert played(GRID, 1200, costs(), trained(allocator)) < played(GRID, 1200, costs())
+    assert played(allocator, costs(), trained(allocator)) < played(allocator, costs())
 
 
 def test_minutes_that_are_used_up_are_not_negative() -> None:

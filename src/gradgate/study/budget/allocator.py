@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gradgate.study.budget.evidence import LEVEL, Look, plan_looks
@@ -94,6 +94,10 @@ class Allocator:
         """
         now = standing(self.grid, self.stages, observed)
         return {} if self._early(now) is not None else self._batch(now, observed)
+
+    def raised_to(self, steps_allowed: int) -> Allocator:
+        """Return the plan of a larger budget, in place of this one before its verdict."""
+        return replace(self, steps_allowed=steps_allowed, looks_early=False)
 
     def ended_early(self, observed: Observed) -> bool:
         """Return whether the early look found a winner, so that the remaining steps are not needed."""

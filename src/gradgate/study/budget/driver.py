@@ -226,13 +226,13 @@ class BudgetDriver:
         allowed = self._deadline.raised(allocator, observed)
         if allowed <= allocator.steps_allowed:
             return record, allocator
-        larger = replace(allocator, steps_allowed=allowed, looks_early=False)
+        larger = allocator.raised_to(allowed)
         raised = replace(
             record,
             allowance=Budget(steps=allowed),
             steps_allowed=allowed,
             promise=larger.promise,
-            looks_early=False,
+            looks_early=larger.looks_early,
         )
         return raised, larger
 

@@ -80,7 +80,7 @@ class RaceClock:
         left = (60 * self.record.minutes - self.spent) / self._slower
         allowed = larger_plan(allocator, observed, self.record.costs, left)
         if allowed > allocator.steps_allowed:
-            can_test = replace(allocator, steps_allowed=allowed).can_name_a_winner
+            can_test = allocator.raised_to(allowed).can_name_a_winner
             plan = replace(self.record.plan, steps_allowed=allowed, can_test=can_test)
             self.record = replace(self.record, plan=plan)
             self._progress.note(

@@ -17,7 +17,6 @@ from gradgate.settings.command_line import RECOMMENDED, given_settings, predict_
 from gradgate.settings.run import RunConfig
 from gradgate.study.best_run import recommended_arm
 from gradgate.study.budget.file import BudgetRecord, read_budget
-from gradgate.study.budget.verdict import Verdict
 from gradgate.study.progress import StudyProgress
 from gradgate.study.recommend.clock import RaceClock
 from gradgate.study.recommend.dev_limit import dev_limit
@@ -180,26 +179,26 @@ def recommend(
     budget = Budget(steps=race.record.plan.steps_allowed)
     compare(StudyRequest(base, arms, seeds, budget=budget), out, LeaderNotes(out, progress), deadline=clock)
     if trains:
-        train_finals(out, _verdict_of(out), clock, progress)
+        train_finals(out, _budget_of(out).verdict, clock, progress)
     clock.note()
     return read_recommendation(out, base)
 
 
-def _verdict_of(folder: Path) -> Verdict:
-    """Return the verdict of a study's budget; RunError if no arm is left."""
+def _budget_of(folder: Path) -> BudgetRecord:
+    """Return the budget of a study with its verdict; RunError if no arm is left."""
     budget = read_budget(folder)
     if budget is None or not budget.verdict.winners:
         raise RunError(
             f"No arm of {folder} could be trained, so nothing can be recommended. 'gradgate study failed {folder}' "
             f"says why; fix that and run the same command again."
         )
-    return budget.verdict
+    return budget
 
 
 def read_recommendation(folder: Path, base: RunConfig) -> Recommendation:
     """Return what a study recommends; RunError if no arm is left."""
-    name, budget, asked = recommended_arm(folder, _verdict_of(folder)), read_budget(folder), read_recommend(folder)
-    assert budget is not None, "written before the race ended"
+    budget, asked = _budget_of(folder), read_recommend(folder)
+    name = recommended_arm(folder, budget.verdict)
     assert asked is not None, "written before the race began"
     assert name is not None, "a study without an arm left is refused before"
     task = read_study_file(folder).task

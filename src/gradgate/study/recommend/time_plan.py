@@ -28,7 +28,7 @@ class TimePlan:
         arms: that compete.
         dropped: arms that fitted the model and that these minutes do not pay for, the last to be dropped first.
         steps_allowed: the budget, in optimizer steps of all runs.
-        seconds: that it takes at most, by the costs that were measured.
+        seconds: that it takes at most, by the costs that were measured before training.
         can_test: whether it ends with a test, so that it can name a winner.
         seconds_to_test: that the same arms need for one; None if they have too few seeds.
     """
@@ -75,7 +75,7 @@ def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: fl
     while True:
         each = replace(grid, arms=tuple(arms))
         least = _least(each)
-        shortest = played(each, least, costs)
+        shortest = played(Allocator(each, least), costs)
         if shortest <= _MARGIN * seconds:
             break
         leaver = next((arm for arm in leaving if arm in arms), None)
@@ -88,15 +88,17 @@ def plan_time(grid: FullGrid, costs: Costs, priority: Sequence[str], seconds: fl
             )
         arms.remove(leaver)
         dropped.insert(0, leaver)
-    allowed = _nearest(each.total_steps, least, lambda steps: played(each, steps, costs) <= _MARGIN * seconds)
+    allowed = _nearest(
+        each.total_steps, least, lambda steps: played(Allocator(each, steps), costs) <= _MARGIN * seconds
+    )
     testing = smallest_test(each)
     return TimePlan(
         arms=tuple(arms),
         dropped=tuple(dropped),
         steps_allowed=allowed,
-        seconds=played(each, allowed, costs),
+        seconds=played(Allocator(each, allowed), costs),
         can_test=Allocator(each, allowed).can_name_a_winner,
-        seconds_to_test=None if testing is None else played(each, testing, costs) / _MARGIN,
+        seconds_to_test=None if testing is None else played(Allocator(each, testing), costs) / _MARGIN,
     )
 
 
@@ -107,23 +109,24 @@ def larger_plan(allocator: Allocator, observed: Observed, costs: Costs, seconds:
     """
 
     def fits(steps: int) -> bool:
-        return played(allocator.grid, steps, costs, observed) <= _MARGIN * seconds
+        return played(allocator.raised_to(steps), costs, observed) <= _MARGIN * seconds
 
     own = allocator.steps_allowed
     if own >= allocator.grid.total_steps:
         return own
     found = _nearest(allocator.grid.total_steps, own, fits)
-    larger = replace(allocator, steps_allowed=found, looks_early=False)
-    return found if larger.next(observed) else own
+    return found if allocator.raised_to(found).next(observed) else own
 
 
-def played(grid: FullGrid, allowed: int, costs: Costs, observed: Observed | None = None) -> float:
+def played(allocator: Allocator, costs: Costs, observed: Observed | None = None) -> float:
     """Return the seconds that a budget takes from here on, with the final model and the report.
 
     Args:
+        allocator: that spends it.
+        costs: of its arms.
         observed: what was trained. Without scores of an arm, the most expensive arms stay.
     """
-    allocator, seen, total = Allocator(grid, allowed), dict(observed or {}), REPORT
+    grid, seen, total = allocator.grid, dict(observed or {}), REPORT
     first, scores = allocator.stages[0].eighths, _expected_scores(grid, costs, seen)
     while batch := allocator.next(seen):
         for key, until in batch.items():
