@@ -16,11 +16,11 @@ from evidence.grids import add_seeds, read_grids, record_grid
 from evidence.grids_page import PAGE as GRIDS_PAGE
 from evidence.grids_page import grids_page
 from evidence.pages import written
+from evidence.repetition import changed, equal_numbers
 from evidence.replay.baselines import replay_all
 from evidence.replay.early_scores import early_lines
 from evidence.running import keep, run_study
 from evidence.studies import Study, read_studies
-from evidence.verdicts import changed, equal_numbers
 from gradgate.study.replay.curve_rows import read_rows
 from gradgate.study.replay.curves import as_curves
 from gradgate.study.replay.table import replay_table
@@ -45,13 +45,13 @@ def run(
     done = []
     for study in _studies(names):
         if study.missing:
-            print(f"{study.name}: skipped, as {study.missing} is not there. Set GRADGATE_SHARED to the folder of it.")
+            print(f"{study.name}: skipped, as {study.missing} is not there. Set GRADGATE_SHARED or GRADGATE_MODELS.")
             continue
         print(f"{study.name}: {study.title}", flush=True)
         try:
             run_study(study, scale, out)
         except subprocess.CalledProcessError as error:
-            sys.exit(f"{study.name} stopped: {error}. Run the command again to resume.")
+            sys.exit(f"{study.name} stopped: {str(error).removesuffix('.')}. Run the command again to resume.")
         done.append(study)
         if record:
             try:
@@ -61,12 +61,12 @@ def run(
     if record:
         pages()
     elif scale == "full":
-        committed = [study for study in done if study.results.exists()]
+        committed = [study for study in done if study.is_committed]
         for study in done:
             if study not in committed:
                 print(f"{study.name}: no numbers are committed, so nothing is compared. --record commits these.")
         for study in committed:
-            equal, numbers = equal_numbers(study, out / "results")
+            equal, numbers = equal_numbers(study, out)
             print(
                 f"{study.name}: {equal} of {numbers} committed numbers are the same to the last digit, times left out."
             )

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SHARED = "$GRADGATE_SHARED"
+SHARED, MODELS = "$GRADGATE_SHARED", "$GRADGATE_MODELS"
+_FOLDERS = {SHARED: "../shared", MODELS: "../models"}
+"""Environment variables that a study's paths begin with, and the folders where they are not set."""
 
 
 def gradgate(*words: str, quiet: bool = False) -> str:
@@ -25,19 +27,22 @@ def gradgate(*words: str, quiet: bool = False) -> str:
 
 
 def here(value: Any) -> Any:
-    """Resolve a path below ``$GRADGATE_SHARED``, which is ``../shared`` by default, as it is on this machine."""
-    if isinstance(value, str) and value.startswith(SHARED):
-        return str(_shared() / value.removeprefix(f"{SHARED}/"))
+    """Resolve a path below ``$GRADGATE_SHARED`` or ``$GRADGATE_MODELS``, as it is on this machine."""
+    for variable in _FOLDERS:
+        if isinstance(value, str) and value.startswith(f"{variable}/"):
+            return str(_folder(variable) / value.removeprefix(f"{variable}/"))
     return value
 
 
 def anywhere(text: str) -> str:
     """Return what a command printed, with paths of this machine as the settings have them."""
-    return text.replace(str(_shared()), SHARED)
+    for variable in _FOLDERS:
+        text = text.replace(str(_folder(variable)), variable)
+    return text
 
 
-def _shared() -> Path:
-    return Path(os.environ.get("GRADGATE_SHARED", "../shared")).resolve()
+def _folder(variable: str) -> Path:
+    return Path(os.environ.get(variable.removeprefix("$"), _FOLDERS[variable])).resolve()
 
 
 def first_rows(source: Path, counts: dict[str, int], target: Path) -> Path:

@@ -29,15 +29,15 @@ CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts 
 PAIRS = "classification and similarity (GLUE)"
 SMALL, BASE, LARGE = "encoder of 22.7 M", "encoder of 110 to 125 M", "encoder of 335 to 355 M"
 MULTILINGUAL = "multilingual encoder of 25 to 33 M"
-BILLIONS = "decoder of 3 B"
+MILLIONS, BILLIONS = "decoder of 268 M", "decoder of 3 B"
 PROBED = "sentence encoder of 110 M"
 EMBEDDED = "embedded encoder of 2.2 M"
 FEW = "under 1,000 rows"
 HUNDREDS, THOUSANDS, ALL = "375 to 1,500 rows", "1,000 to 7,000 rows", "2,500 to 393,000 rows"
 SHORT = "1,000 to 7,000 rows, 40 to 304 steps at one of two rates"
 MATH = "20,000 rows"
-_LAYERS = {"all-MiniLM-L6-v2": 6, "multilingual-e5-small": 12, "sample": 4}
-_SIZES = {"all-MiniLM-L6-v2": SMALL, "multilingual-e5-small": MULTILINGUAL}
+_LAYERS = {"all-MiniLM-L6-v2": 6, "multilingual-e5-small": 12, "gemma-3-270m": 18, "sample": 4}
+_SIZES = {"all-MiniLM-L6-v2": SMALL, "multilingual-e5-small": MULTILINGUAL, "gemma-3-270m": MILLIONS}
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def frozen_family(share: float) -> str:
 
 def _of_studies() -> Iterator[Effect]:
     for study in read_studies():
-        if study.runs.exists():
+        if study.is_committed:
             for arms in study_arms(study).values():
                 yield from _against_full(_where(study), study, arms)
 
@@ -124,6 +124,8 @@ def _where(study: Study) -> Where:
 
 def _kind(task: str) -> str:
     found = find_task(task)
+    if found.kind == "generation":
+        return GENERATE
     if found.kind != "token-classification":
         return CLASSIFY
     return TAGS if found.metric == "accuracy" else ENTITIES

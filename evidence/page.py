@@ -66,7 +66,7 @@ _DATA = {"real": "Real", "synthetic": "Synthetic"}
 
 def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     """Return the page as Markdown."""
-    there = [study for study in studies if study.results.exists()]
+    there = [study for study in studies if study.is_committed]
     blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _undecided(found)]
     blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
     hours = sum(map(thread_hours, there))

@@ -12,6 +12,7 @@ import torch
 import yaml
 
 from evidence.commands import anywhere, first_rows, gradgate
+from evidence.prompts import prompted_texts, write_prompts
 from evidence.studies import FIGURES, Scale, Study
 from evidence.vocabulary import cut_vocabulary
 from gradgate.papers.claims.numbers import SECONDS
@@ -19,14 +20,11 @@ from gradgate.papers.measured import SOURCE
 from gradgate.papers.recorded import read_numbers, write_numbers
 
 
-def run_study(study: Study, scale: Scale, out: Path) -> Path:
+def run_study(study: Study, scale: Scale, out: Path) -> None:
     """Run what is missing of a study; a finished study takes seconds.
 
     Args:
-        out: the folder with the folders of all studies.
-
-    Returns:
-        The CSV file with its numbers, in ``out/results``.
+        out: the folder with the folders of all studies; the numbers go to ``results`` and ``runs`` in it.
 
     Raises:
         subprocess.CalledProcessError: if a command fails; it has printed why.
@@ -39,10 +37,11 @@ def run_study(study: Study, scale: Scale, out: Path) -> Path:
         gradgate("analyze", name, str(folder), *(word for key, value in options.items() for word in _flag(key, value)))
     if study.analyses:
         gradgate("report", str(folder))
-    results = out / "results" / study.file
-    results.parent.mkdir(parents=True, exist_ok=True)
-    gradgate("papers", str(folder), "--paper", study.paper, "--record", str(results), quiet=True)
-    return results
+    _export(study, out)
+    if study.paper:
+        results = out / "results" / study.file
+        results.parent.mkdir(parents=True, exist_ok=True)
+        gradgate("papers", str(folder), "--paper", study.paper, "--record", str(results), quiet=True)
 
 
 def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
@@ -53,11 +52,20 @@ def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
         given["precision"] = "fp32"
     if rows := study.rows(scale):
         given["data"] = str(first_rows(Path(given["data"]), rows, out / f"{study.name}-data"))
+    if study.prompts_of_words:
+        prompts = write_prompts(Path(given["data"]), study.prompts_of_words, out / f"{study.name}-prompts")
+        given["data"] = str(prompts)
     if study.cut_vocabulary:
-        languages = [given.get("source", SOURCE), *given["languages"].split(",")]
-        texts = [file for name in languages for file in sorted(Path(given["data"], name).iterdir()) if file.is_file()]
+        texts = prompted_texts(given) if study.prompts_of_words else _words(given)
         given["model"] = str(cut_vocabulary(Path(given["model"]), texts, _cut_model(study, out)))
     return given
+
+
+def _words(settings: dict[str, Any]) -> set[str]:
+    """Return the words of the study's languages."""
+    languages = [settings.get("source", SOURCE), *settings["languages"].split(",")]
+    files = (file for name in languages for file in Path(settings["data"], name).iterdir() if file.is_file())
+    return {word for file in files for word in file.read_text(encoding="utf-8").split()}
 
 
 def _cut_model(study: Study, out: Path) -> Path:
@@ -76,20 +84,26 @@ def _fast_in_bf16() -> bool:
     return torch.cuda.is_available() or any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
+def _export(study: Study, out: Path) -> None:
+    """Write the scores and costs of every run, without paths of this machine."""
+    runs = gradgate("study", "export", str(out / study.name), "--csv", quiet=True)
+    runs = anywhere(runs).replace(str(_cut_model(study, out)), study.compare["model"])
+    file = out / "runs" / study.runs.name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(runs, encoding="utf-8")
+
+
 def keep(study: Study, out: Path) -> None:
     """Copy a study's numbers, runs and figures to those that are committed.
 
     Raises:
         FileNotFoundError: if the report lacks a figure.
     """
-    for file in (study.results, study.runs):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(out / "results" / study.file, study.results)
-    if study.busy_machine:
-        _leave_out_times(study)
-    runs = gradgate("study", "export", str(out / study.name), "--csv", quiet=True)
-    runs = anywhere(runs).replace(str(_cut_model(study, out)), study.compare["model"])
-    study.runs.write_text(runs, encoding="utf-8")
+    shutil.copyfile(out / "runs" / study.runs.name, study.runs)
+    if study.paper:
+        shutil.copyfile(out / "results" / study.file, study.results)
+        if study.busy_machine:
+            _leave_out_times(study)
     kept = FIGURES / study.name
     shutil.rmtree(kept, ignore_errors=True)  # also figures that are no longer stored
     kept.mkdir(parents=True)

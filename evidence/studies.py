@@ -50,17 +50,20 @@ class Study(BaseModel):
     Attributes:
         name: that of its file.
         title: what is compared, in one line.
-        paper: whose claims it is made for; it says nothing of those of others.
+        paper: whose claims it is made for; it says nothing of those of others. None for a study of no paper's claims.
         data: ``real`` data and a real pretrained model, or the embedded ``synthetic`` ones.
         differs: what is different from the papers, and what that may explain.
         short_training: how long runs are, if more steps may change the scores; empty if not.
         busy_machine: other programs ran at the same time, so that times of its arms are not compared.
         edge_of_rates: which arms took the highest or lowest rate searched, so that others may do better; empty if none.
-        compare: settings of ``gradgate compare``. ``model`` and ``data`` may begin with ``$GRADGATE_SHARED``.
+        compare: settings of ``gradgate compare``. Paths may begin with ``$GRADGATE_SHARED`` or
+            ``$GRADGATE_MODELS``, where ``tools/`` writes models that are converted.
         first_rows: a file of the folder of data to how many of its rows are used, 0 to leave it out; others are
             used whole.
-        cut_vocabulary: train a copy of the model without the pieces that the study's languages do not take; scores are
-            the same.
+        prompts_of_words: make prompts and responses of the sentences of at most this number of words, with their
+            entities as responses; None for data that is used as it is.
+        cut_vocabulary: train a copy of the model without the pieces that the study's texts do not take. Scores of
+            encoders are the same.
         quick: what replaces them at scale ``quick``; None removes a setting.
         quick_first_rows: what replaces ``first_rows`` there, as scoring takes longer than a few steps.
         analyses: commands of ``gradgate analyze`` that follow, with their options.
@@ -71,7 +74,7 @@ class Study(BaseModel):
 
     name: str
     title: str
-    paper: Literal["elsa", "graddrop", "fun", "adaptereff"]
+    paper: Literal["elsa", "graddrop", "fun", "adaptereff"] | None = None
     data: Literal["real", "synthetic"]
     differs: str
     short_training: str = ""
@@ -79,6 +82,7 @@ class Study(BaseModel):
     edge_of_rates: str = ""
     compare: dict[str, Any]
     first_rows: dict[str, int] = Field(default_factory=dict)
+    prompts_of_words: int | None = None
     cut_vocabulary: bool = False
     quick: dict[str, Any] = Field(default_factory=dict)
     quick_first_rows: dict[str, int] = Field(default_factory=dict)
@@ -99,13 +103,18 @@ class Study(BaseModel):
 
     @property
     def results(self) -> Path:
-        """The committed numbers that claims are checked on; absent until the study has been run."""
+        """The committed numbers that claims are checked on; a study of no paper's claims has none."""
         return RESULTS / self.file
 
     @property
     def runs(self) -> Path:
         """The committed scores and costs of every run."""
         return RUNS / f"{self.name}.csv"
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the study has been run, and its runs are committed."""
+        return self.runs.exists()
 
     def settings(self, scale: Scale) -> dict[str, Any]:
         """Return the settings of ``gradgate compare`` at a scale, with paths of this machine."""
@@ -119,7 +128,8 @@ class Study(BaseModel):
     @property
     def missing(self) -> str | None:
         """The model or data that this machine lacks; None if nothing is missing."""
-        paths = [value for value in self.settings("full").values() if isinstance(value, str) and value.startswith("/")]
+        given = (value for value in self.settings("full").values() if isinstance(value, str))
+        paths = [value.partition(":")[0] for value in given if value.startswith("/")]
         return next((path for path in paths if not Path(path).exists()), None)
 
 

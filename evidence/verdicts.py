@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from evidence.studies import RESULTS, Study
+from evidence.studies import RESULTS
 from gradgate.papers.check import ClaimVerdict, check_printed, check_studies
 from gradgate.papers.claims import Claim, check, claims
-from gradgate.papers.claims.numbers import SECONDS, Numbers
-from gradgate.papers.recorded import read_numbers
+from gradgate.papers.claims.numbers import Numbers
 
 AUTHORS = "authors"
 KINDS = (AUTHORS, "real", "synthetic")
@@ -60,43 +57,10 @@ def check_all(results: Path = RESULTS) -> list[Checked]:
     ]
 
 
-def changed(studies: Sequence[Study], results: Path, committed: Path = RESULTS) -> Iterator[str]:
-    """Describe each claim whose verdict on these studies alone differs from that on their committed numbers."""
-    then = {each.claim.id: each for each in _check_alone(studies, committed)}
-    for each in _check_alone(studies, results):
-        for kind in KINDS:
-            here, was = (found.states(kind) for found in (each, then[each.claim.id]))
-            for tasks in dict.fromkeys((*here, *was)):
-                now, before = (states.get(tasks, "not compared") for states in (here, was))
-                if now != before:
-                    yield f"{each.claim.id} on {kind} data, {tasks}: {now} here, {before} in the committed numbers"
-
-
-def equal_numbers(study: Study, results: Path, committed: Path = RESULTS) -> tuple[int, int]:
-    """Count a study's committed numbers that are equal to the last digit, and all of them; without times."""
-    then, now = (read_numbers(folder / study.file)[study.paper].scores for folder in (committed, results))
-    pairs = [
-        (value, now.get(key, {}).get(seed))
-        for key, by_seed in then.items()
-        if key.on != SECONDS
-        for seed, value in by_seed.items()
-    ]
-    return sum(one == other for one, other in pairs), len(pairs)
-
-
 def lacking(claim: Claim) -> str:
     """Return what a claim needs that no study here has, as the beginning of a sentence."""
     text = check(claim, Numbers({}, exact=False)).findings[0].text
     return f"{text[0].upper()}{text[1:]}"
-
-
-def _check_alone(studies: Sequence[Study], results: Path) -> list[Checked]:
-    with TemporaryDirectory() as folder:
-        for study in studies:
-            file = Path(folder) / study.file
-            file.parent.mkdir(exist_ok=True)
-            shutil.copyfile(results / study.file, file)
-        return check_all(Path(folder))
 
 
 def _of(claim: Claim, verdicts: Sequence[ClaimVerdict]) -> tuple[ClaimVerdict, ...]:

@@ -21,6 +21,7 @@ from evidence.effects import (
     LARGE,
     MANY,
     MATH,
+    MILLIONS,
     MULTILINGUAL,
     PAIRS,
     PROBED,
@@ -48,6 +49,7 @@ SITUATIONS = (
     Where(PAIRS, ALL, BASE),
     Where(PAIRS, ALL, LARGE),
     Where(ENTITIES, THOUSANDS, SMALL),
+    Where(GENERATE, THOUSANDS, MILLIONS),
     Where(GENERATE, MATH, BILLIONS),
     Where(ENTITIES, FEW, MULTILINGUAL, MANY),
     Where(TAGS, THOUSANDS, MULTILINGUAL, MANY),
@@ -62,7 +64,7 @@ SITUATIONS = (
     Where(f"{ENTITIES} or {TAGS}", _ANY, "encoder of 100 M or more"),
     Where("question answering", _ANY, _ANY),
     Where("multiple choice or regression", _ANY, _ANY),
-    Where(GENERATE, "under 20,000 rows", _ANY),
+    Where(GENERATE, "under 20,000 rows", "decoder of more than 1 B"),
     Where(GENERATE, _ANY, "decoder of more than 3 B"),
 )
 _INTRODUCTION = """\

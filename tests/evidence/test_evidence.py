@@ -17,10 +17,11 @@ from evidence.commands import first_rows
 from evidence.page import PAGE
 from evidence.pages import written
 from evidence.paper_figures import PAPER_FIGURES
+from evidence.repetition import changed, equal_numbers
 from evidence.running import settings_here
 from evidence.scoreboard import PAGE as SCOREBOARD_PAGE
 from evidence.studies import FIGURES, KeptFigure, Scale, Study, read_studies
-from evidence.verdicts import KINDS, changed, check_all, equal_numbers
+from evidence.verdicts import KINDS, check_all
 from gradgate.papers.claims import claims
 from gradgate.papers.claims.numbers import SECONDS, SEED_SPREAD, Key, Numbers, Place
 from gradgate.papers.recorded import RecordedNumber, read_numbers, write_numbers
@@ -173,11 +174,20 @@ def test_numbers_that_are_the_same_are_counted_without_times(tmp_path: Path) -> 
     study = Study(name="one", title="", paper="graddrop", data="real", differs="", compare={})
     key = Key(Place("m", "XNLI"), "SFT", "avg")
     for folder, last in (("committed", 3.0), ("again", 3.5)):
-        file = tmp_path / folder / study.file
+        file = tmp_path / folder / "results" / study.file
         file.parent.mkdir(parents=True)
         scores = {key: {0: 1.0, 1: 2.0, 2: last}, key._replace(on=SECONDS): {0: last}}
         write_numbers({"one": {"graddrop": Numbers(scores, False)}}, file)
     assert equal_numbers(study, tmp_path / "again", tmp_path / "committed") == (2, 3)
+
+
+def test_scores_of_runs_are_counted_for_a_study_of_no_paper(tmp_path: Path) -> None:
+    study = Study(name="one", title="", data="real", differs="", compare={})
+    for folder, last in (("committed", "0.5"), ("again", "0.25")):
+        (tmp_path / folder / "runs").mkdir(parents=True)
+        rows = f"full,,0,0.75,9\nfull,,1,{last},8\n"
+        (tmp_path / folder / "runs" / "one.csv").write_text(f"method,adapter,seed,score,cost.seconds_total\n{rows}")
+    assert equal_numbers(study, tmp_path / "again", tmp_path / "committed") == (1, 2)
 
 
 def _record(file: Path, task: str, gain: float) -> None:

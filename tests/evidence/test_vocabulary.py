@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import AutoModel, BertConfig, BertModel
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import AutoModel, AutoModelForCausalLM, BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
 
 from evidence.vocabulary import cut_vocabulary
 
@@ -33,14 +33,43 @@ def source(tmp_path: Path) -> Path:
     )
     tokenizer.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text("{}", encoding="utf-8")
+    named = {
+        "bos_token": "<s>",
+        "pad_token": "<pad>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(named), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def decoder(tmp_path: Path) -> Path:
+    """Return a folder with a tiny decoder of random weights whose tokenizer is like Gemma's."""
+    folder = tmp_path / "whole"
+    torch.manual_seed(0)
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<unused0>"]
+    merges = [("a", "b"), ("c", "d"), ("ab", "cd"), ("b", "c"), ("x", "y"), (BLANK, "ab"), (BLANK, "abcd")]
+    pieces = [*special, *(f"<0x{byte:02X}>" for byte in range(256)), *"abcdxyz", BLANK, *map("".join, merges)]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    config = LlamaConfig(
+        vocab_size=len(pieces), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        tie_word_embeddings=True, pad_token_id=0, eos_token_id=1, bos_token_id=2,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Replace(" ", BLANK)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 2)])
+    tokenizer.add_special_tokens(special)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    named = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(named), encoding="utf-8")
     return folder
 
 
 def test_words_of_the_texts_have_the_same_pieces_and_outputs(source: Path, tmp_path: Path) -> None:
-    text = tmp_path / "dev.tsv"
-    text.write_text("ab\tB-PER\nc\tO\n\ncd\tO\n", encoding="utf-8")
-    target = cut_vocabulary(source, [text], tmp_path / "cut")
+    target = cut_vocabulary(source, ["ab", "c", "cd"], tmp_path / "cut")
     whole, cut = (Tokenizer.from_file(str(folder / "tokenizer.json")) for folder in (source, target))
     before, after = whole.encode("ab cd"), cut.encode("ab cd")
     assert before.tokens == after.tokens
@@ -54,6 +83,25 @@ def test_words_of_the_texts_have_the_same_pieces_and_outputs(source: Path, tmp_p
     ]
     assert torch.equal(*outputs)
     assert json.loads((target / "config.json").read_text())["vocab_size"] == cut.get_vocab_size() < len(PIECES)
+
+
+def test_a_decoder_keeps_what_its_pieces_are_merged_from_and_the_logits_of_all_that_is_left(
+    decoder: Path, tmp_path: Path
+) -> None:
+    target = cut_vocabulary(decoder, ["z abcd", "é"], tmp_path / "cut")
+    whole, cut = (Tokenizer.from_file(str(folder / "tokenizer.json")) for folder in (decoder, target))
+    before, after = whole.encode("z abcdé"), cut.encode("z abcdé")
+    assert before.tokens == after.tokens
+    assert (cut.token_to_id("xy"), cut.token_to_id("<unused0>")) == (None, None)
+    kept = [whole.token_to_id(piece) for piece in sorted(cut.get_vocab(), key=cut.token_to_id)]
+    old, new = (
+        AutoModelForCausalLM.from_pretrained(folder).eval()(input_ids=torch.tensor([encoded.ids])).logits
+        for folder, encoded in ((decoder, before), (target, after))
+    )
+    torch.testing.assert_close(new, old[..., kept])
+    config, generation = (json.loads((target / name).read_text()) for name in ("config.json", "generation_config.json"))
+    assert (config["vocab_size"], config["eos_token_id"]) == (len(kept), cut.token_to_id("<eos>"))
+    assert generation["bos_token_id"] == cut.token_to_id("<bos>")
 
 
 def test_a_tokenizer_of_another_kind_is_refused(source: Path, tmp_path: Path) -> None:

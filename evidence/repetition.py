@@ -1,0 +1,62 @@
+"""Compare a repetition of studies with their committed numbers and verdicts."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from evidence.studies import FOLDER, RESULTS, Study
+from evidence.verdicts import KINDS, Checked, check_all
+from gradgate.papers.claims.numbers import SECONDS
+from gradgate.papers.recorded import read_numbers
+
+
+def changed(studies: Sequence[Study], results: Path, committed: Path = RESULTS) -> Iterator[str]:
+    """Describe each claim whose verdict on these studies alone differs from that on their committed numbers."""
+    then = {each.claim.id: each for each in _check_alone(studies, committed)}
+    for each in _check_alone(studies, results):
+        for kind in KINDS:
+            here, was = (found.states(kind) for found in (each, then[each.claim.id]))
+            for tasks in dict.fromkeys((*here, *was)):
+                now, before = (states.get(tasks, "not compared") for states in (here, was))
+                if now != before:
+                    yield f"{each.claim.id} on {kind} data, {tasks}: {now} here, {before} in the committed numbers"
+
+
+def equal_numbers(study: Study, again: Path, committed: Path = FOLDER) -> tuple[int, int]:
+    """Count a study's committed numbers that are equal to the last digit, and all of them; without times.
+
+    The scores of the runs are counted if the study is for no paper's claims.
+
+    Args:
+        again, committed: folders with ``results`` and ``runs``.
+    """
+    then, now = (
+        _scores(folder / "runs" / study.runs.name)
+        if study.paper is None
+        else _numbers(folder / "results" / study.file, study.paper)
+        for folder in (committed, again)
+    )
+    return sum(value == now.get(key) for key, value in then.items()), len(then)
+
+
+def _scores(file: Path) -> Mapping[Hashable, object]:
+    with file.open(newline="", encoding="utf-8") as stream:
+        return {(row["method"], row["adapter"], row["seed"]): row["score"] for row in csv.DictReader(stream)}
+
+
+def _numbers(file: Path, paper: str) -> Mapping[Hashable, object]:
+    scores = read_numbers(file)[paper].scores
+    return {(key, seed): value for key, own in scores.items() if key.on != SECONDS for seed, value in own.items()}
+
+
+def _check_alone(studies: Sequence[Study], results: Path) -> list[Checked]:
+    with TemporaryDirectory() as folder:
+        for study in (study for study in studies if study.paper):
+            file = Path(folder) / study.file
+            file.parent.mkdir(exist_ok=True)
+            shutil.copyfile(results / study.file, file)
+        return check_all(Path(folder))
