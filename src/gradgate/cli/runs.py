@@ -210,7 +210,7 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
 
 def forgetting_line(record: dict[str, Any]) -> str:
     """Return a line on what a run has forgotten."""
-    unit = " a token" if record["metric"] == "loss" else ""
+    unit = " a token" if record["metric"] in ("loss", "kl") else ""
     return (
         f"{record['metric']}{unit} on {record['file']}: {record['before']:.4f} before, {record['after']:.4f} after "
         f"({record['difference']:+.4f})"

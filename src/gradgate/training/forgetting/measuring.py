@@ -19,7 +19,8 @@ from gradgate.distributed.shards import local
 from gradgate.errors import RunError
 from gradgate.files import read_json, write_json
 from gradgate.settings.forgetting import ForgettingRecord
-from gradgate.training.forgetting.measures import LOSS, Measure, perplexity
+from gradgate.training.forgetting.data import LOSS
+from gradgate.training.forgetting.measures import Measure, perplexity
 from gradgate.training.trainer import on_cpu
 
 _BEFORE = "before"
@@ -28,8 +29,8 @@ _BEFORE = "before"
 class Forgetting:
     """The measurements of one run.
 
-    The score of the pretrained model does not depend on method, adapter and seed, so the runs of a study share one
-    measurement, and a resumed run reuses it.
+    The pretrained model is loaded again only to compare the trained one with it, after training. Its score does not
+    depend on method, adapter and seed, so the runs of a study share one measurement, and a resumed run reuses it.
 
     Args:
         measure: the metric on its texts.
@@ -47,6 +48,9 @@ class Forgetting:
         Args:
             model: before it gets an adapter; on the CPU, or in shards on its device.
         """
+        self._before = self.measure.before
+        if self._before is not None:
+            return
         file = self._shared / f"forgetting-{self._key(model)}.json"
         self._before = launch.on_first(lambda: _kept(file))
         if self._before is None:
