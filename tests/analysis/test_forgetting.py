@@ -195,7 +195,8 @@ def test_the_report_has_the_course(tmp_path: Path, draw_only: Any) -> None:
     folder.claim({})
     moved = same | {"metric": "kl", "arm": "full", "text": "a.txt:metric=kl"}
     folder.append(
-        ForgettingRow(step=step, best=step == 8, value=value, **moved) for step, value in ((0, 0.0), (8, 0.125))
+        ForgettingRow(step=step, best=step == 8, value=value, **moved)
+        for step, value in ((0, 0.0), (4, 0.0004), (8, 0.125))
     )
     folder.append(
         ForgettingRow(arm=arm, text=text, step=step, best=step == 8, value=value, **same)
@@ -211,7 +212,9 @@ def test_the_report_has_the_course(tmp_path: Path, draw_only: Any) -> None:
         "loss on a.txt: full goes from 2.0000 to 2.5000 with its best weights, worst at step 4 with 3.0000; head"
         in page
     )
-    assert "kl on a.txt:metric=kl: full goes from 0.0000 to 0.1250 with its best weights." in page
+    tables = (tmp_path / "tables").glob("forgetting-course*.md")
+    assert sum("0.0004" in table.read_text(encoding="utf-8") for table in tables) == 1
+    assert "kl on a.txt:metric=kl: full goes from 0 to 0.125 with its best weights." in page
     assert (
         "KL divergence on a.txt:metric=kl: the mean Kullback-Leibler divergence KL(pretrained || trained) of the "
         "distributions of the next token, in nats per token; 0 for the pretrained model." in page

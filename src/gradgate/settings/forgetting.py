@@ -14,7 +14,7 @@ from gradgate import sample
 from gradgate.errors import UsageError, nearest
 from gradgate.places import short_name, typed_place
 from gradgate.specs import Syntax, shown
-from gradgate.tasks.metrics import FORGETTING
+from gradgate.tasks.metrics import FORGETTING, KL
 
 TOKENS, ROWS = 100_000, 1_000
 """How much is measured on by default: a large file would take longer than the training."""
@@ -155,3 +155,8 @@ class ForgettingRecord:
     def forgotten(self) -> float:
         """How much worse the metric has become: above 0 something was forgotten."""
         return -self.difference if self.higher_is_better else self.difference
+
+
+def shown_value(metric: str, value: float) -> str:
+    """Format a value for a sentence; a divergence from the pretrained model may be small."""
+    return f"{value:.3g}" if metric == KL else f"{value:.4f}"

@@ -196,6 +196,24 @@ def test_the_pretrained_model_is_loaded_after_the_training_alone(
     assert "loaded" not in said[: -1 if times else None]
 
 
+def test_a_training_is_not_lost_for_want_of_memory(
+    configure: Configure, other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    class Told(Silent):
+        def note(self, text: str) -> None:
+            said.append(text)
+
+    def load(*args: Any) -> Any:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("gradgate.training.start.load_reference", load)
+    scores = train(configure(forgetting=f"{other}:metric=kl", steps=1), tmp_path / "run", Told())
+    assert "forgetting" not in scores
+    assert "memory does not hold the pretrained model in addition to the trained one" in said[-1]
+
+
 def test_parts_of_a_row_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = torch.Generator().manual_seed(0)
     before, after = (torch.randn(11, 18, generator=draw) for _ in range(2))
@@ -231,7 +249,7 @@ def test_words_that_neither_model_can_say_add_nothing() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("other.txt:metric=chrf", r"chrf needs prompts and responses, .* running text, which has loss and kl alone"),
+        ("other.txt:metric=chrf", r"chrf needs prompts and responses, .* running text, whose metrics are loss and kl"),
         ("other.txt:metric=k1", r"unknown metric 'k1'\. .*Expected one of loss, perplexity, .*, kl\."),
     ],
 )

@@ -93,8 +93,7 @@ def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
     if setting.metric not in (None, *OF_TEXT):
         raise UsageError(
             f"{setting.asked}: {setting.metric} needs prompts and responses, but {setting.place} is running text, "
-            f"which has {' and '.join(OF_TEXT)} alone. Leave metric={setting.metric} out, or pass a file with prompt "
-            f"and response."
+            f"whose metrics are {' and '.join(OF_TEXT)}. Name one of these, or pass a file with prompt and response."
         )
     asked = Asked(f"{setting.parameter}=", f"{setting.parameter}=FILE:column=NAME")
     return RunningText(tuple(texts_of(source, setting.column or _TEXT, setting.place, asked)))

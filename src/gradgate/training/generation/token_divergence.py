@@ -34,7 +34,7 @@ def _divergences(logits: Sequence[Tensor], labels: Tensor) -> Tensor:
     """Return the divergence at each token."""
     before, after = logits
     step = max(1, _MOST // before.shape[-1])
-    parts = zip(before.split(step), after.split(step), strict=True)
+    parts = zip(torch.split(before, step), torch.split(after, step), strict=True)
     return torch.cat([_divergence(one, other) for one, other in parts])
 
 

@@ -72,7 +72,9 @@ def _arm_column(arm: str, found: dict[int, Summary], form: ScoreFormat) -> Colum
 
 
 def _format(rows: Sequence[ForgettingRow], text: str) -> ScoreFormat:
-    return ScoreFormat.fitting(next(row.metric for row in rows if row.text == text))
+    own = [row for row in rows if row.text == text]
+    metric = own[0].metric
+    return ScoreFormat.fitting(metric, [row.value for row in own] if metric == KL else ())  # it begins near 0
 
 
 def draw_courses(rows: Sequence[ForgettingRow], order: Sequence[str]) -> list[Drawing]:
