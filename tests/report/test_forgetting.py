@@ -87,7 +87,11 @@ def test_a_divergence_is_said_in_words(study: Path, draw_only, tokens: int | Non
     draw_only(ForgettingSection)
     forget(study, LOST, "kl", before=0.0, tokens=tokens)
     page = " ".join(write_report(study).html.read_text(encoding="utf-8").replace("\u00a0", " ").split())
-    over = "1,000 tokens in 40 texts;" if tokens else "the tokens of the responses in 40 rows of prompts and responses."
+    over = (
+        "1,000 tokens in 40 texts;"
+        if tokens
+        else "the tokens that the loss counts in 40 rows of prompts and responses."
+    )
     assert (
         "Forgetting on wiki.txt: the mean Kullback-Leibler divergence KL(pretrained || trained) of the distributions "
         f"of the next token, in nats per token, over {over}" in page

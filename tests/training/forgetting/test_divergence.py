@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,7 @@ from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.run import train
 from gradgate.training.start import load_reference, load_unadapted
+from support.command_line import Command
 from support.generators import WORDS, save_generator, save_prompts
 
 pytest.importorskip("trl")
@@ -137,6 +139,19 @@ def test_a_task_of_generation_keeps_its_own_metric(configure: Configure, data: P
     for place, own in ((str(data), "loss"), ("sample-generation", "rougeL")):
         assert measure_for(configure(forgetting=f"{place}:metric=kl", max_length=64)).metric == KL
         assert measure_for(configure(forgetting=place, max_length=64)).metric == own
+
+
+def test_both_commands_measure_the_embedded_model(command: Command, tmp_path: Path) -> None:
+    text = "sample-opinions:metric=kl,tokens=200"
+    words = ["--model", "sample-decoder", "--task", "sample-generation", "--steps", "2", "--lr", "1e-3"]
+    words += ["--train-size", "8", "--max-length", "64", "--max-new-tokens", "2", "--skip-test", "--device", "cpu"]
+    said = command("train", *words, "--forgetting", text, "--out", str(tmp_path / "run"), "--json")
+    assert said.code == 0, said.err
+    after = json.loads(said.out)["forgetting"]["after"]
+    assert after > 0
+    said = command("analyze", "forgetting", str(tmp_path / "run"), "--text", text, "--device", "cpu")
+    assert said.code == 0, said.err
+    assert f"kl on {text}: full goes from 0 to {after:.3g} with its best weights" in " ".join(said.out.split())
 
 
 @pytest.mark.parametrize("weights", ["float32", "bfloat16"])

@@ -65,7 +65,7 @@ def _measured(record: ForgettingRecord) -> str:
     rows = formats.counted(record.rows, "row")
     if record.tokens is None:
         if record.metric == KL:
-            return f"{KL_IN_WORDS}, over the tokens of the responses in {rows} of prompts and responses"
+            return f"{KL_IN_WORDS}, over the tokens that the loss counts in {rows} of prompts and responses"
         return f"{record.metric} over {rows} of prompts and responses"
     what = f"{KL_IN_WORDS}, over" if record.metric == KL else "the mean negative log-likelihood, in nats, of"
     return (
