@@ -84,6 +84,12 @@ class _Snapshot:
                 buffer.copy_(values)
 
 
+def move(model: nn.Module, device: torch.device) -> None:
+    """Move a model to a device unless it is there, as a quantized one, which cannot be moved, may be."""
+    if next(model.parameters()).device != device:
+        model.to(device)
+
+
 def functional_tensors(model: nn.Module, trained: Collection[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return arguments of :func:`torch.func.functional_call` for a forward pass that is separate from the training.
 

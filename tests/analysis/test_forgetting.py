@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoTokenizer
 
 from gradgate.analysis.finished import Loader
 from gradgate.analysis.folder import AnalysisFolder
-from gradgate.analysis.forgetting import NO_COURSE, ForgettingRow, forgetting_folder
+from gradgate.analysis.forgetting import NO_COURSE, ForgettingRow, curves, forgetting_folder, texts_of
 from gradgate.analysis.forgetting_course import measure
 from gradgate.analysis.runs import find_runs
 from gradgate.errors import UsageError
 from gradgate.layers import named_parameters
 from gradgate.report import write_report
-from gradgate.report.sections.analyzed.forgetting_course import ForgettingCourseSection
+from gradgate.report.sections.analyzed.forgetting_course import ForgettingCourseSection, course_tables, draw_courses
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import Silent
 from gradgate.settings.analysis import ComputeSettings
@@ -59,7 +60,7 @@ def runs(base: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-def measured(paths: list[Path], out: Path, text: Path) -> list[ForgettingRow]:
+def measured(paths: list[Path], out: Path, text: Path | str) -> list[ForgettingRow]:
     (group,) = find_runs(paths, lambda text: None)
     return measure(group.runs, forgetting_folder(out), read_forgetting(str(text)), HERE, Silent())
 
@@ -90,6 +91,48 @@ def test_another_text_is_measured_beside_the_first(runs: Path, base: dict[str, A
     finally:
         text.write_text(TEXT)
     assert {row.fingerprint for row in newer[-2:]} != {row.fingerprint for row in newer[:-2]}
+
+
+def test_divergence_and_loss_of_one_text_are_kept_apart(runs: Path, base: dict[str, Any], tmp_path: Path) -> None:
+    text = str(Path(base["model"]).parent / "other.txt")
+    loss = measured([runs / "kept"], tmp_path / "out", text)
+    moved = measured([runs / "kept"], tmp_path / "out", f"{text}:metric=kl")
+    assert {(row.text, row.metric, row.higher_is_better) for row in moved} == {(f"{text}:metric=kl", "kl", False)}
+    assert [(row.step, row.best) for row in moved] == [(row.step, row.best) for row in loss]
+    assert moved[0].value == 0.0
+    assert all(row.value > 1e-6 for row in moved[1:])
+    stored = forgetting_folder(tmp_path / "out").read()
+    assert texts_of(stored) == (text, f"{text}:metric=kl")
+    assert curves(stored, text)["full"][0] == [loss[0].value]
+    assert curves(stored, f"{text}:metric=kl")["full"][0] == [0.0]
+    assert measured([runs / "kept"], tmp_path / "out", text) == loss, "nothing is measured again"
+    first, second = draw_courses(stored, ["full"])
+    assert (first.title, second.title) == (
+        f"Loss on other text during training: {text}",
+        f"KL divergence on other text during training: {text}:metric=kl",
+    )
+    assert [table.title for table in course_tables(stored)] == [
+        f"loss on {text} during training",
+        f"KL divergence on {text}:metric=kl during training",
+    ]
+
+
+def test_the_divergence_is_that_of_the_run(base: dict[str, Any], tmp_path: Path) -> None:
+    """Of prompts, with kept steps, an adapter, and rows of new tokens that the seed drew."""
+    tokenizer = AutoTokenizer.from_pretrained(save_generator(tmp_path / "model"))
+    tokenizer.add_tokens(["<new>"])
+    tokenizer.save_pretrained(tmp_path / "model")
+    setting = f"{Path(base['task']) / 'dev.jsonl'}:metric=kl"
+    own = {"model": str(tmp_path / "model"), "open_new_tokens": True, "adapter": "pfeiffer:reduction=2", "seed": 5}
+    config = make_config(**base | own, keep_checkpoints=True, forgetting=setting)
+    scores = train(config, tmp_path / "run")
+    torch.manual_seed(0)
+    rows = measured([tmp_path / "run"], tmp_path / "out", setting)
+    assert (rows[0].value, rows[-1].value) == (0.0, scores["forgetting"]["after"])
+    torch.manual_seed(0)
+    loss = measured([tmp_path / "run"], tmp_path / "out", base["task"])
+    torch.manual_seed(1)
+    assert measured([tmp_path / "run"], tmp_path / "again", base["task"])[0] == loss[0]
 
 
 @pytest.mark.parametrize(
@@ -150,6 +193,11 @@ def test_the_report_has_the_course(tmp_path: Path, draw_only: Any) -> None:
     folder = AnalysisFolder.of(tmp_path, "forgetting", ForgettingRow)
     same: dict[str, Any] = {"run": "m", "fingerprint": "f", "metric": "loss", "higher_is_better": False, "seed": 0}
     folder.claim({})
+    moved = same | {"metric": "kl", "arm": "full", "text": "a.txt:metric=kl"}
+    folder.append(
+        ForgettingRow(step=step, best=step == 8, value=value, **moved)
+        for step, value in ((0, 0.0), (4, 0.0004), (8, 0.125))
+    )
     folder.append(
         ForgettingRow(arm=arm, text=text, step=step, best=step == 8, value=value, **same)
         for text in ("a.txt", "b.txt")
@@ -163,4 +211,11 @@ def test_the_report_has_the_course(tmp_path: Path, draw_only: Any) -> None:
     assert (
         "loss on a.txt: full goes from 2.0000 to 2.5000 with its best weights, worst at step 4 with 3.0000; head"
         in page
+    )
+    tables = (tmp_path / "tables").glob("forgetting-course*.md")
+    assert sum("0.0004" in table.read_text(encoding="utf-8") for table in tables) == 1
+    assert "kl on a.txt:metric=kl: full goes from 0 to 0.125 with its best weights." in page
+    assert (
+        "KL divergence on a.txt:metric=kl: the mean Kullback-Leibler divergence KL(pretrained || trained) of the "
+        "distributions of the next token, in nats per token; 0 for the pretrained model." in page
     )

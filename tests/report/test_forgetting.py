@@ -80,3 +80,23 @@ def test_a_run_that_lost_every_number_is_left_out(study: Path) -> None:
     shown = {row[0].text: [entry.text for entry in row[4:]] for row in table.rows}
     assert shown["gradual:every=40"][0] == "–"
     assert found.frontier == {"full", "head"}
+
+
+@pytest.mark.parametrize("tokens", [1000, None])
+def test_a_divergence_is_said_in_words(study: Path, draw_only, tokens: int | None) -> None:
+    draw_only(ForgettingSection)
+    forget(study, LOST, "kl", before=0.0, tokens=tokens)
+    page = " ".join(write_report(study).html.read_text(encoding="utf-8").replace("\u00a0", " ").split())
+    over = (
+        "1,000 tokens in 40 texts;"
+        if tokens
+        else "the tokens that the loss counts in 40 rows of prompts and responses."
+    )
+    assert (
+        "Forgetting on wiki.txt: the mean Kullback-Leibler divergence KL(pretrained || trained) of the distributions "
+        f"of the next token, in nats per token, over {over}" in page
+    )
+    assert "Values above 0 mean that the model moved away from the pretrained one on this text." in page
+    assert "full has a KL divergence of 0.600 ± 0.100 and scores 82.0 macro-F1 × 100" in page
+    assert "KL divergence before" in page
+    assert "log-likelihood" not in page

@@ -92,15 +92,22 @@ def finish(
 
 
 def forget(
-    folder: Path, lost: Mapping[str, Sequence[float]], metric: str = "loss", *, higher_is_better: bool = False
+    folder: Path,
+    lost: Mapping[str, Sequence[float]],
+    metric: str = "loss",
+    *,
+    higher_is_better: bool = False,
+    before: float = 2.0,
+    tokens: int | None = 1000,
 ) -> None:
-    """Say in each finished run what it has forgotten: ``lost`` is method to one difference a seed, from 2.0 before."""
+    """Say in each finished run what it has forgotten: ``lost`` is method to one difference a seed."""
     methods = json.loads((folder / "study.json").read_text())["methods"]
     for method, differences in lost.items():
         for seed, difference in enumerate(differences):
             file = folder / "runs" / f"method-{methods.index(method)}" / f"seed-{seed}" / "scores.json"
             record = {"file": "wiki.txt", "fingerprint": "f00d", "metric": metric, "higher_is_better": higher_is_better}
-            record |= {"before": 2.0, "after": 2.0 + difference, "difference": difference, "tokens": 1000, "rows": 40}
+            record |= {"before": before, "after": before + difference, "difference": difference, "rows": 40}
+            record |= {} if tokens is None else {"tokens": tokens}
             _write(file, {**json.loads(file.read_text()), "forgetting": record})
 
 

@@ -73,12 +73,13 @@ def test_two_processes_share_an_epoch_of_pretraining(short: dict[str, Any], tmp_
 
 @slow
 @pytest.mark.parametrize("fsdp", [False, True])
-def test_two_processes_generate_the_texts_of_one(fsdp: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("metric", ["loss", "kl"])
+def test_two_processes_generate_the_texts_of_one(metric: str, fsdp: bool, tmp_path: Path) -> None:
     pytest.importorskip("trl")
     model, task = save_generator(tmp_path / "model"), save_prompts(tmp_path / "data")
     (tmp_path / "other.txt").write_text("the film was good\na sad day\n" * 3 + "not the poor user\n")
     own = {"model": str(model), "task": str(task), "max_length": 32, "lr": 1e-2, "steps": 4, "max_new_tokens": 4}
-    own |= {"forgetting": str(tmp_path / "other.txt"), "keep_checkpoints": True}
+    own |= {"forgetting": f"{tmp_path / 'other.txt'}:metric={metric}", "keep_checkpoints": True}
     ended = launch_run({**own, "batch_size": 2, "device": "cpu", "fsdp": fsdp}, tmp_path / "two")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     one = train(make_config(**own, batch_size=4, device="cpu"), tmp_path / "one")

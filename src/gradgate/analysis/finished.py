@@ -18,7 +18,7 @@ from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.run import RunConfig
 from gradgate.training.prepared_task import prepare_single
 from gradgate.training.single_task import PreparedSingleTask
-from gradgate.training.start import load_start
+from gradgate.training.start import load_start, load_unadapted
 from gradgate.training.trainer import RunTrainer, scoring_arguments
 
 
@@ -120,8 +120,8 @@ class LoadedRun:
         return trainer
 
     def pretrained(self) -> Any:
-        """Load the pretrained model without an adapter, with a fresh head."""
-        return self.task.load_model(self.config, self.found.tokenizer)[0].eval()
+        """Load the pretrained model without an adapter, with the fresh head and tokens that the run began with."""
+        return load_unadapted(self.config, self.task, self.found.tokenizer)[0].eval()
 
     def start(self) -> Any:
         """Load the model as its training began."""

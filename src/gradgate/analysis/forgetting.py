@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from gradgate.analysis.folder import AnalysisFolder
+from gradgate.settings.forgetting import shown_value
 from gradgate.settings.recorded import ArmName
 
 NAME = "forgetting"
@@ -77,24 +78,25 @@ def has_course(rows: Sequence[ForgettingRow]) -> bool:
 def caption(rows: Sequence[ForgettingRow], text: str) -> str:
     """Say what the values show, in a sentence."""
     own = [row for row in rows if row.text == text]
-    worse = -1 if own[0].higher_is_better else 1
+    metric, worse = own[0].metric, -1 if own[0].higher_is_better else 1
     parts = []
     for arm in dict.fromkeys(row.arm for row in own):
         before = _mean(row.value for row in own if row.arm == arm and row.step == 0)
         after = _mean(row.value for row in own if row.arm == arm and row.best)
         steps = curves(own, text).get(arm, {})
         if before is None or after is None or not steps:
-            parts.append(f"{arm} has no finite {own[0].metric}")
+            parts.append(f"{arm} has no finite {metric}")
             continue
         means = {step: fmean(values) for step, values in steps.items()}
         peak = max(means, key=lambda step: worse * means[step])
         at = (
-            f", worst at step {peak} with {means[peak]:.4f}"
+            f", worst at step {peak} with {shown_value(metric, means[peak])}"
             if worse * means[peak] > max(worse * before, worse * after)
             else ""
         )
-        parts.append(f"{arm} goes from {before:.4f} to {after:.4f} with its best weights{at}")
-    return f"{own[0].metric} on {text}: {'; '.join(parts)}."
+        ends = f"from {shown_value(metric, before)} to {shown_value(metric, after)}"
+        parts.append(f"{arm} goes {ends} with its best weights{at}")
+    return f"{metric} on {text}: {'; '.join(parts)}."
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

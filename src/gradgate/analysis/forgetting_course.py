@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -16,8 +17,9 @@ from gradgate.runs.progress import RunProgress
 from gradgate.runs.scores import read_scores
 from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.forgetting import ForgettingSetting
+from gradgate.settings.run import RunConfig
 from gradgate.study.run_result import RunResult
-from gradgate.torch_state import cpu_threads
+from gradgate.torch_state import cpu_threads, move
 from gradgate.training.forgetting.data import fingerprint_of, read_forgotten
 from gradgate.training.forgetting.measures import Measure, measure_of
 from gradgate.training.pretrained import silence_libraries
@@ -71,6 +73,7 @@ class _Course:
     def __init__(self, setting: ForgettingSetting, fingerprint: str, loader: Loader) -> None:
         self._setting, self._fingerprint, self._loader = setting, fingerprint, loader
         self._before: dict[tuple[object, ...], float] = {}
+        self._held: tuple[tuple[object, ...] | None, Any] = None, None
 
     def rows(self, run: RunResult) -> Iterator[ForgettingRow]:
         """Yield the rows of a run, its best weights last."""
@@ -78,7 +81,8 @@ class _Course:
         config = measured.config.model_copy(
             update={"forgetting": self._setting, "batch_size": measured.batch_size, "fsdp": False}
         )
-        measure = measure_of(config, measured.found.task, measured.found.tokenizer)
+        pretrained = partial(self._reference, measured)
+        measure = measure_of(config, measured.found.task, measured.found.tokenizer, pretrained)
         assert measure is not None, "the setting asks for it"
         yield self._row(run, measure, 0, self._pretrained(measured, measure))
         best = read_scores(run.files.scores_file).best_step
@@ -92,12 +96,22 @@ class _Course:
         yield self._row(run, measure, best or 0, _value(measure, measured.found.model), best=True)
 
     def _pretrained(self, measured: LoadedRun, measure: Measure) -> float:
-        config = measured.config
-        seed = config.seed if config.open_new_tokens else None  # of their rows
-        key = (config.model, config.weights, config.precision, measure.fingerprint, seed)
+        if measure.before is not None:
+            return measure.before
+        key = (*_start(measured.config), measured.config.precision, measure.fingerprint)
         if key not in self._before:
             self._before[key] = _value(measure, measured.pretrained())
         return self._before[key]
+
+    def _reference(self, measured: LoadedRun, device: torch.device) -> Any:
+        """Return the pretrained model to compare with; it is held, as each step of each run needs it."""
+        key = _start(measured.config)
+        if key != self._held[0]:
+            self._held = None, None  # not two at once
+            model = measured.pretrained()
+            move(model, device)
+            self._held = key, model
+        return self._held[1]
 
     def _row(self, run: RunResult, measure: Measure, step: int, value: float, best: bool = False) -> ForgettingRow:
         return ForgettingRow(
@@ -112,6 +126,11 @@ class _Course:
             best=best,
             value=value if isfinite(value) else None,
         )
+
+
+def _start(config: RunConfig) -> tuple[object, ...]:
+    """Return what is equal for runs that start from the same weights."""
+    return config.model, config.weights, config.seed if config.open_new_tokens else None  # which draws their rows
 
 
 def _value(measure: Measure, model: Any) -> float:

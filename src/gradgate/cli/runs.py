@@ -19,6 +19,7 @@ from gradgate.distributed import launch
 from gradgate.errors import DataError, UsageError
 from gradgate.places import typed_place
 from gradgate.settings.finished import EvaluateSettings, PredictSettings
+from gradgate.settings.forgetting import shown_value
 from gradgate.settings.pretraining import PretrainConfig
 from gradgate.settings.run import RunConfig
 
@@ -210,11 +211,10 @@ def scores_table(config: RunConfig, scores: dict[str, Any]) -> Table:
 
 def forgetting_line(record: dict[str, Any]) -> str:
     """Return a line on what a run has forgotten."""
-    unit = " a token" if record["metric"] == "loss" else ""
-    return (
-        f"{record['metric']}{unit} on {record['file']}: {record['before']:.4f} before, {record['after']:.4f} after "
-        f"({record['difference']:+.4f})"
-    )
+    unit = " a token" if record["metric"] in ("loss", "kl") else ""
+    before, after = (shown_value(record["metric"], record[when]) for when in ("before", "after"))
+    change = "" if record["metric"] == "kl" else f" ({record['difference']:+.4f})"
+    return f"{record['metric']}{unit} on {record['file']}: {before} before, {after} after{change}"
 
 
 def _scores_by_task(scores: dict[str, Any], title: Text, caption: Text) -> Table:

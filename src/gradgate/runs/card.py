@@ -13,6 +13,7 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, TaskRecord, read_record
 from gradgate.runs.scores import Cost, Metrics, Scores, SplitScores, read_scores
 from gradgate.settings.command_line import train_command, without_places
+from gradgate.settings.forgetting import shown_value
 from gradgate.settings.run import RunConfig, make_config
 
 CARD_FILE = "README.md"
@@ -221,7 +222,8 @@ def _facts(source: CardSource) -> Iterator[str]:
         forgotten = source.scores.forgetting
         yield (
             f"- Forgetting: {forgotten.metric} on {_plain(short_name(str(forgotten.file)))} "
-            f"{forgotten.before:.4f} before, {forgotten.after:.4f} after"
+            f"{shown_value(forgotten.metric, forgotten.before)} before, "
+            f"{shown_value(forgotten.metric, forgotten.after)} after"
         )
     yield f"- Versions: {', '.join(f'{name} {number}' for name, number in record.versions.items())}"
     yield ""

@@ -85,5 +85,5 @@ class ForgettingCourseSettings(ComputeSettings):
 
     text: str = Field(
         description="Other text: a file with one text per line, a table or hub data set with a column of texts, or "
-        "prompts and responses of another task; takes the options of 'train --forgetting'."
+        "prompts and responses of another task; takes the options of 'train --forgetting', such as FILE:metric=kl."
     )

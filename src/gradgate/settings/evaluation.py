@@ -45,7 +45,8 @@ class EvaluationSettings(CheckedSettings):
         description="generation: measure how much other text the model forgets, before and after training: a text "
         "file with one text per line ('sample-opinions' is built in), a table or hub data set with a "
         "column of texts, or prompts and responses of another task; options follow a colon, as in "
-        "FILE:column=body,tokens=50000 (column, tokens, subset, split, metric, rows)",
+        "FILE:column=body,tokens=50000 (column, tokens, subset, split, metric, rows); metric=kl measures the KL "
+        "divergence from the pretrained model",
     )
 
     @model_validator(mode="after")

@@ -7,13 +7,14 @@ Plain data, without torch. What reads the texts is in :mod:`gradgate.training.fo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from gradgate import sample
-from gradgate.errors import UsageError
+from gradgate.errors import UsageError, nearest
 from gradgate.places import short_name, typed_place
 from gradgate.specs import Syntax, shown
+from gradgate.tasks.metrics import FORGETTING, KL
 
 TOKENS, ROWS = 100_000, 1_000
 """How much is measured on by default: a large file would take longer than the training."""
@@ -33,7 +34,8 @@ class ForgettingSetting:
         place: a file, a data set of the hub, ``sample-opinions``, or a task of kind generation.
         column: of the text, where there are columns; by default ``text``, if these are not prompts and responses.
         subset, split: configuration and split of a data set of the hub.
-        metric: that is compared, of prompts and responses; by default the task's own.
+        metric: that is compared: ``loss`` or ``kl``, or another one of prompts and responses. By default ``loss`` for
+            running text, and the task's own for prompts and responses.
         tokens: of running text that are measured at most.
         rows: of prompts and responses that are measured at most.
         text: what it was read from.
@@ -69,6 +71,13 @@ class ForgettingSetting:
         """The setting with its parameter, for messages."""
         return f"{self.parameter}={self}"
 
+    def with_option(self, name: str, value: str) -> str:
+        """Return the setting as it is typed to change one option and keep the others."""
+        kept = {option: getattr(self, option) for option in _OPTIONS if option != name}
+        typed = {option: given for option, given in kept.items() if given != _DEFAULTS[option]}
+        options = ",".join(f"{option}={given}" for option, given in (typed | {name: value}).items())
+        return f"{self.parameter}={self.place}:{options}"
+
     @property
     def path(self) -> Path:
         """The place as a path; that of the embedded text for ``sample-opinions``."""
@@ -82,6 +91,9 @@ class ForgettingSetting:
         return not set("/\\.") & set(self.place)
 
 
+_DEFAULTS = {each.name: each.default for each in fields(ForgettingSetting)}
+
+
 def read_forgetting(text: str, parameter: str = "forgetting") -> ForgettingSetting:
     """Read a text such as ``wiki.txt`` or ``owner/name:subset=en,split=test``.
 
@@ -90,7 +102,7 @@ def read_forgetting(text: str, parameter: str = "forgetting") -> ForgettingSetti
         parameter: that it was passed as.
 
     Raises:
-        UsageError: for an unknown option, or a number below 1.
+        UsageError: for an unknown option or metric, or a number below 1.
     """
     found = _WITH_OPTIONS.fullmatch(text.strip())
     place = found["place"] if found else text.strip()
@@ -101,6 +113,12 @@ def read_forgetting(text: str, parameter: str = "forgetting") -> ForgettingSetti
             raise UsageError(
                 f"{parameter}={shown(text)}: {option}={value} leaves nothing to measure on; pass 1 or more."
             )
+    metric = given.get("metric")
+    if metric is not None and metric not in FORGETTING:
+        raise UsageError(
+            f"{parameter}={shown(text)}: unknown metric {metric!r}.{nearest(str(metric), FORGETTING)} Expected one of "
+            f"{', '.join(FORGETTING)}."
+        )
     return ForgettingSetting(place=typed_place(place), text=text.strip(), parameter=parameter, **given)
 
 
@@ -111,9 +129,9 @@ class ForgettingRecord:
     Attributes:
         file: what it was measured on, as it was typed.
         fingerprint: of the texts and of how they are measured.
-        metric: ``loss`` in nats per token for running text; for prompts and responses their own.
+        metric: ``loss`` or ``kl`` in nats per token; another one of prompts and responses.
         higher_is_better: of the metric.
-        before: of the pretrained model.
+        before: of the pretrained model; 0 for ``kl``, which is the divergence from it.
         after: of the weights that were best on dev, with their adapter.
         difference: ``after - before``.
         perplexity_before, perplexity_after: of a loss, ``exp(loss)``; else None.
@@ -137,3 +155,8 @@ class ForgettingRecord:
     def forgotten(self) -> float:
         """How much worse the metric has become: above 0 something was forgotten."""
         return -self.difference if self.higher_is_better else self.difference
+
+
+def shown_value(metric: str, value: float) -> str:
+    """Format a value for a sentence; a divergence from the pretrained model may be small."""
+    return f"{value:.3g}" if metric == KL else f"{value:.4f}"

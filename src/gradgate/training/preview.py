@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ from gradgate.training.new_tokens import method_of
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer, silence_libraries
 from gradgate.training.quantized import check_adapted, check_trainable
-from gradgate.training.start import activation_cache_of
+from gradgate.training.start import activation_cache_of, load_reference
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
     prepared.check_size(config)
     tokenizer = load_tokenizer(config)
     method_of(config, tokenizer)
-    forgetting = measure_of(config, prepared.record(), tokenizer)
+    reference = partial(load_reference, config, prepared, tokenizer)
+    forgetting = measure_of(config, prepared.record(), tokenizer, reference)
     heads: list[str] = []
     with torch.random.fork_rng(devices=[]):
         model, _ = prepared.load_model(config, tokenizer, heads.append)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import torch
 from transformers import set_seed
 
 from gradgate.activation_cache import ActivationCache
@@ -22,9 +24,11 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import RunRecord, read_record, versions, write_record
 from gradgate.settings.run import RunConfig
+from gradgate.torch_state import move
 from gradgate.training import adapted
 from gradgate.training.forgetting.measures import measure_of
 from gradgate.training.forgetting.measuring import Forgetting
+from gradgate.training.fsdp import shard
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.language_stack import check_languages, language_digests, with_languages
 from gradgate.training.masked import pretraining
@@ -95,10 +99,24 @@ def _forgetting(
     config: RunConfig, prepared: PreparedTask, tokenizer: Any, shared: Path, progress: RunProgress
 ) -> Forgetting | None:
     """Return the measurements of forgetting; None if the configuration asks for none."""
-    measure = measure_of(config, prepared.record(), tokenizer)
+    pretrained = partial(load_reference, config, prepared, tokenizer)
+    measure = measure_of(config, prepared.record(), tokenizer, pretrained)
     for text in measure.notes if measure is not None else ():
         progress.note(text)
     return None if measure is None else Forgetting(measure, shared, progress.note)
+
+
+def load_reference(config: RunConfig, prepared: PreparedTask, tokenizer: Any, device: torch.device) -> Any:
+    """Load the pretrained model to compare the trained one with, on its device, and in shards if that is.
+
+    Sets every random state.
+    """
+    model = load_unadapted(config, prepared, tokenizer)[0].eval()
+    if config.fsdp:
+        shard(model, map_layers(model, layers=config.layers), device)
+    else:
+        move(model, device)
+    return model
 
 
 def _gate(config: RunConfig, method: Method, layers: LayerMap, cache: ActivationCache | None) -> GateCallback:
@@ -113,6 +131,17 @@ def _gate(config: RunConfig, method: Method, layers: LayerMap, cache: Activation
         master=config.master,
         release_gradients=bool(config.release_gradients),
     )
+
+
+def load_unadapted(
+    config: RunConfig, prepared: PreparedTask, tokenizer: Any, note: Callable[[str], None] = lambda text: None
+) -> tuple[Any, frozenset[str]]:
+    """Load the pretrained model with the heads and new tokens that the run's seed draws; return it and what is fresh.
+
+    Sets every random state. ``note`` receives a sentence on a head that the checkpoint brings.
+    """
+    set_seed(config.seed)
+    return prepared.load_model(config, tokenizer, note)
 
 
 def load_start(
@@ -131,8 +160,7 @@ def load_start(
     Sets every random state. ``forgetting`` measures the model before it gets the adapter; ``note`` receives a sentence
     on a head that the checkpoint brings.
     """
-    set_seed(config.seed)
-    model, fresh = prepared.load_model(config, tokenizer, note)
+    model, fresh = load_unadapted(config, prepared, tokenizer, note)
     check_adapted(quantization_of(model), config.arm, config.model)
     check_trainable(model, config.model)
     if forgetting is not None:

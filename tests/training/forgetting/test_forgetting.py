@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from gradgate.runs.progress import Silent
 from gradgate.settings.forgetting import read_forgetting
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.forgetting.data import check_forgetting
-from gradgate.training.forgetting.measures import measure_of
+from gradgate.training.forgetting.measures import Measure, measure_of
 from gradgate.training.generation.token_loss import blocks
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.run import train
+from gradgate.training.start import load_reference
 from support.command_line import Command
 from support.generators import WORDS, save_generator, save_prompts
 from support.power_cuts import Falls, PowerCutError
@@ -64,6 +66,15 @@ def configure(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Configure
         return make_config(**usual | ends | changes)
 
     return make
+
+
+def measure_for(config: RunConfig) -> Measure:
+    """The measure that a run prepares."""
+    prepared, tokenizer = prepare_task(config), load_tokenizer(config)
+    pretrained = partial(load_reference, config, prepared, tokenizer)
+    measure = measure_of(config, prepared.record(), tokenizer, pretrained)
+    assert measure is not None
+    return measure
 
 
 def by_hand(model: Any, tokenizer: Any, file: Path) -> float:
@@ -169,8 +180,7 @@ def test_another_task_has_its_own_metric(
     assert (found["metric"], found["higher_is_better"], found["rows"]) == (metric, metric == "chrf", 5)
     assert "tokens" not in found
     factory = AutoModelForSeq2SeqLM if family == "t5" else AutoModelForCausalLM
-    measure = measure_of(config, prepare_task(config).record(), load_tokenizer(config))
-    assert measure is not None
+    measure = measure_for(config)
     assert measure.value(factory.from_pretrained(config.model)) == found["before"]
 
 
@@ -190,8 +200,7 @@ def test_weights_in_16_bits_are_measured(configure: Configure, other: Path, tmp_
 
 def test_a_large_text_is_measured_in_part_and_it_is_said(configure: Configure, other: Path, data: Path) -> None:
     def made(setting: str) -> Any:
-        config = configure(forgetting=setting)
-        return measure_of(config, prepare_task(config).record(), load_tokenizer(config))
+        return measure_for(configure(forgetting=setting))
 
     measure = made(f"{other}:tokens=30")
     assert measure.tokens == 30
@@ -209,10 +218,7 @@ def test_texts_come_from_a_column(configure: Configure, other: Path, tmp_path: P
     lines = list(filter(None, other.read_text().split("\n")))
     table = tmp_path / "rows.jsonl"
     table.write_text("".join(json.dumps({"body": line, "prompt": "x", "response": "y"}) + "\n" for line in lines))
-    configs = [configure(forgetting=text) for text in (str(other), f"{table}:column=body")]
-    first, second = (measure_of(c, prepare_task(c).record(), load_tokenizer(c)) for c in configs)
-    assert first is not None
-    assert second is not None
+    first, second = (measure_for(configure(forgetting=text)) for text in (str(other), f"{table}:column=body"))
     assert first.fingerprint == second.fingerprint
 
 

@@ -9,11 +9,13 @@ from gradgate.report import formats
 from gradgate.report.drawing import Drawing
 from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.report.sections.base import Section
-from gradgate.report.sections.forgetting_figure import NAME, caption, draw_forgetting, first_record
+from gradgate.report.sections.forgetting_figure import KL_IN_WORDS, NAME, caption, draw_forgetting, first_record
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, interval_fields, spread_entry, text_column
+from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.statistics import Summary, summarize
 from gradgate.study.frontier import forgetting_of
+from gradgate.tasks.metrics import KL
 
 ON, OFF = "yes", "no"
 
@@ -49,29 +51,37 @@ class ForgettingSection(Section):
     def notes(self) -> list[str]:
         """Say how the numbers are made."""
         record = first_record(self.study)
-        if record.tokens is None:
-            what = f"{record.metric} over {formats.counted(record.rows, 'row')} of prompts and responses"
-        else:
-            what = (
-                f"the mean negative log-likelihood, in nats, of {record.tokens:,} tokens in "
-                f"{formats.counted(record.rows, 'text')}; each text is read on its own, in blocks of max_length "
-                "tokens that start with the previous block's last token, so that each token is counted once"
-            )
+        above = "moved away from the pretrained one" if record.metric == KL else "became worse"
         return [
-            f"Forgetting on {record.file}: {what}. 'Before' is the pretrained model without an adapter; 'after' "
-            "is the best checkpoint on dev, with its adapter. Values above 0 mean that the model became worse on "
+            f"Forgetting on {record.file}: {_measured(record)}. 'Before' is the pretrained model without an adapter; "
+            f"'after' is the best checkpoint on dev, with its adapter. Values above 0 mean that the model {above} on "
             "this text. A method is on the frontier if no other is at least as good in score, forgetting and "
             "training time (means over seeds) and better in one of them."
         ]
+
+
+def _measured(record: ForgettingRecord) -> str:
+    """Say what was measured, in words."""
+    rows = formats.counted(record.rows, "row")
+    if record.tokens is None:
+        if record.metric == KL:
+            return f"{KL_IN_WORDS}, over the tokens that the loss counts in {rows} of prompts and responses"
+        return f"{record.metric} over {rows} of prompts and responses"
+    what = f"{KL_IN_WORDS}, over" if record.metric == KL else "the mean negative log-likelihood, in nats, of"
+    return (
+        f"{what} {record.tokens:,} tokens in {formats.counted(record.rows, 'text')}; each text is read on its own, in "
+        "blocks of max_length tokens that start with the previous block's last token, so that each token is counted "
+        "once"
+    )
 
 
 def forgetting_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
     """Return the columns of the main table; none if forgetting was not measured."""
     if study.forgetting is None:
         return ()
-    about = (
-        f"how much worse than the pretrained model on {first_record(study).file}, mean ± standard deviation over seeds"
-    )
+    record = first_record(study)
+    how = "how far from" if record.metric == KL else "how much worse than"
+    about = f"{how} the pretrained model on {record.file}, mean ± standard deviation over seeds"
     return (
         Column(
             "forgetting",
@@ -143,7 +153,7 @@ def forgetting_table(study: StudySummary, form: ScoreFormat) -> Table:
         Column(
             "forgetting",
             "Forgetting",
-            "how much worse; mean ± standard deviation over seeds [95% CI]",
+            f"how {'far away' if form.metric == KL else 'much worse'}; mean ± standard deviation over seeds [95% CI]",
             show=lambda arm: _with_interval(study, form, arm),
         ),
         *_forgetting_fields(study, form),

@@ -11,8 +11,13 @@ from gradgate.report.names_in_figures import name_marks
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.frontier import forgetting_of, frontier, trades
+from gradgate.tasks.metrics import KL
 
 NAME = "forgetting"
+KL_IN_WORDS = (
+    "the mean Kullback-Leibler divergence KL(pretrained || trained) of the distributions of the next token, in nats "
+    "per token"
+)
 
 
 def first_record(study: StudySummary) -> ForgettingRecord:
@@ -43,9 +48,12 @@ def caption(study: StudySummary, form: ScoreFormat, measured: list[ArmSummary]) 
 
 def _said(study: StudySummary, form: ScoreFormat, arm: ArmSummary) -> str:
     mean, sd = arm.forgetting.mean or 0.0, arm.forgetting.sd
-    verb, score = "gains" if mean < 0 else "forgets", study.format.value(arm.score.mean)
-    amount = f"{form.with_spread(abs(mean), sd)} {form.label}"
-    return f"{arm.name} {verb} {amount} and scores {score} {study.format.label}"
+    score, amount = study.format.value(arm.score.mean), form.with_spread(abs(mean), sd)
+    if form.metric == KL:
+        lost = f"has a {form.label} of {amount}"
+    else:
+        lost = f"{'gains' if mean < 0 else 'forgets'} {amount} {form.label}"
+    return f"{arm.name} {lost} and scores {score} {study.format.label}"
 
 
 def draw_forgetting(study: StudySummary, form: ScoreFormat, measured: list[ArmSummary]) -> Drawing:

@@ -51,6 +51,7 @@ _ALL = (
     Metric("xglue_ndcg", "NDCG by predicted grade"),
     Metric("loss", "loss", higher_is_better=False, bounded=False),
     Metric("perplexity", "perplexity", higher_is_better=False, bounded=False),
+    Metric("kl", "KL divergence", higher_is_better=False, bounded=False),
     Metric("rougeL", "ROUGE-L"),
     Metric("chrf", "chrF"),
 )
@@ -66,6 +67,10 @@ RANKING = ("ndcg", "ndcg@1", "ndcg@5", "ndcg@10", "xglue_ndcg", "accuracy")
 GENERATED = ("exact_match", "rougeL", "chrf")
 """Metrics of generated texts."""
 GENERATION = ("loss", "perplexity", *GENERATED)
+KL = "kl"
+"""Compares a model with the pretrained one, so it measures forgetting, and no kind of task has it."""
+FORGETTING = (*GENERATION, KL)
+"""Metrics that forgetting can be measured by."""
 
 
 def metric_of(name: str) -> Metric:

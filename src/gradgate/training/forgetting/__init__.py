@@ -1,1 +1,1 @@
-"""Measure what a training does to the model's loss on other text."""
+"""Measure what a training does to the model on other text."""

@@ -11,6 +11,7 @@ from gradgate.tasks import TaskData, TaskSpec, find_task, task_names
 from gradgate.tasks.data import load_tests, tests_of
 from gradgate.tasks.detect import holds_responses
 from gradgate.tasks.layout import laid_out
+from gradgate.tasks.metrics import KL
 from gradgate.tasks.readers.files import ENDINGS, missing
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.readers.texts import Asked, read_source, texts_of
@@ -20,6 +21,9 @@ KIND = "generation"
 _SPLIT = "test"
 _TEXT = "text"
 _FILES = (*ENDINGS, ".txt")
+LOSS = "loss"
+OF_TEXT = (LOSS, KL)
+"""Metrics of running text."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +90,10 @@ def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
     source = read_source(where, setting.subset, setting.split or "train")
     if isinstance(source, Table) and setting.column is None and holds_responses(source):
         return _of(tests_of(*_as_task(setting, source)))
-    if setting.metric not in (None, "loss"):
+    if setting.metric not in (None, *OF_TEXT):
         raise UsageError(
             f"{setting.asked}: {setting.metric} needs prompts and responses, but {setting.place} is running text, "
-            f"which has only a loss. Leave metric={setting.metric} out, or pass a file with prompt and response."
+            f"whose metrics are {' and '.join(OF_TEXT)}. Name one of these, or pass a file with prompt and response."
         )
     asked = Asked(f"{setting.parameter}=", f"{setting.parameter}=FILE:column=NAME")
     return RunningText(tuple(texts_of(source, setting.column or _TEXT, setting.place, asked)))
@@ -114,7 +118,7 @@ def _task(setting: ForgettingSetting) -> TaskSpec:
             f"{setting.asked}: {missing(setting.path)}, and no task has that name.{near} Pass a text "
             f"file with one text per line, a table, a data set of the hub, or a task of kind {KIND}."
         )
-    spec = find_task(setting.place, metric=setting.metric)
+    spec = find_task(setting.place, metric=_of_task(setting))
     if spec.kind != KIND:
         raise UsageError(
             f"{setting.asked}: the task {spec.name} is {spec.kind}, for which the model would need another "
@@ -123,8 +127,13 @@ def _task(setting: ForgettingSetting) -> TaskSpec:
     return spec
 
 
+def _of_task(setting: ForgettingSetting) -> str | None:
+    """Return the metric if a task can have it; None for the task's own."""
+    return None if setting.metric == KL else setting.metric
+
+
 def _as_task(setting: ForgettingSetting, table: Table) -> tuple[TaskSpec, None, dict[str, Table]]:
     """Return a file of prompts and responses as a test split."""
-    described = {"name": plain_name(setting.path.stem), "kind": KIND, "metric": setting.metric or "loss"}
+    described = {"name": plain_name(setting.path.stem), "kind": KIND, "metric": _of_task(setting) or LOSS}
     spec = build_spec(described, f"{setting.asked}")
     return spec, None, {_SPLIT: laid_out(spec, table)}

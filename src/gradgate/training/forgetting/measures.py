@@ -1,17 +1,18 @@
-"""Prepare a measure of forgetting for one model: the loss of running text, or the score on another task."""
+"""Prepare a measure of forgetting for one model: of running text, or of another task's prompts and responses."""
 
 from __future__ import annotations
 
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from typing import Any
 
 import numpy as np
+import torch
 from transformers import AutoConfig
 
 from gradgate.errors import DataError, RunError
@@ -19,14 +20,16 @@ from gradgate.runs.records import TaskRecord
 from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import greater_is_better
-from gradgate.tasks.metrics import GENERATED
+from gradgate.tasks.metrics import GENERATED, KL
 from gradgate.torch_state import preserved_state
-from gradgate.training.forgetting.data import OtherTask, RunningText, check_forgetting, read_forgotten
+from gradgate.training.forgetting.data import LOSS, OtherTask, RunningText, check_forgetting, read_forgotten
 from gradgate.training.generation.task import EncodedGeneration, PreparedGeneration
+from gradgate.training.generation.token_divergence import mean_token_divergence
 from gradgate.training.generation.token_loss import blocks, mean_token_loss
 from gradgate.training.pretrained import load_pretrained
 
-LOSS = "loss"
+Pretrained = Callable[[torch.device], Any]
+"""Loads the pretrained model onto a device: without an adapter, in evaluation mode, in shards if the trained one is."""
 _ORDER_SEED = 0  # draws the texts if there are too many; the same for every run
 _BATCH = 1000  # texts that are tokenized at once
 _LARGEST_EXPONENT = 700.0  # exp() of more overflows a float
@@ -40,18 +43,25 @@ class Measure(ABC):
         metric: the one that is measured.
         config: of the run.
         tokenizer: of the model.
+        pretrained: called by each measurement of ``kl``, which compares the two models, and by no other.
         notes: messages for the user.
     """
 
     metric: str
     config: RunConfig
     tokenizer: Any
+    pretrained: Pretrained
     notes: tuple[str, ...]
 
     @property
     def higher_is_better(self) -> bool:
         """True if a higher value of the metric is better."""
         return greater_is_better(self.metric)
+
+    @property
+    def before(self) -> float | None:
+        """The value of the pretrained model if it is known without a measurement."""
+        return 0.0 if self.metric == KL else None
 
     @property
     @abstractmethod
@@ -81,14 +91,17 @@ class Measure(ABC):
     @abstractmethod
     def _measured(self, model: Any) -> float: ...
 
-    def _loss(self, model: Any, rows: Any) -> float:
-        padding = self.tokenizer.pad_token_id
-        return mean_token_loss(model, rows, self.config.batch_size, padding, self.config.precision)
+    def _per_token(self, model: Any, rows: Any) -> float:
+        """Return the divergence from the pretrained model for ``kl``, else the loss: a mean over tokens, in nats."""
+        how = (rows, self.config.batch_size, self.tokenizer.pad_token_id, self.config.precision)
+        if self.metric != KL:
+            return mean_token_loss(model, *how)
+        return mean_token_divergence(model, self.pretrained(next(model.parameters()).device), *how)
 
 
 @dataclass(frozen=True)
-class TextLoss(Measure):
-    """The mean loss per token of running text, in nats.
+class TextMeasure(Measure):
+    """The mean loss per token of running text, or its divergence from the pretrained model, in nats.
 
     Each text is read alone, with the special tokens that the tokenizer puts around it. One that is longer than
     ``max_length`` is cut into blocks (:func:`gradgate.training.generation.token_loss.blocks`).
@@ -114,12 +127,12 @@ class TextLoss(Measure):
 
     def _measured(self, model: Any) -> float:
         cut = chain.from_iterable(blocks(ids, self.config.max_length) for ids in self.texts)
-        return self._loss(model, [{"input_ids": ids, "labels": ids} for ids in cut])
+        return self._per_token(model, [{"input_ids": ids, "labels": ids} for ids in cut])
 
 
 @dataclass(frozen=True)
 class TaskScore(Measure):
-    """The metric of another task's prompts and responses.
+    """The metric of another task's prompts and responses; loss and ``kl`` are means over the responses' tokens.
 
     Attributes:
         encoded: the rows as the model takes them.
@@ -143,8 +156,8 @@ class TaskScore(Measure):
         if self.metric in GENERATED:
             self.encoded.scorer.split = self.split
             return self.encoded.text_scores(model)[self.metric]
-        loss = self._loss(model, list(self.encoded.splits[self.split].features))
-        return loss if self.metric == LOSS else perplexity(loss)
+        found = self._per_token(model, list(self.encoded.splits[self.split].features))
+        return perplexity(found) if self.metric == "perplexity" else found
 
 
 def perplexity(loss: float) -> float:
@@ -152,11 +165,12 @@ def perplexity(loss: float) -> float:
     return math.exp(min(loss, _LARGEST_EXPONENT))
 
 
-def measure_of(config: RunConfig, task: TaskRecord, tokenizer: Any) -> Measure | None:
+def measure_of(config: RunConfig, task: TaskRecord, tokenizer: Any, pretrained: Pretrained) -> Measure | None:
     """Build the measure that the configuration asks for; None if it asks for none.
 
     Args:
         task: of the run.
+        pretrained: loads the model that the run starts from, see :class:`Measure`.
 
     Raises:
         UsageError: for a run or another task that does not generate text.
@@ -169,11 +183,13 @@ def measure_of(config: RunConfig, task: TaskRecord, tokenizer: Any) -> Measure |
     check_forgetting(setting, task.name, task.kind)
     source = read_forgotten(setting)
     if isinstance(source, RunningText):
-        return _text_loss(source, setting, config, tokenizer)
-    return _task_score(source, setting, config, tokenizer)
+        return _text_measure(source, setting, config, tokenizer, pretrained)
+    return _task_score(source, setting, config, tokenizer, pretrained)
 
 
-def _text_loss(found: RunningText, setting: ForgettingSetting, config: RunConfig, tokenizer: Any) -> TextLoss:
+def _text_measure(
+    found: RunningText, setting: ForgettingSetting, config: RunConfig, tokenizer: Any, pretrained: Pretrained
+) -> TextMeasure:
     settings = load_pretrained(AutoConfig, config, "configuration")
     if settings.is_encoder_decoder:
         raise RunError(
@@ -195,7 +211,8 @@ def _text_loss(found: RunningText, setting: ForgettingSetting, config: RunConfig
             f"another {setting.parameter}="
         )
     notes = [] if left else [_limited(setting, "tokens", f"{len(chosen):,} of {len(found.texts):,} texts")]
-    return TextLoss(LOSS, config, tokenizer, tuple(notes), tuple(chosen[number] for number in sorted(chosen)))
+    texts = tuple(chosen[number] for number in sorted(chosen))
+    return TextMeasure(setting.metric or LOSS, config, tokenizer, pretrained, tuple(notes), texts)
 
 
 def _tokenized(texts: tuple[str, ...], tokenizer: Any) -> Iterator[tuple[int, list[int]]]:
@@ -206,7 +223,9 @@ def _tokenized(texts: tuple[str, ...], tokenizer: Any) -> Iterator[tuple[int, li
         yield from zip(part, tokenizer([texts[number] for number in part])["input_ids"], strict=True)
 
 
-def _task_score(found: OtherTask, setting: ForgettingSetting, config: RunConfig, tokenizer: Any) -> TaskScore:
+def _task_score(
+    found: OtherTask, setting: ForgettingSetting, config: RunConfig, tokenizer: Any, pretrained: Pretrained
+) -> TaskScore:
     rows, data = found.data.tests[found.split], found.data
     notes = [*data.notes] if len(data.tests) > 1 or found.split != "test" else []
     if len(rows) > setting.rows:
@@ -216,12 +235,13 @@ def _task_score(found: OtherTask, setting: ForgettingSetting, config: RunConfig,
     prepared = PreparedGeneration.of(data, config)
     encoded = prepared.encode_splits({found.split: rows}, config.model_copy(update={"packing": None}), tokenizer)
     all_notes = tuple(f"forgetting, {note}" for note in (*notes, *encoded.notes))
-    return TaskScore(data.spec.metric, config, tokenizer, all_notes, encoded, found.split)
+    metric = KL if setting.metric == KL else data.spec.metric
+    return TaskScore(metric, config, tokenizer, pretrained, all_notes, encoded, found.split)
 
 
 def _limited(setting: ForgettingSetting, option: str, of: str) -> str:
     count = getattr(setting, option)
     return (
         f"forgetting is measured on {count:,} {option} of {setting.place} ({of}), drawn with a fixed seed; "
-        f"{setting.parameter}={setting.place}:{option}=N sets another number"
+        f"{setting.with_option(option, 'N')} sets another number"
     )

@@ -19,17 +19,23 @@ from gradgate.distributed.shards import local
 from gradgate.errors import RunError
 from gradgate.files import read_json, write_json
 from gradgate.settings.forgetting import ForgettingRecord
-from gradgate.training.forgetting.measures import LOSS, Measure, perplexity
+from gradgate.tasks.metrics import KL
+from gradgate.training.forgetting.data import LOSS
+from gradgate.training.forgetting.measures import Measure, perplexity
 from gradgate.training.trainer import on_cpu
 
 _BEFORE = "before"
+_TOO_LARGE = (
+    "The divergence is not measured: memory does not hold the pretrained model in addition to the trained one. "
+    "'gradgate analyze forgetting' measures it for the finished run; device='cpu' uses the memory of the CPU."
+)
 
 
 class Forgetting:
     """The measurements of one run.
 
-    The score of the pretrained model does not depend on method, adapter and seed, so the runs of a study share one
-    measurement, and a resumed run reuses it.
+    The pretrained model is loaded again only to compare the trained one with it, after training. Its score does not
+    depend on method, adapter and seed, so the runs of a study share one measurement, and a resumed run reuses it.
 
     Args:
         measure: the metric on its texts.
@@ -47,6 +53,9 @@ class Forgetting:
         Args:
             model: before it gets an adapter; on the CPU, or in shards on its device.
         """
+        self._before = self.measure.before
+        if self._before is not None:
+            return
         file = self._shared / f"forgetting-{self._key(model)}.json"
         self._before = launch.on_first(lambda: _kept(file))
         if self._before is None:
@@ -54,12 +63,21 @@ class Forgetting:
             self._before = self._on_device(model)
             launch.on_first(lambda: write_json(file, {_BEFORE: self._before}))
 
-    def record(self, model: Any) -> ForgettingRecord:
-        """Score the trained weights and return both scores; the model's adapter must be active."""
-        before = self._before
+    def record(self, model: Any) -> ForgettingRecord | None:
+        """Score the trained weights and return both scores; the model's adapter must be active.
+
+        Returns None if the pretrained model is needed too and there is no memory for it: a training is not lost for it.
+        """
+        measure, before = self.measure, self._before
         assert before is not None, "the pretrained model comes first"
-        self._note(f"Measuring {self.measure.config.forgetting} with the best weights.")
-        measure, after = self.measure, self.measure.value(model)
+        self._note(f"Measuring {measure.config.forgetting} with the best weights.")
+        try:
+            after = measure.value(model)
+        except torch.OutOfMemoryError:
+            if measure.metric != KL or launch.count() > 1:  # other processes would wait for this one
+                raise
+            self._note(_TOO_LARGE)
+            return None
         is_loss = measure.metric == LOSS
         return ForgettingRecord(
             file=str(measure.config.forgetting),

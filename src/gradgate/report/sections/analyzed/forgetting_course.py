@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from gradgate.analysis.forgetting import NAME, ForgettingRow, caption, curves, texts_of
 from gradgate.report.drawing import MUTED, Drawing, finish, styled, wrapped
-from gradgate.report.formats import ScoreFormat
+from gradgate.report.formats import ScoreFormat, listed
 from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import AnalyzedSection
+from gradgate.report.sections.forgetting_figure import KL_IN_WORDS
 from gradgate.report.sections.from_papers.losses import draw_means, steps_to_the_right
 from gradgate.report.table import Column, Table, records_of, spread_entry, spread_fields, step_column
 from gradgate.statistics import Summary, summarize
-
-_TITLE = "Loss on other text during training"
+from gradgate.tasks.metrics import KL
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class ForgettingCourseSection(AnalyzedSection[ForgettingRow]):
     def drawings(self) -> list[Drawing]:
         """Draw one for each text with a value."""
         return draw_courses(self.rows, self.study.record.arm_names)
+
+    def notes(self) -> list[str]:
+        """Say what a divergence is."""
+        texts = [text for text in texts_of(self.rows) if _format(self.rows, text).metric == KL]
+        return [f"KL divergence on {listed(texts)}: {KL_IN_WORDS}; 0 for the pretrained model."] if texts else []
 
 
 def course_tables(rows: Sequence[ForgettingRow]) -> list[Table]:
@@ -67,7 +72,9 @@ def _arm_column(arm: str, found: dict[int, Summary], form: ScoreFormat) -> Colum
 
 
 def _format(rows: Sequence[ForgettingRow], text: str) -> ScoreFormat:
-    return ScoreFormat.fitting(next(row.metric for row in rows if row.text == text))
+    own = [row for row in rows if row.text == text]
+    metric = own[0].metric
+    return ScoreFormat.fitting(metric, [row.value for row in own] if metric == KL else ())  # it begins near 0
 
 
 def draw_courses(rows: Sequence[ForgettingRow], order: Sequence[str]) -> list[Drawing]:
@@ -98,7 +105,8 @@ def _draw(rows: Sequence[ForgettingRow], text: str, number: int, order: Sequence
             f"{said} Lines are means over the seeds, bands ± one standard deviation; the dashed line is "
             f"the pretrained model."
         )
-        return finish(figure, name, f"{_TITLE}: {text}", whole, said, name)
+        title = f"{form.name[0].upper()}{form.name[1:]} on other text during training: {text}"
+        return finish(figure, name, title, whole, said, name)
 
 
 def _name(number: int) -> str:
