@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evidence.arms import thread_hours
+from evidence.forgetting import forgetting_table
 from evidence.paper_figures import figure_table
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import AUTHORS, KINDS, Checked
@@ -32,7 +33,8 @@ entities, parts of speech); generated texts never do. A8 has one F test per lear
 - *Printed*: the numbers that the paper prints.
 - *Authors*: [the runs that the authors of Elsa published](authors.md), all of them, unpaired.
 - *Real*: a pretrained encoder on public data: all-MiniLM-L6-v2 (22.7 M parameters) in English, and
-  multilingual-e5-small (12 layers), trained in English and scored in other languages.
+  multilingual-e5-small (12 layers), trained in English and scored in other languages; a decoder, Gemma 3 270M, in a
+  study of no paper's claims.
 - *Synthetic*: the embedded encoder on generated tasks in ten languages. It shows whether a claim follows from the
   method itself, not whether it holds for a large pretrained model.
 
@@ -141,12 +143,14 @@ def _planned(study: Study) -> str:
 def _study(study: Study) -> str:
     files = [figure.file for figure in study.figures]
     pictures = "\n".join(f"![{Path(file).stem} of {study.name}](figures/{study.name}/{file})" for file in files)
+    claims = f"[of the claims](results/{study.file.as_posix()}), " if study.paper else ""
     blocks = [
         f"### {study.name}",
-        f"{study.title}. {_DATA[study.data]} data. Numbers: [of the claims](results/{study.file.as_posix()}), "
+        f"{study.title}. {_DATA[study.data]} data. Numbers: {claims}"
         f"[of all runs](runs/{study.name}.csv). Settings: [studies/{study.name}.yaml](studies/{study.name}.yaml). "
         f"Thread hours of the runs: {thread_hours(study):.2f}.",
-        f"Different from the paper: {study.differs.strip()}",
+        f"{'Different from the paper' if study.paper else 'How it was done'}: {study.differs.strip()}",
+        forgetting_table(study.runs, study.forgetting) if study.forgetting.exists() else "",
         pictures,
     ]
-    return "\n\n".join(blocks)
+    return "\n\n".join(filter(None, blocks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ _NOTHING = "none"
 _BETWEEN = " ; "
 
 
-def write_prompts(source: Path, most_words: int, target: Path) -> Path:
+def write_prompts(source: Path, most_words: int, task: Path, target: Path) -> Path:
     """Write ``train``, ``dev`` and ``test`` of a folder as JSON lines, with a response of ``none`` without an entity.
 
     Args:
         source: folder of files in the CoNLL format, with the word first in a line and its BIO tag last.
         most_words: longer sentences are left out.
+        task: the file that describes the prompts; it is copied to their folder, so that an analysis can name it.
         target: folder of the JSON lines.
     """
     target.mkdir(parents=True, exist_ok=True)
@@ -27,6 +29,7 @@ def write_prompts(source: Path, most_words: int, target: Path) -> Path:
         sentences = _sentences((source / f"{split}.txt").read_text(encoding="utf-8"))
         rows = (_row(words, tags) for words, tags in sentences if len(words) <= most_words)
         (target / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    shutil.copyfile(task, target / task.name)
     return target
 
 

@@ -13,8 +13,10 @@ import yaml
 
 from evidence.commands import anywhere, first_rows, gradgate
 from evidence.prompts import prompted_texts, write_prompts
-from evidence.studies import FIGURES, Scale, Study
+from evidence.studies import DATA, FIGURES, Scale, Study
 from evidence.vocabulary import cut_vocabulary
+from gradgate.analysis.forgetting import NAME as FORGETTING
+from gradgate.analysis.forgetting import forgetting_folder
 from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.measured import SOURCE
 from gradgate.papers.recorded import read_numbers, write_numbers
@@ -31,10 +33,12 @@ def run_study(study: Study, scale: Scale, out: Path) -> None:
     """
     folder, settings = out / study.name, out / f"{study.name}.yaml"
     out.mkdir(parents=True, exist_ok=True)
-    settings.write_text(yaml.safe_dump(settings_here(study, scale, out), sort_keys=False), encoding="utf-8")
+    given = settings_here(study, scale, out)
+    settings.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
     gradgate("compare", "--config", str(settings), "--out", str(folder), "--workers", str(_workers(scale)))
     for name, options in study.analyses.items():
-        gradgate("analyze", name, str(folder), *(word for key, value in options.items() for word in _flag(key, value)))
+        flags = [word for key, value in options.items() for word in _flag(key, value)]
+        gradgate("analyze", name, str(folder), *(word.replace(DATA, str(given.get("data"))) for word in flags))
     if study.analyses:
         gradgate("report", str(folder))
     _export(study, out)
@@ -53,8 +57,9 @@ def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
     if rows := study.rows(scale):
         given["data"] = str(first_rows(Path(given["data"]), rows, out / f"{study.name}-data"))
     if study.prompts_of_words:
-        prompts = write_prompts(Path(given["data"]), study.prompts_of_words, out / f"{study.name}-prompts")
-        given["data"] = str(prompts)
+        target = _prompts(study, out)
+        write_prompts(Path(given["data"]), study.prompts_of_words, Path(given["task"]), target)
+        given["data"] = str(target)
     if study.cut_vocabulary:
         texts = prompted_texts(given) if study.prompts_of_words else _words(given)
         given["model"] = str(cut_vocabulary(Path(given["model"]), texts, _cut_model(study, out)))
@@ -66,6 +71,10 @@ def _words(settings: dict[str, Any]) -> set[str]:
     languages = [settings.get("source", SOURCE), *settings["languages"].split(",")]
     files = (file for name in languages for file in Path(settings["data"], name).iterdir() if file.is_file())
     return {word for file in files for word in file.read_text(encoding="utf-8").split()}
+
+
+def _prompts(study: Study, out: Path) -> Path:
+    return out.resolve() / f"{study.name}-prompts"
 
 
 def _cut_model(study: Study, out: Path) -> Path:
@@ -104,6 +113,9 @@ def keep(study: Study, out: Path) -> None:
         shutil.copyfile(out / "results" / study.file, study.results)
         if study.busy_machine:
             _leave_out_times(study)
+    if FORGETTING in study.analyses:
+        measured = forgetting_folder(out / study.name / "analyses" / FORGETTING).csv_file.read_text(encoding="utf-8")
+        study.forgetting.write_text(measured.replace(str(_prompts(study, out)), DATA), encoding="utf-8")
     kept = FIGURES / study.name
     shutil.rmtree(kept, ignore_errors=True)  # also figures that are no longer stored
     kept.mkdir(parents=True)

@@ -15,6 +15,8 @@ STUDIES = FOLDER / "studies"
 RESULTS = FOLDER / "results"
 RUNS = FOLDER / "runs"
 FIGURES = FOLDER / "figures"
+DATA = "$DATA"
+"""Stands for the folder of a study's data in the options of its analyses."""
 Scale = Literal["full", "quick"]
 
 
@@ -66,7 +68,8 @@ class Study(BaseModel):
             encoders are the same.
         quick: what replaces them at scale ``quick``; None removes a setting.
         quick_first_rows: what replaces ``first_rows`` there, as scoring takes longer than a few steps.
-        analyses: commands of ``gradgate analyze`` that follow, with their options.
+        analyses: commands of ``gradgate analyze`` that follow, with their options, where ``$DATA`` is the folder of the
+            data.
         figures: those of the study's report that are committed.
     """
 
@@ -110,6 +113,11 @@ class Study(BaseModel):
     def runs(self) -> Path:
         """The committed scores and costs of every run."""
         return RUNS / f"{self.name}.csv"
+
+    @property
+    def forgetting(self) -> Path:
+        """The committed rows of ``analyze forgetting``; absent for a study without it."""
+        return RUNS / f"{self.name}-forgetting.csv"
 
     @property
     def is_committed(self) -> bool:

@@ -38,7 +38,9 @@ def written(tmp_path: Path) -> Path:
     source.mkdir()
     for split in ("train", "dev", "test"):
         (source / f"{split}.txt").write_text(SENTENCES, encoding="utf-8")
-    return write_prompts(source, 5, tmp_path / "prompts")
+    task = tmp_path / "task.yaml"
+    task.write_text(yaml.safe_dump({"separator": "\nDiseases: "}), encoding="utf-8")
+    return write_prompts(source, 5, task, tmp_path / "prompts")
 
 
 def test_entities_are_the_response_and_long_sentences_are_left_out(written: Path) -> None:
@@ -50,8 +52,7 @@ def test_entities_are_the_response_and_long_sentences_are_left_out(written: Path
 
 
 def test_texts_are_all_that_a_model_reads(written: Path, tmp_path: Path) -> None:
-    task, other = tmp_path / "task.yaml", tmp_path / "other.tsv"
-    task.write_text(yaml.safe_dump({"separator": "\nDiseases: "}), encoding="utf-8")
+    task, other = written / "task.yaml", tmp_path / "other.tsv"
     other.write_text("index\tsentence1\n0\tOther text.\n", encoding="utf-8")
     settings = {"task": str(task), "data": str(written), "forgetting": f"{other}:column=sentence1,tokens=9"}
     found = set(prompted_texts(settings))
