@@ -13,7 +13,7 @@ from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
 from evidence.studies import Study, read_studies
 from gradgate.errors import GradgateError
-from gradgate.methods import Freeze
+from gradgate.methods import Freeze, NamedGroups
 from gradgate.papers.claims.elsa import BASELINE, frozen_share
 from gradgate.papers.claims.numbers import Key
 from gradgate.papers.recorded import read_numbers
@@ -86,7 +86,7 @@ def effects() -> tuple[Effect, ...]:
 
 
 def family(arm: str, layers: int | None = None) -> str:
-    """Return an arm without options: ``freeze:layers=3`` of 6 is ``freeze half of the layers``."""
+    """Return an arm without options: ``freeze:layers=3`` of 6 is ``freeze half of the layers``; ``groups`` is whole."""
     try:
         method = recorded_arm(arm).method
     except GradgateError:
@@ -95,6 +95,8 @@ def family(arm: str, layers: int | None = None) -> str:
         return f"{family(arm.replace('order=bottom-up', ''), layers)} from the bottom up"
     if isinstance(method, Freeze) and layers and isinstance(method.layers, int):
         return "head" if method.layers == layers else frozen_family(method.layers / layers)
+    if isinstance(method, NamedGroups):
+        return arm  # what is open is all that there is to it
     parts = split_arm(arm)
     return " + ".join(text.partition(":")[0].strip() for text in (parts.adapter, parts.method) if text)
 

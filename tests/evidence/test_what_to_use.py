@@ -121,6 +121,7 @@ def test_every_committed_run_of_a_study_with_full_fine_tuning_is_used() -> None:
         ("houlsby:size=64 + mixout", None, "houlsby + mixout"),
         ("gradfreeze:order=bottom-up", None, "gradfreeze from the bottom up"),
         ("probe", None, "probe"),
+        ("groups:open=@attention", 18, "groups:open=@attention"),
     ],
 )
 def test_arms_are_grouped_by_what_they_leave_closed(arm: str, layers: int | None, name: str) -> None:

@@ -12,6 +12,7 @@ from gradgate.csv_rows import CsvRows
 from gradgate.settings.arm import split_arm
 
 FILE = Path(__file__).with_name("gaps.csv")
+_FEWEST = 3  # studies of a kind of task: one or two would say too little of the next one
 _STAY = ("full", "probe", "head")
 """What people try first: never left out for lack of minutes."""
 
@@ -47,7 +48,8 @@ def leaving_order(arms: Sequence[str], kind: str) -> tuple[str, ...]:
     """Return arms in the order in which they are left out if the minutes do not pay for all.
 
     The first is the one whose family was furthest behind in recorded studies of the same kind of task, or of any kind
-    if there are none. A family without a record is in the middle. Full fine-tuning, the probe and the head stay.
+    if there are fewer than three. A family without a record is in the middle. Full fine-tuning, the probe and the head
+    stay.
 
     Args:
         arms: of a portfolio.
@@ -61,8 +63,10 @@ def leaving_order(arms: Sequence[str], kind: str) -> tuple[str, ...]:
 
 
 def mean_gaps(kind: str) -> dict[str, float]:
-    """Return family to its mean gap over the studies of one kind of task, or of all kinds if none was recorded."""
-    rows = [row for row in _recorded() if row.kind == kind] or list(_recorded())
+    """Return family to its mean gap over the studies of one kind of task, or of all kinds if fewer than three were."""
+    rows = [row for row in _recorded() if row.kind == kind]
+    if len({row.source for row in rows}) < _FEWEST:
+        rows = list(_recorded())
     found: dict[str, list[float]] = {}
     for row in rows:
         found.setdefault(row.family, []).append(row.gap)
