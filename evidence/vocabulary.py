@@ -17,8 +17,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 _EMBEDDINGS = ("word_embeddings.weight", "embed_tokens.weight")
-_TOKENIZER, _WEIGHTS, _CONFIG = "tokenizer.json", "model.safetensors", "config.json"
-_COPIED = ("tokenizer_config.json", "generation_config.json")
+_TOKENIZER, _WEIGHTS, _SETTINGS = "tokenizer.json", "model.safetensors", "tokenizer_config.json"
+_CONFIGS = ("config.json", "generation_config.json")
 
 
 def cut_vocabulary(source: Path, texts: Iterable[str], target: Path) -> Path:
@@ -49,17 +49,15 @@ def cut_vocabulary(source: Path, texts: Iterable[str], target: Path) -> Path:
     weights = load_file(source / _WEIGHTS)
     rows = {name: tensor[kept] for name, tensor in weights.items() if name.endswith(_EMBEDDINGS)}
     save_file(weights | rows, target / _WEIGHTS, {"format": "pt"})
-    for name in _COPIED:
-        if (source / name).exists():
-            shutil.copyfile(source / name, target / name)
-    for file in filter(Path.exists, (source / _CONFIG, target / "generation_config.json")):
+    shutil.copyfile(source / _SETTINGS, target / _SETTINGS)
+    for file in filter(Path.exists, (source / name for name in _CONFIGS)):
         _copy_config(file, target / file.name, new)
     return target
 
 
 def _named(source: Path, stored: dict[str, Any]) -> set[int]:
     """Return the special tokens that the tokenizer's settings name; a decoder may have thousands without a use."""
-    settings = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings = json.loads((source / _SETTINGS).read_text(encoding="utf-8"))
     return {token["id"] for token in stored["added_tokens"] if token["content"] in settings.values()}
 
 
