@@ -13,6 +13,8 @@ from evidence.verdicts import KINDS, Checked, check_all
 from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.recorded import read_numbers
 
+_OF_A_RUN = ("task", "train_size", "method", "adapter", "seed")
+
 
 def changed(studies: Sequence[Study], results: Path, committed: Path = RESULTS) -> Iterator[str]:
     """Describe each claim whose verdict on these studies alone differs from that on their committed numbers."""
@@ -45,7 +47,8 @@ def equal_numbers(study: Study, again: Path, committed: Path = FOLDER) -> tuple[
 
 def _scores(file: Path) -> Mapping[Hashable, object]:
     with file.open(newline="", encoding="utf-8") as stream:
-        return {(row["method"], row["adapter"], row["seed"]): row["score"] for row in csv.DictReader(stream)}
+        rows = csv.DictReader(stream)
+        return {tuple(row[name] for name in _OF_A_RUN): row["score"] for row in rows}
 
 
 def _numbers(file: Path, paper: str) -> Mapping[Hashable, object]:

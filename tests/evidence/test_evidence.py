@@ -185,9 +185,9 @@ def test_scores_of_runs_are_counted_for_a_study_of_no_paper(tmp_path: Path) -> N
     study = Study(name="one", title="", data="real", differs="", compare={})
     for folder, last in (("committed", "0.5"), ("again", "0.25")):
         (tmp_path / folder / "runs").mkdir(parents=True)
-        rows = f"full,,0,0.75,9\nfull,,1,{last},8\n"
-        (tmp_path / folder / "runs" / "one.csv").write_text(f"method,adapter,seed,score,cost.seconds_total\n{rows}")
-    assert equal_numbers(study, tmp_path / "again", tmp_path / "committed") == (1, 2)
+        rows = f"t,9,full,,0,0.75\nt,8,full,,0,0.75\nt,9,full,,1,{last}\n"
+        (tmp_path / folder / "runs" / "one.csv").write_text(f"task,train_size,method,adapter,seed,score\n{rows}")
+    assert equal_numbers(study, tmp_path / "again", tmp_path / "committed") == (2, 3)
 
 
 def _record(file: Path, task: str, gain: float) -> None:
