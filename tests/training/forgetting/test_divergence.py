@@ -66,6 +66,16 @@ def configure(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Configure
     return make
 
 
+class Told(Silent):
+    """Keeps the notes of a run."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+
 def measure_for(config: RunConfig) -> Measure:
     prepared, tokenizer = prepare_task(config), load_tokenizer(config)
     reference = partial(load_reference, config, prepared, tokenizer)
@@ -195,38 +205,30 @@ def test_new_tokens_have_the_rows_that_the_run_began_with(configure: Configure, 
 def test_the_pretrained_model_is_loaded_after_the_training_alone(
     configure: Configure, other: Path, metric: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
-
-    class Told(Silent):
-        def note(self, text: str) -> None:
-            said.append(text)
+    told = Told()
 
     def load(*args: Any) -> Any:
-        said.append("loaded")
+        told.said.append("loaded")
         return load_reference(*args)
 
     monkeypatch.setattr("gradgate.training.start.load_reference", load)
-    train(configure(forgetting=f"{other}:metric={metric}", steps=1), tmp_path / "run", Told())
-    assert said.count("loaded") == times
-    assert "loaded" not in said[: -1 if times else None]
+    train(configure(forgetting=f"{other}:metric={metric}", steps=1), tmp_path / "run", told)
+    assert told.said.count("loaded") == times
+    assert "loaded" not in told.said[: -1 if times else None]
 
 
 def test_a_training_is_not_lost_for_want_of_memory(
     configure: Configure, other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
-
-    class Told(Silent):
-        def note(self, text: str) -> None:
-            said.append(text)
+    told = Told()
 
     def load(*args: Any) -> Any:
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr("gradgate.training.start.load_reference", load)
-    scores = train(configure(forgetting=f"{other}:metric=kl", steps=1), tmp_path / "run", Told())
+    scores = train(configure(forgetting=f"{other}:metric=kl", steps=1), tmp_path / "run", told)
     assert "forgetting" not in scores
-    assert "memory does not hold the pretrained model in addition to the trained one" in said[-1]
+    assert "memory does not hold the pretrained model in addition to the trained one" in told.said[-1]
 
 
 def test_parts_of_a_row_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
