@@ -8,7 +8,9 @@ from pathlib import Path
 from evidence.arms import thread_hours
 from evidence.forgetting import forgetting_table
 from evidence.paper_figures import figure_table
+from evidence.searches import search_hours
 from evidence.studies import FOLDER, Study
+from evidence.training import training_table
 from evidence.verdicts import AUTHORS, KINDS, Checked
 from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.published import papers
@@ -71,9 +73,7 @@ def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     there = [study for study in studies if study.is_committed]
     blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _undecided(found)]
     blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
-    hours = sum(map(thread_hours, there))
-    spent = f"The runs took {hours:.1f} hours of one CPU thread, without the searches for learning rates."
-    blocks += ["## Studies", spent, *(_study(study) for study in there)]
+    blocks += ["## Studies", _spent(there), *(_study(study) for study in there)]
     missing = [study for study in studies if study not in there]
     if missing:
         blocks += ["## Studies that have not been run", "\n".join(map(_planned, missing))]
@@ -136,6 +136,15 @@ def _undecided(found: Sequence[Checked]) -> str:
     return _UNDECIDED.format(count=len(undecided), all=len(found), claims=", ".join(undecided))
 
 
+def _spent(studies: Sequence[Study]) -> str:
+    """Say what all studies took, in hours of one CPU thread."""
+    searched = [hours for study in studies if (hours := search_hours(study)) is not None]
+    return (
+        f"The runs took {sum(map(thread_hours, studies)):.1f} hours of one CPU thread, and the searches for learning "
+        f"rates of {len(searched)} studies {sum(searched):.1f}; those of the others were not recorded."
+    )
+
+
 def _planned(study: Study) -> str:
     return f"- {study.title}: [studies/{study.name}.yaml](studies/{study.name}.yaml)"
 
@@ -148,9 +157,15 @@ def _study(study: Study) -> str:
         f"### {study.name}",
         f"{study.title}. {_DATA[study.data]} data. Numbers: {claims}"
         f"[of all runs](runs/{study.name}.csv). Settings: [studies/{study.name}.yaml](studies/{study.name}.yaml). "
-        f"Thread hours of the runs: {thread_hours(study):.2f}.",
+        f"Thread hours of the runs: {thread_hours(study):.2f}{_of_search(study)}.",
         f"{'Different from the paper' if study.paper else 'How it was done'}: {study.differs.strip()}",
+        training_table(study),
         forgetting_table(study.runs, study.forgetting) if study.forgetting.exists() else "",
         pictures,
     ]
     return "\n\n".join(filter(None, blocks))
+
+
+def _of_search(study: Study) -> str:
+    hours = search_hours(study)
+    return "" if hours is None else f"; of the search: {hours:.2f}"

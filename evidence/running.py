@@ -13,6 +13,8 @@ import yaml
 
 from evidence.commands import anywhere, first_rows, gradgate
 from evidence.prompts import prompted_texts, write_prompts
+from evidence.searches import ROWS as SEARCHED
+from evidence.searches import searched
 from evidence.studies import DATA, FIGURES, Scale, Study
 from evidence.vocabulary import cut_vocabulary
 from gradgate.analysis.forgetting import NAME as FORGETTING
@@ -67,9 +69,10 @@ def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
 
 
 def _words(settings: dict[str, Any]) -> set[str]:
-    """Return the words of the study's languages."""
-    languages = [settings.get("source", SOURCE), *settings["languages"].split(",")]
-    files = (file for name in languages for file in Path(settings["data"], name).iterdir() if file.is_file())
+    """Return the words of the study's languages, or of all its files if its data have one language."""
+    data, languages = Path(settings["data"]), settings.get("languages")
+    folders = [data / name for name in (settings.get("source", SOURCE), *languages.split(","))] if languages else [data]
+    files = (file for folder in folders for file in folder.rglob("*") if file.is_file())
     return {word for file in files for word in file.read_text(encoding="utf-8").split()}
 
 
@@ -100,6 +103,9 @@ def _export(study: Study, out: Path) -> None:
     file = out / "runs" / study.runs.name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(runs, encoding="utf-8")
+    gradgate("study", "export", str(out / study.name), "--curves", str(file.with_name(study.curves.name)), quiet=True)
+    if tried := searched(out / study.name):
+        SEARCHED.write(file.with_name(study.search.name), tried)
 
 
 def keep(study: Study, out: Path) -> None:
@@ -108,7 +114,9 @@ def keep(study: Study, out: Path) -> None:
     Raises:
         FileNotFoundError: if the report lacks a figure.
     """
-    shutil.copyfile(out / "runs" / study.runs.name, study.runs)
+    for file in (study.runs, study.curves, study.search):
+        if (there := out / "runs" / file.name).exists():
+            shutil.copyfile(there, file)
     if study.paper:
         shutil.copyfile(out / "results" / study.file, study.results)
         if study.busy_machine:

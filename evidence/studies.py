@@ -120,6 +120,16 @@ class Study(BaseModel):
         return RUNS / f"{self.name}-forgetting.csv"
 
     @property
+    def search(self) -> Path:
+        """The committed runs of its search; absent for studies that were recorded without them."""
+        return RUNS / f"{self.name}-search.csv"
+
+    @property
+    def curves(self) -> Path:
+        """The committed scores on dev while its runs trained; absent for studies that were recorded without them."""
+        return RUNS / f"{self.name}-curves.csv"
+
+    @property
     def is_committed(self) -> bool:
         """Whether the study has been run, and its runs are committed."""
         return self.runs.exists()

@@ -1,0 +1,82 @@
+"""Record which learning rates a study searched: what each reached on dev, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from evidence.studies import Study
+from gradgate.csv_rows import CsvRows
+from gradgate.runs.history import read_history
+from gradgate.runs.records import read_record
+from gradgate.runs.scores import Scores
+from gradgate.settings.arm import Arm
+from gradgate.study.conditions import condition_folders
+from gradgate.study.grid import Grid
+from gradgate.study.search import search_runs
+
+
+@dataclass(frozen=True)
+class SearchedRun:
+    """One run of a search.
+
+    Attributes:
+        size: training examples; None for all.
+        steps: that were trained.
+        dev: the study's metric on dev at the end; None for a run that was stopped early.
+        seconds: of the run by the clock; those of a run that was stopped follow from its steps and the arm's others.
+        chosen: whether the arm is compared at this rate.
+    """
+
+    size: int | None
+    arm: str
+    lr: float
+    seed: int
+    steps: int
+    dev: float | None
+    seconds: float
+    chosen: bool
+
+
+ROWS = CsvRows(SearchedRun, "python -m evidence run")
+
+
+def searched(folder: Path) -> list[SearchedRun]:
+    """Return the runs of a study's search, rate by rate for each arm; none if it has no search."""
+    grids = [Grid.read(part) for part in condition_folders(folder)]
+    return [run for grid in grids if grid.search for arm in grid.arms for run in _of_arm(grid, arm)]
+
+
+def _of_arm(grid: Grid, arm: Arm) -> Iterator[SearchedRun]:
+    assert grid.search is not None
+    runs = sorted(search_runs(grid, [arm]), key=lambda run: (run.config.lr, run.config.seed))
+    scores = [read_record(run.folder.scores_file, Scores) if run.folder.finished else None for run in runs]
+    pace = median((own.cost.seconds_total or 0.0) / (own.cost.steps or 1) for own in scores if own)
+    for run, own in zip(runs, scores, strict=True):
+        steps = (own.cost.steps or 0) if own else read_history(run.folder.history_file).losses[-1][0]
+        yield SearchedRun(
+            size=grid.base.train_size,
+            arm=arm.name,
+            lr=run.config.lr,
+            seed=run.config.seed,
+            steps=steps,
+            dev=own.dev[own.metric] if own else None,
+            seconds=(own.cost.seconds_total or 0.0) if own else steps * pace,
+            chosen=grid.search.chosen[arm.name]["lr"] == run.config.lr,
+        )
+
+
+def at_an_end(runs: Sequence[SearchedRun]) -> list[str]:
+    """Return the arms whose chosen rate is the lowest or the highest that was searched: a better one may lie beyond."""
+    rates = [run.lr for run in runs]
+    return list(dict.fromkeys(run.arm for run in runs if run.chosen and run.lr in (min(rates), max(rates))))
+
+
+def search_hours(study: Study) -> float | None:
+    """Return how long the search of a study took, in hours of one CPU thread by the clock; None if not recorded."""
+    if not study.search.exists():
+        return None
+    seconds = sum(run.seconds for run in ROWS.read(study.search))
+    return seconds * float(study.compare["threads"]) / 3600

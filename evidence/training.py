@@ -1,0 +1,45 @@
+"""Tabulate how the arms of a study were trained: the rates that were searched, and how far dev still rose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from evidence.convergence import LateChange, late_changes
+from evidence.searches import ROWS, SearchedRun
+from evidence.studies import Study
+from gradgate.report.formats import learning_rate
+from gradgate.study.replay.curve_rows import read_rows
+
+_CAPTION = """\
+Dev in points: in the search, by learning rate (**bold**: the one that the arm is compared at; *stopped*: early, as the
+arm's other rates were better), and its change over the last fifth of the steps or more (mean over seeds, lowest to
+highest)."""
+
+
+def training_table(study: Study) -> str:
+    """Return a table with a row per arm, with its caption; empty if neither the search nor the curves are committed."""
+    runs = ROWS.read(study.search) if study.search.exists() else []
+    changes = {each.arm: each for each in late_changes(read_rows(study.curves))} if study.curves.exists() else {}
+    if not (runs or changes):
+        return ""
+    rates = sorted({run.lr for run in runs})
+    lines = [
+        f"| arm | {''.join(f'{learning_rate(rate)} | ' for rate in rates)}change at the end |",
+        f"|---|{'---:|' * (len(rates) + 1)}",
+    ]
+    for arm in dict.fromkeys((*changes, *(run.arm for run in runs))):
+        own = [run for run in runs if run.arm == arm]
+        lines.append(f"| `{arm}` | {''.join(f'{_dev(own, rate)} | ' for rate in rates)}{_change(changes.get(arm))} |")
+    return "\n".join([_CAPTION, "", *lines])
+
+
+def _dev(runs: Sequence[SearchedRun], rate: float) -> str:
+    own = [run for run in runs if run.lr == rate]
+    devs = [run.dev for run in own if run.dev is not None]
+    shown = "stopped" if len(devs) < len(own) else f"{100 * fmean(devs):.1f}" if devs else "–"
+    return f"**{shown}**" if any(run.chosen for run in own) else shown
+
+
+def _change(change: LateChange | None) -> str:
+    return "–" if change is None else str(change)

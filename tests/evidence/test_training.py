@@ -1,0 +1,112 @@
+"""What the pages say of how the arms of a study were trained: searched rates, and whether dev still rose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evidence import studies
+from evidence.convergence import late_changes
+from evidence.searches import ROWS, SearchedRun, at_an_end, search_hours, searched
+from evidence.studies import Study, read_studies
+from evidence.training import training_table
+from gradgate.study.replay.curve_rows import CurveRow, read_rows, write_curves
+from support.study_folder import write_study
+
+STUDIES = [study for study in read_studies() if study.is_committed and study.curves.exists()]
+ROW = CurveRow(task="t", model="m", arm="full:lr=1", method="full", adapter=None, lr=1.0, seed=0, step=0, of_steps=100)
+TRIED = SearchedRun(None, "full", 1e-4, 1000, 100, 0.5, 60.0, chosen=True)
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A study of which only the search and the curves are committed, in an empty folder."""
+    monkeypatch.setattr(studies, "RUNS", tmp_path)
+    return Study(name="one", title="", data="real", differs="", compare={"threads": 2})
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_an_arm_at_an_end_of_the_rates_or_one_that_still_rises_is_said_on_its_lines(study: Study) -> None:
+    if study.search.exists():
+        assert bool(study.edge_of_rates) == bool(at_an_end(ROWS.read(study.search)))
+    if any(change.mean > 1 for change in late_changes(read_rows(study.curves))):
+        assert study.short_training
+
+
+def test_the_rate_of_an_arm_is_at_an_end_if_no_lower_or_no_higher_one_was_tried() -> None:
+    rates = {"low": 1e-5, "middle": 1e-4, "high": 1e-3}
+    tried = [
+        replace(TRIED, arm=arm, lr=lr, chosen=lr == chosen) for arm, chosen in rates.items() for lr in rates.values()
+    ]
+    assert at_an_end(tried) == ["low", "high"]
+
+
+def test_the_end_of_a_run_begins_at_its_last_evaluation_before_the_last_fifth() -> None:
+    devs = {20: 0.1, 60: 0.5, 80: 0.5, 90: 0.9, 100: 0.625}
+    rows = [
+        replace(ROW, seed=seed, step=step, dev=dev + seed / 2 * (step == 80))
+        for seed in (0, 1)
+        for step, dev in devs.items()
+    ]
+    rows += [replace(ROW, seed=2, step=step, dev=0.5) for step in (90, 100)]
+    (found,) = late_changes(rows)
+    assert found.by_run == pytest.approx((12.5, -37.5))
+    assert str(found) == "−12.5 (−37.5 to +12.5)"
+    (error,) = late_changes([replace(row, better="lower") for row in rows])
+    assert error.by_run == pytest.approx((-12.5, 37.5))
+
+
+def test_what_was_searched_is_read_from_the_study_with_the_time_of_runs_that_were_stopped(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "study", methods=["full"], scores={"full": [0.5, 0.5, 0.5]})
+    record = json.loads((folder / "study.json").read_text())
+    settings = [{"lr": lr} for lr in (1e-4, 1e-3, 1e-2)]
+    record["search"] = {
+        "space": ["lr=1e-4,1e-3,1e-2"], "settings": settings, "seeds": [1000], "prune": True,
+        "chosen": {"full": settings[1]},
+        "results": {"full": [{"setting": {"lr": lr}, "dev": dev} for lr, dev in ((1e-3, 0.75), (1e-4, 0.5))]},
+    }  # fmt: skip
+    (folder / "study.json").write_text(json.dumps(record))
+    scores = json.loads((folder / "runs/method-0/seed-0/scores.json").read_text())
+    for lr, dev in ((1e-4, 0.5), (1e-3, 0.75)):
+        run = folder / f"search/full/lr={lr}/seed-1000"
+        run.mkdir(parents=True)
+        (run / "scores.json").write_text(json.dumps(scores | {"dev": {scores["metric"]: dev}, "tests": {}}))
+    stopped = folder / "search/full/lr=0.01/seed-1000"
+    stopped.mkdir(parents=True)
+    (stopped / "history.jsonl").write_text('{"step": 40, "epoch": 1.0, "split": "train", "loss": 0.5}\n')
+    assert [(run.lr, run.steps, run.dev, run.seconds, run.chosen) for run in searched(folder)] == [
+        (1e-4, 80, 0.5, 2.0, False),
+        (1e-3, 80, 0.75, 2.0, True),
+        (1e-2, 40, None, 1.0, False),
+    ]
+
+
+def test_a_study_without_a_search_searched_nothing(tmp_path: Path) -> None:
+    assert searched(write_study(tmp_path / "study", scores={"full": [0.5]})) == []
+
+
+def test_the_table_has_each_rate_and_the_change_at_the_end(study: Study) -> None:
+    other = replace(TRIED, arm="head", chosen=False)
+    tried = [
+        TRIED,
+        replace(TRIED, lr=1e-3, dev=None, seconds=30.0, chosen=False),
+        other,
+        replace(other, lr=1e-3, chosen=True),
+    ]
+    ROWS.write(study.search, tried)
+    write_curves([replace(ROW, step=80, dev=0.5), replace(ROW, step=100, dev=0.75)], study.curves)
+    assert training_table(study).splitlines()[-4:] == [
+        "| arm | 1e-4 | 1e-3 | change at the end |",
+        "|---|---:|---:|---:|",
+        "| `full` | **50.0** | stopped | +25.0 (+25.0 to +25.0) |",
+        "| `head` | 50.0 | **50.0** | – |",
+    ]
+    assert search_hours(study) == pytest.approx(2 * 210 / 3600)
+
+
+def test_a_study_of_which_neither_is_committed_has_no_table(study: Study) -> None:
+    assert training_table(study) == ""
+    assert search_hours(study) is None
