@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, median_high
 
 from evidence.grids import Grid
@@ -34,21 +35,26 @@ class Arm:
         return fmean(self.scores.values())
 
 
-def study_arms(study: Study) -> dict[str, list[Arm]]:
-    """Read the arms of a study from its committed runs, by the size of the training set; ``""`` is all of it."""
+def runs_by_arm(file: Path) -> dict[str, dict[str, list[dict[str, str]]]]:
+    """Read the rows of committed runs, by the size of the training set, ``""`` for all of it, and by arm."""
     runs: dict[str, dict[str, list[dict[str, str]]]] = {}
-    with study.runs.open(newline="", encoding="utf-8") as stream:
+    with file.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             name = arm_of_texts(row["method"], row["adapter"] or None).name
             runs.setdefault(row["train_size"], {}).setdefault(name, []).append(row)
-    return {size: [_arm(name, rows) for name, rows in by_arm.items()] for size, by_arm in runs.items()}
+    return runs
+
+
+def study_arms(study: Study) -> dict[str, list[Arm]]:
+    """Read the arms of a study from its committed runs, by the size of the training set; ``""`` is all of it."""
+    return {size: [_arm(*each) for each in by_arm.items()] for size, by_arm in runs_by_arm(study.runs).items()}
 
 
 def thread_hours(study: Study) -> float:
     """Return how long the committed runs of a study took, in hours of one CPU thread by the clock."""
     with study.runs.open(newline="", encoding="utf-8") as stream:
         seconds = sum(float(row["cost.seconds_total"]) for row in csv.DictReader(stream))
-    return seconds * study.compare["threads"] / 3600
+    return seconds * float(study.compare["threads"]) / 3600
 
 
 def _arm(name: str, rows: Sequence[dict[str, str]]) -> Arm:

@@ -142,7 +142,7 @@ def read_rates(file: Path = RATES) -> list[SearchedRate]:
     return list(_RATES.read(file))
 
 
-def _mean_is(by_seed: dict[int, float], seeds: list[int], printed: float) -> bool:
+def _mean_is(by_seed: Mapping[int, float], seeds: list[int], printed: float) -> bool:
     return abs(fmean(by_seed[seed] for seed in seeds) - printed) <= _ROUNDING
 
 

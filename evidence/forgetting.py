@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from evidence.arms import runs_by_arm
 from gradgate.analysis.forgetting import ForgettingRow
 from gradgate.csv_rows import CsvRows
-from gradgate.settings.recorded import arm_of_texts
 from gradgate.statistics import compare_paired, summarize
 
 ROWS = CsvRows(ForgettingRow, "python -m evidence run")
@@ -33,7 +32,7 @@ def forgetting_table(runs: Path, measured: Path) -> str:
     for row in ROWS.read(measured):
         if row.best and row.value is not None:
             moved.setdefault(row.arm, []).append(row.value)
-    by_arm = _by_arm(runs)
+    (by_arm,) = runs_by_arm(runs).values()
     full = _scores(by_arm[_FULL])
     confidence = 1 - (1 - _TOGETHER) / max(1, len(by_arm) - 1)
     lines = [_HEAD]
@@ -47,22 +46,12 @@ def forgetting_table(runs: Path, measured: Path) -> str:
     return "\n".join(lines)
 
 
-def _by_arm(runs: Path) -> dict[str, dict[int, Mapping[str, str]]]:
-    """Map arms to seeds to the columns of their runs."""
-    found: dict[str, dict[int, Mapping[str, str]]] = {}
-    with runs.open(newline="", encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            name = arm_of_texts(row["method"], row["adapter"] or None).name
-            found.setdefault(name, {})[int(row["seed"])] = row
-    return found
+def _mean(runs: Sequence[Mapping[str, str]], column: str) -> float:
+    return fmean(float(row[column]) for row in runs)
 
 
-def _mean(runs: Mapping[int, Mapping[str, str]], column: str) -> float:
-    return fmean(float(row[column]) for row in runs.values())
-
-
-def _scores(runs: Mapping[int, Mapping[str, str]]) -> dict[int, float]:
-    return {seed: 100 * float(row["score"]) for seed, row in runs.items()}
+def _scores(runs: Sequence[Mapping[str, str]]) -> dict[int, float]:
+    return {int(row["seed"]): 100 * float(row["score"]) for row in runs}
 
 
 def _spread(scores: list[float]) -> str:
