@@ -26,9 +26,10 @@ from gradgate.tasks.find import find_task
 FULL = "full"
 ENGLISH, MANY = "English", "many, trained in one"
 CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts of speech", "generation"
+SIMILARITY = "similarity of sentences"
 PAIRS = "classification and similarity (GLUE)"
 SMALL, BASE, LARGE = "encoder of 22.7 M", "encoder of 110 to 125 M", "encoder of 335 to 355 M"
-MULTILINGUAL = "multilingual encoder of 25 to 33 M"
+MULTILINGUAL = "multilingual encoder of 24 to 33 M"
 MILLIONS, BILLIONS = "decoder of 268 M", "decoder of 3 B"
 PROBED = "sentence encoder of 110 M"
 EMBEDDED = "embedded encoder of 2.2 M"
@@ -126,10 +127,8 @@ def _where(study: Study) -> Where:
 
 def _kind(task: str) -> str:
     found = find_task(task)
-    if found.kind == "generation":
-        return GENERATE
     if found.kind != "token-classification":
-        return CLASSIFY
+        return {"generation": GENERATE, "regression": SIMILARITY}.get(found.kind, CLASSIFY)
     return TAGS if found.metric == "accuracy" else ENTITIES
 
 

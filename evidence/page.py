@@ -35,8 +35,8 @@ entities, parts of speech); generated texts never do. A8 has one F test per lear
 - *Printed*: the numbers that the paper prints.
 - *Authors*: [the runs that the authors of Elsa published](authors.md), all of them, unpaired.
 - *Real*: a pretrained encoder on public data: all-MiniLM-L6-v2 (22.7 M parameters) in English, and
-  multilingual-e5-small (12 layers), trained in English and scored in other languages; a decoder, Gemma 3 270M, in a
-  study of no paper's claims.
+  multilingual-e5-small (12 layers), trained in English and scored in other languages or on GLUE; a decoder,
+  Gemma 3 270M, in a study of no paper's claims.
 - *Synthetic*: the embedded encoder on generated tasks in ten languages. It shows whether a claim follows from the
   method itself, not whether it holds for a large pretrained model.
 
@@ -152,11 +152,10 @@ def _planned(study: Study) -> str:
 def _study(study: Study) -> str:
     files = [figure.file for figure in study.figures]
     pictures = "\n".join(f"![{Path(file).stem} of {study.name}](figures/{study.name}/{file})" for file in files)
-    claims = f"[of the claims](results/{study.file.as_posix()}), " if study.paper else ""
     blocks = [
         f"### {study.name}",
-        f"{study.title}. {_DATA[study.data]} data. Numbers: {claims}"
-        f"[of all runs](runs/{study.name}.csv). Settings: [studies/{study.name}.yaml](studies/{study.name}.yaml). "
+        f"{study.title}. {_DATA[study.data]} data. Numbers: {_numbers_of(study)}. Settings: "
+        f"[studies/{study.name}.yaml](studies/{study.name}.yaml). "
         f"Thread hours of the runs: {thread_hours(study):.2f}{_of_search(study)}.",
         f"{'Different from the paper' if study.paper else 'How it was done'}: {study.differs.strip()}",
         training_table(study),
@@ -164,6 +163,14 @@ def _study(study: Study) -> str:
         pictures,
     ]
     return "\n\n".join(filter(None, blocks))
+
+
+def _numbers_of(study: Study) -> str:
+    """Link the committed files with its numbers."""
+    files = {"of the claims": study.results} if study.paper else {}
+    files |= {"of all runs": study.runs, "of their dev scores": study.curves, "of the search": study.search}
+    there = {what: file.relative_to(FOLDER).as_posix() for what, file in files.items() if file.exists()}
+    return ", ".join(f"[{what}]({file})" for what, file in there.items())
 
 
 def _of_search(study: Study) -> str:

@@ -48,6 +48,8 @@ def run_study(study: Study, scale: Scale, out: Path) -> None:
         results = out / "results" / study.file
         results.parent.mkdir(parents=True, exist_ok=True)
         gradgate("papers", str(folder), "--paper", study.paper, "--record", str(results), quiet=True)
+        if study.busy_machine:
+            _leave_out_times(results, study.name)
 
 
 def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def _words(settings: dict[str, Any]) -> set[str]:
     data, languages = Path(settings["data"]), settings.get("languages")
     folders = [data / name for name in (settings.get("source", SOURCE), *languages.split(","))] if languages else [data]
     files = (file for folder in folders for file in folder.rglob("*") if file.is_file())
-    return {word for file in files for word in file.read_text(encoding="utf-8").split()}
+    return {word for file in files for word in file.read_text(encoding="utf-8", errors="replace").split()}
 
 
 def _prompts(study: Study, out: Path) -> Path:
@@ -119,8 +121,6 @@ def keep(study: Study, out: Path) -> None:
             shutil.copyfile(there, file)
     if study.paper:
         shutil.copyfile(out / "results" / study.file, study.results)
-        if study.busy_machine:
-            _leave_out_times(study)
     if FORGETTING in study.analyses:
         measured = forgetting_folder(out / study.name / "analyses" / FORGETTING).csv_file.read_text(encoding="utf-8")
         study.forgetting.write_text(measured.replace(str(_prompts(study, out)), DATA), encoding="utf-8")
@@ -131,13 +131,13 @@ def keep(study: Study, out: Path) -> None:
         shutil.copyfile(figure.drawn(out / study.name), kept / figure.file)
 
 
-def _leave_out_times(study: Study) -> None:
+def _leave_out_times(results: Path, name: str) -> None:
     """Write a study's numbers without the seconds per step, which other programs changed."""
     numbers = {
         paper: replace(each, scores={key: values for key, values in each.scores.items() if key.on != SECONDS})
-        for paper, each in read_numbers(study.results).items()
+        for paper, each in read_numbers(results).items()
     }
-    write_numbers({study.name: numbers}, study.results)
+    write_numbers({name: numbers}, results)
 
 
 def _flag(name: str, value: Any) -> list[str]:

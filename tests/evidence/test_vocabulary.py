@@ -10,6 +10,8 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModel, AutoModelForCausalLM, BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
 
+from evidence.running import settings_here
+from evidence.studies import Study
 from evidence.vocabulary import cut_vocabulary
 
 BLANK = "\u2581"
@@ -102,6 +104,26 @@ def test_a_decoder_keeps_what_its_pieces_are_merged_from_and_the_logits_of_all_t
     config, generation = (json.loads((target / name).read_text()) for name in ("config.json", "generation_config.json"))
     assert (config["vocab_size"], config["eos_token_id"]) == (len(kept), cut.token_to_id("<eos>"))
     assert generation["bos_token_id"] == cut.token_to_id("<bos>")
+
+
+ONE_LANGUAGE = {"train.tsv": b"ab\t1", "nested/test.tsv": b"cd\t0", "LICENSE.htm": b"\x82 is no UTF-8"}
+SEVERAL = {"en/train.tsv": b"ab\t1", "de/test.tsv": b"cd\t0", "fr/test.tsv": b"x\t0"}
+
+
+@pytest.mark.parametrize(("files", "languages"), [(ONE_LANGUAGE, {}), (SEVERAL, {"languages": "de"})])
+def test_a_study_cuts_to_the_words_of_its_languages_or_of_all_files(
+    files: dict[str, bytes], languages: dict[str, str], source: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    for name, content in files.items():
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_bytes(content)
+    compare = {"model": str(source), "data": str(data), **languages}
+    study = Study(name="a", title="a", data="real", differs="", cut_vocabulary=True, compare=compare)
+    cut = Path(settings_here(study, "full", tmp_path / "out")["model"])
+    pieces = Tokenizer.from_file(str(cut / "tokenizer.json")).get_vocab()
+    assert {f"{BLANK}ab", f"{BLANK}cd"} <= set(pieces)
+    assert f"{BLANK}x" not in pieces
 
 
 def test_a_tokenizer_of_another_kind_is_refused(source: Path, tmp_path: Path) -> None:
