@@ -107,7 +107,7 @@ class SearchSettings(CheckedSettings):
     trials: int | None = Field(None, ge=1, description="Number of settings to draw from the ranges of search=.")
     search_seeds: int = Field(1, ge=1, description="Runs (seeds) per setting of search=.")
     prune: bool = Field(
-        False, description="Stop runs of search= early if their dev scores are below the median so far."
+        False, description="Stop runs of search= whose dev scores are below the median after half of their steps."
     )
 
     @model_validator(mode="after")

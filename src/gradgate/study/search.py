@@ -45,7 +45,7 @@ class Space:
         texts: as they were typed: ``lr=1e-5,2e-5`` is a list, ``lr=1e-5..1e-4`` a range.
         settings: to try for each method: every combination of lists, or draws where there is a range.
         seeds: each setting is run once with each.
-        prune: end runs early whose dev scores are below the median of their method's.
+        prune: end runs whose dev scores are below the median of their method's after half of their steps.
     """
 
     texts: tuple[str, ...]
@@ -65,7 +65,7 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
         texts: one for each setting. A range of positive numbers is drawn from evenly in its logarithm.
         trials: settings to draw, which ranges need.
         seeds: runs of each setting.
-        prune: end poor runs early, by optuna's median rule once two of a method have finished.
+        prune: end poor runs after half of their steps, by optuna's median rule once two of a method have finished.
 
     Raises:
         UsageError: for a setting that is unknown, no value of it, or not searched; or without the trials of a range.

@@ -15,7 +15,7 @@ import pytest
 from gradgate.errors import StoreError
 from gradgate.study.workers import store as stores
 from gradgate.study.workers.queue import LOSSES, Queue
-from gradgate.study.workers.queued_run import this_worker
+from gradgate.study.workers.queued_run import StepsDone, this_worker
 from gradgate.study.workers.store import Heartbeat, open_store, read_store, set_aside
 from gradgate.study.workers.store_errors import DamagedStoreError
 from support.queues import AFAR, Opened, finish, runs, silence, states
@@ -261,13 +261,17 @@ def test_a_study_stays_with_the_store_that_it_was_begun_with(opened: Opened, tmp
     again.close()
 
 
+def done(step: int, total: int = 10) -> StepsDone:
+    return {"step": step, "total": total, "loss": None}
+
+
 def test_a_dev_score_below_the_median_of_like_runs_ends_a_run_early(opened: Opened, tmp_path: Path) -> None:
     queue = opened()
     queue.add([replace(run, pruned_against="full") for run in runs(tmp_path, seeds=4, methods=("full",))])
     for accuracy, poor in ((0.5, False), (0.7, False), (0.4, True), (0.65, False)):
         run = queue.claim(this_worker())
         assert run is not None
-        assert queue.is_below_median(run, 10, accuracy) is poor
+        assert queue.is_below_median(run, done(5), accuracy) is poor
         if poor:
             queue.prune(run)
         else:
@@ -278,15 +282,36 @@ def test_a_dev_score_below_the_median_of_like_runs_ends_a_run_early(opened: Open
     assert states(queue) == {"finished": 3, "pruned": 1}
 
 
+def test_no_dev_score_ends_a_run_in_its_first_half_and_a_better_one_later_saves_it(
+    opened: Opened, tmp_path: Path
+) -> None:
+    queue, grid = opened(), runs(tmp_path, seeds=4, methods=("full",))
+    queue.add([replace(run, pruned_against="full") for run in grid])
+    for index in range(2):
+        run = queue.claim(this_worker())
+        assert run is not None
+        for step, accuracy in ((2, 0.5), (4, 0.6), (5, 0.6), (8, 0.6)):
+            assert not queue.is_below_median(run, done(step, 9), accuracy)
+        finish(grid[index], 0.6)
+        queue.finish(run)
+    slow = queue.claim(this_worker())
+    assert slow is not None
+    assert [queue.is_below_median(slow, done(step, 9), 0.0) for step in (2, 4, 5)] == [False, False, True]
+    late = queue.claim(this_worker())
+    assert late is not None
+    scores = ((2, 0.0), (4, 0.1), (5, 0.7), (8, 0.1))
+    assert not any(queue.is_below_median(late, done(step, 9), accuracy) for step, accuracy in scores)
+
+
 def test_only_like_runs_are_held_against_each_other(opened: Opened, tmp_path: Path) -> None:
     queue, grid = opened(), runs(tmp_path, seeds=2)
     queue.add([replace(run, pruned_against=run.config.method.text) for run in grid])
     for _ in range(3):  # full, head, full
         run = queue.claim(this_worker())
         assert run is not None
-        assert not queue.is_below_median(run, 10, 0.9 if run.pruned_against == "full" else 0.1)
+        assert not queue.is_below_median(run, done(5), 0.9 if run.pruned_against == "full" else 0.1)
         finish(next(other for other in grid if other.label == run.label), 0.9)
         queue.finish(run)
     last = queue.claim(this_worker())
     assert last is not None
-    assert not queue.is_below_median(last, 10, 0.05)  # two of the same method must have finished
+    assert not queue.is_below_median(last, done(5), 0.05)  # two of the same method must have finished

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any
 
 from optuna import create_study, create_trial
@@ -176,10 +176,13 @@ class Queue:
         file = self.folder_of(run).pauses_file
         self.fail(run, f"{file}, which says where the run is paused, is missing or damaged. Retry the run.")
 
-    def is_below_median(self, run: QueuedRun, step: int, score: float) -> bool:
-        """Record a dev score. Return True if the run has been below the median of its peers (two or more) so far."""
+    def is_below_median(self, run: QueuedRun, done: StepsDone, score: float) -> bool:
+        """Record a dev score. Return True if the run is below the median of its peers (two or more) after half of it.
+
+        Earlier scores end no run: at its first evaluation, a high rate may still predict one class for all rows.
+        """
         with self.store.explained_errors(), suppress(UpdateFinishedTrialError):
-            self.store.storage.set_trial_intermediate_value(run.trial, step, score)
+            self.store.storage.set_trial_intermediate_value(run.trial, done["step"], score)
             trial = self.store.storage.get_trial(run.trial)
             others = self.store.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
             peers = create_study(direction=self.store.study.direction)
@@ -188,7 +191,8 @@ class Queue:
                 for other in others  # the pruner compares intermediate values alone, and optuna wants a final one
                 if other.user_attrs.get("pruned_against") == run.pruned_against
             )
-            return bool(MedianPruner(n_startup_trials=2).prune(peers, trial))
+            half = ceil(done["total"] / 2)
+            return bool(MedianPruner(n_startup_trials=2, n_warmup_steps=half).prune(peers, trial))
         return False
 
     def give_back(self, run: QueuedRun) -> None:

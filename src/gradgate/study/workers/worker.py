@@ -139,7 +139,7 @@ class Workers:
 
     def _train(self, run: QueuedRun) -> None:
         folder = self.queue.folder_of(run)
-        tracker = _Tracker(self.progress.begin_run(run.label), lambda step, score: self._is_poor(run, step, score))
+        tracker = _Tracker(self.progress.begin_run(run.label), lambda done, score: self._is_poor(run, done, score))
         self._set_damaged_scores_aside(run, folder)
         state, reason = RunState.FINISHED, ""
         if not folder.finished:
@@ -183,12 +183,12 @@ class Workers:
             ) from error
         self.progress.note(f"{run.label}: {damage} The file is kept as {aside.name}, and the run is trained again.")
 
-    def _is_poor(self, run: QueuedRun, step: int, score: float) -> bool:
+    def _is_poor(self, run: QueuedRun, done: StepsDone, score: float) -> bool:
         """Record a dev score. Return whether its run should end early."""
         if not run.pruned_against:
             return False
         try:
-            return self.queue.is_below_median(run, step, score)
+            return self.queue.is_below_median(run, done, score)
         except StoreError:
             return False
 
@@ -255,7 +255,7 @@ def check_trust(runs: Sequence[QueuedRun], trust_remote_code: bool) -> None:
 class _Tracker:
     """Passes on the progress of a run, and remembers how far it is and whether a dev score was too poor to continue."""
 
-    def __init__(self, progress: RunProgress, is_poor: Callable[[int, float], bool]) -> None:
+    def __init__(self, progress: RunProgress, is_poor: Callable[[StepsDone, float], bool]) -> None:
         self._progress = progress
         self._is_poor = is_poor
         self.poor = False
@@ -273,7 +273,7 @@ class _Tracker:
     def scored(self, split: str, metric: str, score: float) -> None:
         self._progress.scored(split, metric, score)
         if split == "dev" and self.latest and self.latest["step"] < self.latest["total"]:
-            self.poor = self.poor or self._is_poor(self.latest["step"], score)
+            self.poor = self.poor or self._is_poor(self.latest, score)
 
     def note(self, text: str) -> None:
         self._progress.note(text)
