@@ -315,3 +315,15 @@ def test_a_study_alone_is_scored_as_the_table_is(tmp_path: Path) -> None:
     assert numbers.notes == ("scored on dev, as in the paper's table",)
     baseline = {key.on: by_seed for key, by_seed in numbers.scores.items() if key.method == "baseline"}
     assert baseline["en"] == {0: pytest.approx(80.0), 1: pytest.approx(50.0)}
+
+
+def test_the_dev_split_of_a_table_is_the_tasks_own_where_runs_were_selected_on_rows_of_train(tmp_path: Path) -> None:
+    study = elsa_on_glue(tmp_path) / "MRPC"
+    (tmp_path / "reproduction.json").unlink()
+    record = json.loads((study / "study.json").read_text())
+    record["task"]["rows"] = {"train": 100, "dev": 20, "test": 30}  # what was dev is test now
+    record["settings"]["dev_size"] = 20
+    (study / "study.json").write_text(json.dumps(record))
+    numbers = numbers_of_study("elsa", read_study(study))
+    baseline = {key.on: by_seed for key, by_seed in numbers.scores.items() if key.method == "baseline"}
+    assert baseline["en"] == {0: pytest.approx(40.0), 1: pytest.approx(70.0)}

@@ -155,8 +155,10 @@ def _as_in_table(paper: str, results: StudyResults) -> tuple[str | None, str | N
     if entry is None or results.study.task.languages:
         return None, None
     split, metric = entry.paper_task.split, entry.metric
-    if split == ORIGINAL_DEV:  # of runs that hold out other dev rows; else it picked the checkpoints
-        split = None if results.study.settings.get("dev_size") is None else original_dev(results)
+    if split in (DEV, ORIGINAL_DEV) and results.study.settings.get("dev_size") is not None:
+        split = original_dev(results)
+    elif split == ORIGINAL_DEV:  # it picked the checkpoints
+        split = None
     there = split if split == DEV or split in results.test_splits else None
     has_metric = any(metric in cell.metrics(there or results.main_split) for cell in results.cells if cell.scores)
     return there, metric if has_metric else None
@@ -219,7 +221,7 @@ def _splits(row: PaperScore) -> dict[str, str]:
     """Return the split that is scored in each language: its test split, or dev if there is no test."""
     task, there = row.results.study.task, row.results.test_splits
     if row.split is not None:
-        return {row.source: original_dev(row.results) if row.split == ORIGINAL_DEV else row.split}
+        return {row.source: original_dev(row.results) if row.split in (DEV, ORIGINAL_DEV) else row.split}
     if not task.languages:
         return {row.source: row.results.main_split}
     named = {task.languages[split]: split for split in sorted(there) if split in task.languages}
