@@ -10,7 +10,7 @@ from evidence.forgetting import forgetting_table
 from evidence.paper_figures import figure_table
 from evidence.searches import search_hours
 from evidence.studies import FOLDER, Study
-from evidence.training import training_table
+from evidence.training import CAPTION, training_table
 from evidence.verdicts import AUTHORS, KINDS, Checked
 from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.published import papers
@@ -73,7 +73,7 @@ def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     there = [study for study in studies if study.is_committed]
     blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _undecided(found)]
     blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
-    blocks += ["## Studies", _spent(there), *(_study(study) for study in there)]
+    blocks += ["## Studies", _spent(there), CAPTION, *(_study(study) for study in there)]
     missing = [study for study in studies if study not in there]
     if missing:
         blocks += ["## Studies that have not been run", "\n".join(map(_planned, missing))]

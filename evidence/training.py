@@ -11,14 +11,14 @@ from evidence.studies import Study
 from gradgate.report.formats import learning_rate
 from gradgate.study.replay.curve_rows import read_rows
 
-_CAPTION = """\
-Dev in points: in the search, by learning rate (**bold**: the one that the arm is compared at; *stopped*: early, as the
-arm's other rates were better), and its change over the last fifth of the steps or more (mean over seeds, lowest to
-highest)."""
+CAPTION = """\
+A table of a study has dev in points: in the search, by learning rate (**bold**: the one that the arm is compared at;
+*stopped*: early, below the median of the arm's other rates), and its change over the last fifth of the steps or more
+(mean over seeds, lowest to highest)."""
 
 
 def training_table(study: Study) -> str:
-    """Return a table with a row per arm, with its caption; empty if neither the search nor the curves are committed."""
+    """Return a table with a row per arm; empty if neither the search nor the curves are committed."""
     runs = ROWS.read(study.search) if study.search.exists() else []
     changes = {each.arm: each for each in late_changes(read_rows(study.curves))} if study.curves.exists() else {}
     if not (runs or changes):
@@ -31,7 +31,7 @@ def training_table(study: Study) -> str:
     for arm in dict.fromkeys((*changes, *(run.arm for run in runs))):
         own = [run for run in runs if run.arm == arm]
         lines.append(f"| `{arm}` | {''.join(f'{_dev(own, rate)} | ' for rate in rates)}{_change(changes.get(arm))} |")
-    return "\n".join([_CAPTION, "", *lines])
+    return "\n".join(lines)
 
 
 def _dev(runs: Sequence[SearchedRun], rate: float) -> str:
