@@ -81,6 +81,7 @@ class Advice:
         generated = "embedded" in self.where.model
         level = "low" if tasks < 3 or generated or shown.runs < 3 else "high" if tasks >= 5 and not limits else "medium"
         reasons = [f"{tasks} task{'s' * (tasks > 1)}", f"{shown.runs} or more runs per arm"]
+        reasons += ["short training"] * any("short training" in text for text in limits)
         reasons += ["generated data"] * generated
         return f"{level}: {', '.join(reasons)}"
 

@@ -100,7 +100,8 @@ _METHOD = """\
   worse by more than 1 point; else full fine-tuning. If a cheaper arm may be as good, the row says *undecided*: choose
   the cheaper one if memory or time matters more.
 - **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
-  or two tasks, fewer than three runs per arm, or generated data. The tables below name the limits of the runs.
+  or two tasks, fewer than three runs per arm, or generated data. After *short training*, more steps may change the
+  difference. The tables below name the limits of the runs.
 """
 _MEMORY = """\
 ## If memory or time is short
