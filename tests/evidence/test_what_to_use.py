@@ -98,6 +98,15 @@ def test_few_tasks_or_generated_data_give_low_confidence() -> None:
     )
 
 
+def test_short_training_of_any_run_is_a_reason() -> None:
+    short = replace(effect("b", 2.0, 0.001), limits="short training (1 epoch)")
+    longer = [effect(task, 2.0, 0.001) for task in "acd"]
+    for given, said in ((longer, False), ([*longer, short], True)):
+        found = summarize(WHERE, given)
+        assert found is not None
+        assert ("short training" in found.confidence) is said
+
+
 def test_every_committed_run_of_a_study_with_full_fine_tuning_is_used() -> None:
     used = {each.source for each in effects()}
     there = [study for study in read_studies() if study.runs.exists()]
