@@ -41,6 +41,11 @@ class ArmSummary:
         """The fewest runs of an arm in it."""
         return min(effect.runs for effect in self.effects)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether dev still rose at the end of a run, or the paper trains much longer."""
+        return any("short training" in effect.limits for effect in self.effects)
+
     def relative(self, name: str) -> float | None:
         """Return the mean of a cost relative to full fine-tuning; None if not recorded."""
         values = [value for effect in self.effects if (value := getattr(effect, name)) is not None]
@@ -77,11 +82,11 @@ class Advice:
     def confidence(self) -> str:
         """How far the numbers carry, in words."""
         shown = self.use or self.next or self.arms[0]
-        tasks, limits = shown.pooled.tasks, sorted({effect.limits for effect in shown.effects if effect.limits})
+        tasks, free = shown.pooled.tasks, not any(effect.limits for effect in shown.effects)
         generated = "embedded" in self.where.model
-        level = "low" if tasks < 3 or generated or shown.runs < 3 else "high" if tasks >= 5 and not limits else "medium"
+        level = "low" if tasks < 3 or generated or shown.runs < 3 else "high" if tasks >= 5 and free else "medium"
         reasons = [f"{tasks} task{'s' * (tasks > 1)}", f"{shown.runs} or more runs per arm"]
-        reasons += ["short training"] * any("short training" in text for text in limits)
+        reasons += ["short training"] * shown.is_short
         reasons += ["generated data"] * generated
         return f"{level}: {', '.join(reasons)}"
 
@@ -127,11 +132,17 @@ def _choose(arms: Sequence[ArmSummary]) -> tuple[ArmSummary | None, str]:
     lows = {arm.arm: arm.pooled.interval[0] for arm in arms if arm.pooled.interval is not None}
     better = [arm for arm in arms if lows.get(arm.arm, -1.0) > 0]
     if better:
-        return max(better, key=lambda arm: lows[arm.arm]), f"better than `{FULL}`"
+        best = max(better, key=lambda arm: lows[arm.arm])
+        return best, f"better than `{FULL}`{_after(best)}"
     kept = [arm for arm in arms if arm.is_cheaper and lows.get(arm.arm, -MARGIN) > -MARGIN]
     if kept:
         cheapest = min(kept, key=lambda arm: arm.relative("memory") or 1.0)
-        return cheapest, f"no worse than `{FULL}` by more than {MARGIN:g} point, and cheaper"
+        return cheapest, f"no worse than `{FULL}` by more than {MARGIN:g} point, and cheaper{_after(cheapest)}"
     if not any(arm.is_cheaper for arm in arms):
         return None, "no arm is shown to be better, and no cheaper one was compared"
     return None, NOT_SHOWN
+
+
+def _after(arm: ArmSummary) -> str:
+    """Return words that keep what short training shows from being read as a result of any training."""
+    return ", in short training" if arm.is_short else ""

@@ -98,13 +98,14 @@ def test_few_tasks_or_generated_data_give_low_confidence() -> None:
     )
 
 
-def test_short_training_of_any_run_is_a_reason() -> None:
+def test_short_training_of_any_run_is_a_reason_and_in_the_answer() -> None:
     short = replace(effect("b", 2.0, 0.001), limits="short training (1 epoch)")
     longer = [effect(task, 2.0, 0.001) for task in "acd"]
     for given, said in ((longer, False), ([*longer, short], True)):
         found = summarize(WHERE, given)
         assert found is not None
         assert ("short training" in found.confidence) is said
+        assert found.why == "better than `full`" + ", in short training" * said
 
 
 def test_every_committed_run_of_a_study_with_full_fine_tuning_is_used() -> None:

@@ -50,9 +50,12 @@ NUMBERS = {
     "a plan with a huge seed": (("plan", "--steps", "10", "--seed", "4294967296"), "--seed 4294967296"),
     "trials of no search": (
         ("compare", "-m", "full", "--trials", "3"),
-        "--trials 3 .*nothing is searched. Add --search",
+        r"--trials 3 .*nothing is searched. Add --search 'lr=1e-5\.\.1e-4'",
     ),
-    "pruning of no search": (("compare", "-m", "full", "--prune"), "--prune says .*nothing is searched"),
+    "pruning of no search": (
+        ("compare", "-m", "full", "--prune"),
+        "--prune says .*nothing is searched. Add --search 'lr=1e-5,1e-4'",
+    ),
 }
 EMPTY = {
     "task": (("train", "--task", ""), "value after --task is empty"),

@@ -120,9 +120,10 @@ class SearchSettings(CheckedSettings):
         }
         asked = [name for name, is_given in how.items() if is_given and not self.search]
         if asked:
+            space = "lr=1e-5..1e-4" if self.trials else "lr=1e-5,1e-4"
             raise UsageError(
                 f"{asked[0]}={getattr(self, asked[0])} says how search= tries settings, but nothing is searched. Add "
-                f"search='lr=1e-5..1e-4', or leave {asked[0]}= out."
+                f"search='{space}', or leave {asked[0]}= out."
             )
         return self
 
