@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +17,7 @@ from evidence.grids import add_seeds, read_grids, record_grid
 from evidence.grids_page import PAGE as GRIDS_PAGE
 from evidence.grids_page import grids_page
 from evidence.pages import written
-from evidence.repetition import changed, equal_numbers
+from evidence.repetition import changed, equal_numbers, forget_repetition, keep_repetition
 from evidence.replay.baselines import replay_all
 from evidence.replay.early_scores import early_lines
 from evidence.running import keep, run_study
@@ -37,10 +38,15 @@ def run(
     ] = "full",
     out: Annotated[Path, typer.Option(help="Where the studies' folders are; a second run resumes them.")] = OUT,
     record: Annotated[bool, typer.Option("--record", help="Make these the committed numbers and verdicts.")] = False,
+    keep_repetitions: Annotated[
+        bool, typer.Option("--keep-repetitions", help="Say on the page how many numbers came out the same.")
+    ] = False,
 ) -> None:
     """Run studies, and print which verdicts differ from the committed ones."""
-    if record and scale == "quick":
-        sys.exit("--record stores the numbers of full studies; leave out --scale quick.")
+    if (record or keep_repetitions) and scale == "quick":
+        sys.exit("Numbers are only kept of full studies; leave out --scale quick.")
+    if record and keep_repetitions:
+        sys.exit("--record makes these numbers the committed ones, so they repeat nothing: leave out one of the two.")
     out = out if scale == "full" else out.with_name(f"{out.name}-quick")
     done = []
     for study in _studies(names):
@@ -56,23 +62,13 @@ def run(
         if record:
             try:
                 keep(study, out)
+                forget_repetition(study)
             except FileNotFoundError as error:
                 sys.exit(f"The report of {study.name} has no figure {error.filename}. Mend 'figures' of its settings.")
     if record:
         pages()
     elif scale == "full":
-        committed = [study for study in done if study.is_committed]
-        for study in done:
-            if study not in committed:
-                print(f"{study.name}: no numbers are committed, so nothing is compared. --record commits these.")
-        for study in committed:
-            equal, numbers = equal_numbers(study, out)
-            print(
-                f"{study.name}: {equal} of {numbers} committed numbers are the same to the last digit, times left out."
-            )
-        different = list(changed(committed, out / "results"))
-        print("\n".join(different) or f"Studies with the committed verdicts: {len(committed)}.")
-        raise typer.Exit(bool(different))
+        _compare(done, out, keep_repetitions)
 
 
 @app.command()
@@ -155,6 +151,24 @@ def pages() -> None:
     for file, text in written().items():
         file.write_text(text, encoding="utf-8")
         print(f"Wrote {file}")
+
+
+def _compare(done: Sequence[Study], out: Path, keep_repetitions: bool) -> None:
+    """Print what differs from the committed numbers and verdicts, and end with 1 if verdicts do."""
+    committed = [study for study in done if study.is_committed]
+    for study in done:
+        if study not in committed:
+            print(f"{study.name}: no numbers are committed, so nothing is compared. --record commits these.")
+    for study in committed:
+        equal, numbers = equal_numbers(study, out)
+        print(f"{study.name}: {equal} of {numbers} committed numbers are the same to the last digit, times left out.")
+    different = list(changed(committed, out / "results"))
+    print("\n".join(different) or f"Studies with the committed verdicts: {len(committed)}.")
+    if keep_repetitions:
+        for study in committed:
+            keep_repetition(study, out)
+        pages()
+    raise typer.Exit(bool(different))
 
 
 def _grid_files(names: list[str] | None) -> list[Path]:

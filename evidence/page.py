@@ -8,6 +8,7 @@ from pathlib import Path
 from evidence.arms import thread_hours
 from evidence.forgetting import forgetting_table
 from evidence.paper_figures import figure_table
+from evidence.repetition import repeated
 from evidence.searches import search_hours
 from evidence.studies import FOLDER, Study
 from evidence.training import CAPTION, training_table
@@ -156,7 +157,7 @@ def _study(study: Study) -> str:
         f"### {study.name}",
         f"{study.title}. {_DATA[study.data]} data. Numbers: {_numbers_of(study)}. Settings: "
         f"[studies/{study.name}.yaml](studies/{study.name}.yaml). "
-        f"Thread hours of the runs: {thread_hours(study):.2f}{_of_search(study)}.",
+        f"Thread hours of the runs: {thread_hours(study):.2f}{_of_search(study)}.{_repeated(study)}",
         f"{'Different from the paper' if study.paper else 'How it was done'}: {study.differs.strip()}",
         training_table(study),
         forgetting_table(study.runs, study.forgetting) if study.forgetting.exists() else "",
@@ -176,3 +177,12 @@ def _numbers_of(study: Study) -> str:
 def _of_search(study: Study) -> str:
     hours = search_hours(study)
     return "" if hours is None else f"; of the search: {hours:.2f}"
+
+
+def _repeated(study: Study) -> str:
+    """Say how many numbers came out the same when the study was run again; nothing if it was not."""
+    found = repeated().get(study.name)
+    if found is None:
+        return ""
+    verdicts = f"; {found.verdicts} verdicts changed" if found.verdicts else ""
+    return f" Run again: {found.equal} of {found.numbers} numbers are the same to the last digit{verdicts}."

@@ -1,19 +1,64 @@
-"""Compare a repetition of studies with their committed numbers and verdicts."""
+"""Compare a repetition of studies with their committed numbers and verdicts, and keep what was found."""
 
 from __future__ import annotations
 
 import csv
 import shutil
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evidence.studies import FOLDER, RESULTS, Study
 from evidence.verdicts import KINDS, Checked, check_all
+from gradgate.csv_rows import CsvRows
 from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.recorded import read_numbers
 
+FILE = FOLDER / "repetitions.csv"
 _OF_A_RUN = ("task", "train_size", "method", "adapter", "seed")
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One study that was run again in a folder of its own.
+
+    Attributes:
+        equal: numbers that are the same as the committed ones to the last digit, without times.
+        numbers: those that are committed.
+        verdicts: claims whose verdicts on this study alone are different.
+    """
+
+    study: str
+    equal: int
+    numbers: int
+    verdicts: int
+
+
+ROWS = CsvRows(Repetition, "python -m evidence run --keep-repetitions")
+
+
+def repeated(file: Path = FILE) -> dict[str, Repetition]:
+    """Return the last repetition of each study that is kept."""
+    return {each.study: each for each in ROWS.read(file)} if file.exists() else {}
+
+
+def keep_repetition(study: Study, again: Path, file: Path = FILE) -> None:
+    """Compare a study with its committed numbers, and keep what was found in the place of its last repetition."""
+    equal, numbers = equal_numbers(study, again)
+    found = Repetition(study.name, equal, numbers, len(list(changed([study], again / "results"))))
+    _write(file, repeated(file) | {study.name: found})
+
+
+def forget_repetition(study: Study, file: Path = FILE) -> None:
+    """Leave out a study whose committed numbers are new, as nothing has repeated them."""
+    found = repeated(file)
+    if found.pop(study.name, None) is not None:
+        _write(file, found)
+
+
+def _write(file: Path, found: Mapping[str, Repetition]) -> None:
+    ROWS.write(file, sorted(found.values(), key=lambda each: each.study))
 
 
 def changed(studies: Sequence[Study], results: Path, committed: Path = RESULTS) -> Iterator[str]:

@@ -17,10 +17,17 @@ from evidence.commands import first_rows
 from evidence.page import PAGE
 from evidence.pages import written
 from evidence.paper_figures import PAPER_FIGURES
-from evidence.repetition import changed, equal_numbers
+from evidence.repetition import (
+    Repetition,
+    changed,
+    equal_numbers,
+    forget_repetition,
+    keep_repetition,
+    repeated,
+)
 from evidence.running import settings_here
 from evidence.scoreboard import PAGE as SCOREBOARD_PAGE
-from evidence.studies import FIGURES, KeptFigure, Scale, Study, read_studies
+from evidence.studies import FIGURES, FOLDER, KeptFigure, Scale, Study, read_studies
 from evidence.verdicts import KINDS, check_all
 from gradgate.papers.claims import claims
 from gradgate.papers.claims.numbers import SECONDS, SEED_SPREAD, Key, Numbers, Place
@@ -179,6 +186,18 @@ def test_numbers_that_are_the_same_are_counted_without_times(tmp_path: Path) -> 
         scores = {key: {0: 1.0, 1: 2.0, 2: last}, key._replace(on=SECONDS): {0: last}}
         write_numbers({"one": {"graddrop": Numbers(scores, False)}}, file)
     assert equal_numbers(study, tmp_path / "again", tmp_path / "committed") == (2, 3)
+
+
+def test_a_repetition_is_kept_until_the_study_has_new_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "repetitions.csv"
+    of_a_paper, of_none = read_studies(["real-freezing-glue-sst2", "real-freezing-multilingual-stsb"])
+    for study in (of_none, of_a_paper, of_a_paper):
+        keep_repetition(study, FOLDER, file)
+    counts = {study.name: equal_numbers(study, FOLDER)[1] for study in (of_a_paper, of_none)}
+    assert min(counts.values()) > 0
+    assert repeated(file) == {name: Repetition(name, count, count, 0) for name, count in counts.items()}
+    forget_repetition(of_none, file)
+    assert list(repeated(file)) == [of_a_paper.name]
 
 
 def test_scores_of_runs_are_counted_for_a_study_of_no_paper(tmp_path: Path) -> None:
