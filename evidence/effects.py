@@ -62,6 +62,7 @@ class Effect:
         runs: the fewest of the two arms.
         source: the study, or whose runs they are.
         limits: of the study.
+        short_training: more steps may change the scores.
         compared: number of arms that its source compared with full fine-tuning; its own is one of them.
         memory, seconds: relative to full fine-tuning: the peak, and the time per step or run; None if not recorded.
     """
@@ -78,6 +79,7 @@ class Effect:
     compared: int = 1
     memory: float | None = None
     seconds: float | None = None
+    short_training: bool = False
 
 
 @cache
@@ -144,6 +146,7 @@ def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[E
             study.name, study.limits,
             memory=_ratio(arm.memory, full.memory),
             seconds=None if study.busy_machine else _ratio(arm.seconds, full.seconds),
+            short_training=bool(study.short_training),
         )  # fmt: skip
 
 
@@ -233,11 +236,12 @@ def _effect(
     compared: int = 1,
     memory: float | None = None,
     seconds: float | None = None,
+    short_training: bool = False,
 ) -> Effect:
     """Return an effect in points from a comparison of shares."""
     assert versus.difference is not None, f"{source}: {example} has no run in common with full"
     variance = None if not versus.error else (100 * versus.error) ** 2
     return Effect(
         where, task, arm, example, 100 * versus.difference, variance, versus.n if runs is None else runs, source,
-        limits, compared, memory, seconds,
+        limits, compared, memory, seconds, short_training,
     )  # fmt: skip

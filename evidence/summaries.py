@@ -43,8 +43,8 @@ class ArmSummary:
 
     @property
     def is_short(self) -> bool:
-        """Whether dev still rose at the end of a run, or the paper trains much longer."""
-        return any("short training" in effect.limits for effect in self.effects)
+        """Whether more steps may change its scores."""
+        return any(effect.short_training for effect in self.effects)
 
     def relative(self, name: str) -> float | None:
         """Return the mean of a cost relative to full fine-tuning; None if not recorded."""

@@ -99,7 +99,7 @@ def test_few_tasks_or_generated_data_give_low_confidence() -> None:
 
 
 def test_short_training_of_any_run_is_a_reason_and_in_the_answer() -> None:
-    short = replace(effect("b", 2.0, 0.001), limits="short training (1 epoch)")
+    short = replace(effect("b", 2.0, 0.001), short_training=True)
     longer = [effect(task, 2.0, 0.001) for task in "acd"]
     for given, said in ((longer, False), ([*longer, short], True)):
         found = summarize(WHERE, given)
