@@ -42,7 +42,7 @@ python -m evidence authors                # makes the file again from the source
 
 The runs are unpaired: the correlation of full fine-tuning and frozen layers over seeds is 0.05, and the seeds of two
 arms often differ. So every run of an arm counts, each arm of a task is its own sample, and a claim's error is that of
-the jackknife over runs. MNLI and MNLI-mm are scores of the same runs and are left out together.
+the jackknife over runs. MNLI and MNLI-mm are scores of the same runs, so the jackknife drops both at once.
 """
 _SELECTION = """\
 ## Claims E1 to E6, with and without the printed selection of runs

@@ -11,7 +11,7 @@ from evidence.arms import Arm, grid_arms, is_on_dev, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
 from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
-from evidence.studies import Study, read_studies
+from evidence.studies import AT_AN_END, SHORT_TRAINING, Study, read_studies
 from gradgate.errors import GradgateError
 from gradgate.methods import Freeze, NamedGroups
 from gradgate.papers.claims.elsa import BASELINE, frozen_share
@@ -28,15 +28,20 @@ ENGLISH, MANY = "English", "many, trained in one"
 CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts of speech", "generation"
 SIMILARITY = "similarity of sentences"
 PAIRS = "classification and similarity (GLUE)"
-SMALL, BASE, LARGE = "encoder of 22.7 M", "encoder of 110 to 125 M", "encoder of 335 to 355 M"
-MULTILINGUAL = "multilingual encoder of 25 to 33 M"
+SMALL, BASE, LARGE = "sentence encoder of 22.7 M", "encoder of 110 to 125 M", "encoder of 335 to 355 M"
+MULTILINGUAL = "multilingual sentence encoder of 25 to 33 M (cut vocabulary)"
 MILLIONS, BILLIONS = "decoder of 268 M", "decoder of 3 B"
 PROBED = "sentence encoder of 110 M"
 EMBEDDED = "embedded encoder of 2.2 M"
 FEW = "under 1,000 rows"
 HUNDREDS, THOUSANDS, ALL = "375 to 1,500 rows", "1,000 to 7,000 rows", "2,500 to 393,000 rows"
-SHORT = "1,000 to 7,000 rows, 40 to 304 steps at one of two rates"
+FORTY, LONGER = (f"1,000 to 7,000 rows, {steps} steps at one of two rates" for steps in (40, 304))
 MATH = "20,000 rows"
+MISMATCHED = "MNLI-mm"
+"""Scores of MNLI's runs on other genres."""
+OTHER_MODEL = "full is another, larger model"
+_SAME = {"sst2_sentences": "sst2"}
+"""Tasks on other rows of one data set: they count once."""
 _LAYERS = {"all-MiniLM-L6-v2": 6, "multilingual-e5-small": 12, "gemma-3-270m": 18, "sample": 4}
 _SIZES = {"all-MiniLM-L6-v2": SMALL, "multilingual-e5-small": MULTILINGUAL, "gemma-3-270m": MILLIONS}
 
@@ -61,8 +66,8 @@ class Effect:
         variance: of the difference; None without spread or with one pair.
         runs: the fewest of the two arms.
         source: the study, or whose runs they are.
-        limits: of the study.
-        short_training: more steps may change the scores.
+        limits: of the runs.
+        doubts: those that may change the verdict, by name.
         compared: number of arms that its source compared with full fine-tuning; its own is one of them.
         memory, seconds: relative to full fine-tuning: the peak, and the time per step or run; None if not recorded.
     """
@@ -79,7 +84,7 @@ class Effect:
     compared: int = 1
     memory: float | None = None
     seconds: float | None = None
-    short_training: bool = False
+    doubts: tuple[str, ...] = ()
 
 
 @cache
@@ -101,7 +106,8 @@ def family(arm: str, layers: int | None = None) -> str:
     if isinstance(method, NamedGroups):
         return arm  # what is open is all that there is to it
     parts = split_arm(arm)
-    return " + ".join(text.partition(":")[0].strip() for text in (parts.adapter, parts.method) if text)
+    named = " + ".join(text.partition(":")[0].strip() for text in (parts.adapter, parts.method) if text)
+    return f"{named} after pretraining on the task's text" if "tapt_steps=" in arm else named
 
 
 def frozen_family(share: float) -> str:
@@ -140,13 +146,14 @@ def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[E
     if full is None:
         return
     layers = _LAYERS[study.compare["model"].rpartition("/")[2]]
+    task = study.compare["task"]
     for name, arm in named.items():
         yield _effect(
-            where, study.compare["task"], family(name, layers), name, compare_paired(arm.scores, full.scores),
+            where, _SAME.get(task, task), family(name, layers), name, compare_paired(arm.scores, full.scores),
             study.name, study.limits,
             memory=_ratio(arm.memory, full.memory),
-            seconds=None if study.busy_machine else _ratio(arm.seconds, full.seconds),
-            short_training=bool(study.short_training),
+            seconds=None if study.without_times else _ratio(arm.seconds, full.seconds),
+            doubts=study.doubts,
         )  # fmt: skip
 
 
@@ -154,23 +161,30 @@ def _of_grids() -> Iterator[Effect]:
     for grid in read_grids().values():
         if not grid.curves.exists():
             continue
-        task, model = grid.compare["task"], grid.compare["model"].rpartition("/")[2]
-        where = Where(_kind(task), SHORT, SMALL) if grid.data else Where(_kind(task), HUNDREDS, EMBEDDED)
+        task, model, steps = grid.compare["task"], grid.compare["model"].rpartition("/")[2], grid.compare["steps"]
+        where = (
+            Where(_kind(task), FORTY if steps < 100 else LONGER, SMALL)
+            if grid.data
+            else Where(_kind(task), HUNDREDS, EMBEDDED)
+        )
         named = {arm.name: arm for arm in grid_arms(grid)}
         full = named.pop(FULL)
         for name, arm in named.items():
             versus = compare_paired(arm.scores, full.scores)
             arm_family = family(name, _LAYERS[model])
             on_dev = "; scores on dev" * is_on_dev(read_rows(grid.curves))
-            limits = f"{grid.compare['steps']} steps, {len(grid.rates)} rates{on_dev}"
-            yield _effect(where, task, arm_family, name, versus, f"grids/{grid.name}", limits)
+            limits = f"{steps} steps, {len(grid.rates)} rates{on_dev}"
+            yield _effect(
+                where, _SAME.get(task, task), arm_family, name, versus, f"grids/{grid.name}", limits,
+                doubts=(SHORT_TRAINING, *[AT_AN_END] * (len(grid.rates) == 2)),  # each of two rates is an end
+            )  # fmt: skip
 
 
 def _of_authors() -> Iterator[Effect]:
     """Yield the Elsa authors' runs at half and three quarters of the layers, and of the head."""
     numbers = read_numbers(AUTHORS_FILE)["elsa"]
     for place in numbers.places(BASELINE):
-        if place.task == "MNLI-mm" or place.model.startswith("MT-"):
+        if place.task == MISMATCHED or place.model.startswith("MT-"):
             continue  # scores of the same runs; models that were trained on these tasks before
         full = numbers.scores[Key(place, BASELINE, "en")]
         for label in numbers.methods(place):
@@ -185,6 +199,7 @@ def _of_authors() -> Iterator[Effect]:
                     _points(compare_unpaired(list(scores.values()), list(full.values()))),
                     f"the Elsa authors, {place.model}", "rate searched for full alone; scores on dev",
                     runs=min(len(scores), len(full)), compared=len(set(numbers.methods(place)) - {BASELINE}),
+                    doubts=("rate searched for full alone",),
                 )  # fmt: skip
 
 
@@ -198,10 +213,10 @@ def _of_others() -> Iterator[Effect]:
             ours, theirs = ({each.pair: each.score for each in own} for own in (scores, full))
             few = source == SETFIT
             where = Where(CLASSIFY, rows, PROBED) if few else Where(GENERATE, MATH, BILLIONS)
-            limits = "full is another model, RoBERTa-large" if few else "reruns of one seed; one rate each"
+            limits = "full is RoBERTa-large, the probe is on MPNet-base" if few else "reruns of one seed; one rate each"
             yield _effect(
                 where, task, family(name), name, compare_paired(ours, theirs),
-                source, limits, compared=compared_arms(source),
+                source, limits, compared=compared_arms(source), doubts=(OTHER_MODEL,) if few else ("one rate each",),
                 memory=_ratio(_mean_of(scores, "memory"), _mean_of(full, "memory")),
                 seconds=_ratio(_mean_of(scores, "seconds"), _mean_of(full, "seconds")),
             )  # fmt: skip
@@ -236,12 +251,12 @@ def _effect(
     compared: int = 1,
     memory: float | None = None,
     seconds: float | None = None,
-    short_training: bool = False,
+    doubts: tuple[str, ...] = (),
 ) -> Effect:
     """Return an effect in points from a comparison of shares."""
     assert versus.difference is not None, f"{source}: {example} has no run in common with full"
     variance = None if not versus.error else (100 * versus.error) ** 2
     return Effect(
         where, task, arm, example, 100 * versus.difference, variance, versus.n if runs is None else runs, source,
-        limits, compared, memory, seconds, short_training,
+        limits, compared, memory, seconds, doubts,
     )  # fmt: skip

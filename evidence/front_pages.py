@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 
-from evidence.effects import ALL, BASE, PAIRS, Where
+from evidence.effects import (
+    ALL,
+    BASE,
+    CLASSIFY,
+    ENTITIES,
+    LARGE,
+    MANY,
+    MULTILINGUAL,
+    PAIRS,
+    SMALL,
+    TAGS,
+    THOUSANDS,
+    Where,
+)
 from evidence.front_picture import FILE, described, drawn
 from evidence.studies import FOLDER
 from evidence.summaries import Advice, ArmSummary
-from evidence.what_to_use import SITUATIONS, advices, task_counts
+from evidence.what_to_use import advices, task_counts
 from gradgate.statistics import Word
 
 README = FOLDER.parent / "README.md"
 INDEX = FOLDER.parent / "docs" / "index.md"
 MARK = "made by python -m evidence pages"
 RESULT, PICTURE = "result", "picture"
-SHOWN = SITUATIONS[:6]
-"""The situations with a cheaper arm, on real data with whole schedules and several seeds."""
+WIDTH = 118
+"""Of the lines, in characters."""
+SHOWN = (
+    Where(CLASSIFY, THOUSANDS, SMALL),
+    Where(PAIRS, ALL, BASE),
+    Where(PAIRS, ALL, LARGE),
+    Where(ENTITIES, THOUSANDS, SMALL),
+    Where(CLASSIFY, THOUSANDS, MULTILINGUAL),
+    Where(TAGS, THOUSANDS, MULTILINGUAL, MANY),
+)
+"""Situations with a cheaper arm, on real data, with searched rates and several seeds."""
 
 
 def written() -> dict[Path, str]:
@@ -55,20 +78,27 @@ def replaced(page: str, name: str, text: str) -> str:
 
 def result_of(frozen: ArmSummary) -> str:
     """Return the result in a sentence: what freezing half of the layers of a base encoder does on GLUE."""
-    return f"""\
-**On GLUE, freezing half of the layers of a base encoder {change(frozen)}.
-gradgate measures what such a choice costs or gains on your model and data.**"""
+    return fill(
+        f"**On GLUE, freezing half of the layers of a base encoder {change(frozen)} in the runs of Lee et al. (2019). "
+        "gradgate measures what such a choice costs or gains on your model and data.**",
+        WIDTH,
+    )
 
 
 def behind_it(frozen: ArmSummary) -> str:
     """Return what the result is computed from."""
     models, half = len({effect.source for effect in frozen.effects}), task_counts(0.5)
-    return f"""\
-The result on GLUE is the mean over {frozen.pooled.tasks} tasks and {models} encoders, of all runs that the authors of
-*What Would Elsa Do?* published. Of their {half["all"]} pairs of task and model, base and large, {half[Word.WORSE]} are
-worse with half of the layers frozen, and {half[Word.BETTER] or "none"} better. These runs recorded neither memory nor
-time; [in ours](evidence/README.md) frozen layers make a step faster (E8).
-[What should I use?](evidence/what-to-use.md) has every situation, and those of which nothing is known."""
+    return fill(
+        f"The result on GLUE is the mean over {frozen.pooled.tasks} tasks and {models} encoders, of all runs that the "
+        "authors of *What Would Elsa Do?* published. Their rates were searched for full fine-tuning alone, and it may "
+        "have left some weights untrained ([limits](evidence/authors.md#limits-of-these-runs)). Of "
+        f"{half['all']} pairs of task and model, base and large, {half[Word.WORSE]} are worse with half of the layers "
+        f"frozen, and {half[Word.BETTER] or 'none'} better. Memory and time were not recorded; [in "
+        "ours](evidence/README.md) frozen layers make a step faster (E8). [What should I "
+        "use?](evidence/what-to-use.md) has every situation, and those of which nothing is known.",
+        WIDTH,
+        break_on_hyphens=False,
+    )
 
 
 def change(arm: ArmSummary) -> str:

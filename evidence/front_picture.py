@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from evidence.effects import PAIRS
+from evidence.effects import MULTILINGUAL, PAIRS
 from evidence.studies import FOLDER
 from evidence.summaries import Advice, ArmSummary
 
@@ -105,7 +105,8 @@ def _x(points: float) -> float:
 
 def _where(advice: Advice) -> str:
     kind = "GLUE" if advice.where.kind == PAIRS else advice.where.kind
-    return f"{kind}, {advice.where.rows}, {advice.where.model.replace('sentence encoder', 'encoder')}"
+    model = "multilingual" if advice.where.model == MULTILINGUAL else advice.where.model.replace("sentence ", "")
+    return f"{kind}, {advice.where.rows}, {model}"
 
 
 def _tasks(arm: ArmSummary) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from evidence.studies import FOLDER, Study
+from evidence.studies import AT_AN_END, FOLDER, SHORT_TRAINING, Study
 from evidence.verdicts import AUTHORS, Checked, lacking
 from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.claims.base import UNKNOWN
@@ -24,7 +24,11 @@ _NOTHING = {
     "real": "no study on real data compares it",
     "synthetic": "no study on generated data compares it",
 }
-_AUTHORS_LIMITS = "full left biases and LayerNorm weights as they were, and the rate was searched for it alone"
+_AUTHORS_LIMITS = "rate searched for full alone, which left biases and LayerNorm weights as they were"
+_OF_ONE_MODEL = ("E2", "E3", "E5")
+_ANOTHER_MODEL = "; another model"
+_MANY = 100
+"""Seeds: more of them are needed only where a difference is close to none."""
 _SEEDS = re.compile(r"about ([\d,]+) (seed|run)s would decide")
 _INTRODUCTION = """\
 # Scoreboard
@@ -39,8 +43,9 @@ scripts, and `gradgate papers` shows the same verdicts.
 _BEHIND = """\
 ## The numbers behind
 
-Each line has the part that decides, or the first that does not. *Short training* and *rates at the edge* are limits
-of the study: longer runs or other rates may change the verdict.
+Each line shows the deciding part; if none decides, the first undecided one. *Short training* and *rates at the edge*
+are limits of the study: longer runs or other rates may change the verdict. *Another model*: the claim names one that
+was not run. *Other tasks*: of the same kind as the paper's.
 """
 _DECIDES = """\
 ## What would decide the rest
@@ -68,7 +73,7 @@ def _row(each: Checked, source: str, limits: dict[str, str]) -> ScoreboardRow:
     chosen = (decided or verdicts)[0]  # those on the paper's tasks come first
     note = _deciding(chosen)
     if source not in (PRINTED, AUTHORS):
-        note = f"{note}; {chosen.tasks}"
+        note = f"{note}; {chosen.tasks}{_ANOTHER_MODEL * (each.claim.id in _OF_ONE_MODEL)}"
     more = [_AUTHORS_LIMITS] if source == AUTHORS else _limits(chosen, limits)
     return _filled(each, source, chosen.outcome.state, chosen, "; ".join((note, *more)))
 
@@ -140,7 +145,10 @@ def _cell(row: ScoreboardRow) -> str:
     title = escape(row.note, quote=True)
     if not row.tasks and row.verdict == UNKNOWN:
         return f'<td class="nothing" title="{title}">–</td>'
-    limits = [name for name in ("short training", "rates at the edge") if name in row.note]
+    names: tuple[str, ...] = (SHORT_TRAINING, AT_AN_END)
+    if row.verdict != UNKNOWN:
+        names = ("another model", "other tasks", "rate searched for full alone", *names)
+    limits = [name for name in names if f"; {name}" in row.note or f": {name}" in row.note]
     small = f"<br><small>{', '.join(limits)}</small>" if limits else ""
     kind = row.verdict.replace(" ", "-")
     return f'<td class="{kind}" title="{title}">{_SIGNS[row.verdict]} {row.verdict}{small}</td>'
@@ -172,7 +180,9 @@ def _needs(each: Checked) -> list[str]:
     if counts:
         one_suffices = any(v.outcome.rule.startswith("one must hold") for own in each.measured.values() for v in own)
         number, unit = min(counts) if one_suffices else max(counts)
-        others.append(f"about {number:,} {unit}s for its {'nearest' if one_suffices else 'widest'} part")
+        part = f"{unit}s for its {'nearest' if one_suffices else 'widest'} part"
+        near = f"more than {_MANY} {part}, which lies near the threshold"
+        others.append(f"about {number} {part}" if number <= _MANY else near)
     absent = [finding.found for finding in parts if not finding.compared][:1]
     return [
         f"Now: {'; '.join((*others, *absent)) or 'intervals contain the threshold, and no number of seeds follows'}"

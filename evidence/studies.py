@@ -17,6 +17,7 @@ RUNS = FOLDER / "runs"
 FIGURES = FOLDER / "figures"
 DATA = "$DATA"
 """Stands for the folder of a study's data in the options of its analyses."""
+SHORT_TRAINING, AT_AN_END = "short training", "rates at the edge"
 Scale = Literal["full", "quick"]
 
 
@@ -56,7 +57,7 @@ class Study(BaseModel):
         data: ``real`` data and a real pretrained model, or the embedded ``synthetic`` ones.
         differs: what is different from the papers, and what that may explain.
         short_training: how long runs are, if more steps may change the scores; empty if not.
-        busy_machine: other programs ran at the same time, so that times of its arms are not compared.
+        without_times: times of its arms are not compared; ``differs`` says why.
         edge_of_rates: which arms took the highest or lowest rate searched, so that others may do better; empty if none.
         compare: settings of ``gradgate compare``. Paths may begin with ``$GRADGATE_SHARED`` or
             ``$GRADGATE_MODELS``, where ``tools/`` writes models that are converted.
@@ -81,7 +82,7 @@ class Study(BaseModel):
     data: Literal["real", "synthetic"]
     differs: str
     short_training: str = ""
-    busy_machine: bool = False
+    without_times: bool = False
     edge_of_rates: str = ""
     compare: dict[str, Any]
     first_rows: dict[str, int] = Field(default_factory=dict)
@@ -95,9 +96,17 @@ class Study(BaseModel):
     @property
     def limits(self) -> str:
         """What to say next to each verdict on it."""
-        short = f"short training ({self.short_training})" if self.short_training else ""
-        edge = f"rates at the edge ({self.edge_of_rates})" if self.edge_of_rates else ""
-        return "; ".join(filter(None, (short, edge)))
+        return "; ".join(f"{name} ({how})" for name, how in self._doubts.items())
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The limits that may change its verdicts, by name."""
+        return tuple(self._doubts)
+
+    @property
+    def _doubts(self) -> dict[str, str]:
+        named = {SHORT_TRAINING: self.short_training, AT_AN_END: self.edge_of_rates}
+        return {name: how for name, how in named.items() if how}
 
     @property
     def file(self) -> Path:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from statistics import fmean
 
 from scipy import stats
 
-from evidence.effects import FULL, Effect, Where
+from evidence.effects import FULL, OTHER_MODEL, Effect, Where
 from evidence.pooling import LEVEL, Pooled, random_effects
 
 NOT_SHOWN = "no arm is shown to be better, or as good and cheaper"
@@ -42,9 +43,9 @@ class ArmSummary:
         return min(effect.runs for effect in self.effects)
 
     @property
-    def is_short(self) -> bool:
-        """Whether more steps may change its scores."""
-        return any(effect.short_training for effect in self.effects)
+    def doubts(self) -> tuple[str, ...]:
+        """The limits of its runs that may change the verdict, by name."""
+        return tuple(dict.fromkeys(doubt for effect in self.effects for doubt in effect.doubts))
 
     def relative(self, name: str) -> float | None:
         """Return the mean of a cost relative to full fine-tuning; None if not recorded."""
@@ -69,12 +70,14 @@ class Advice:
 
     @property
     def next(self) -> ArmSummary | None:
-        """The cheaper arm with the best mean, if full fine-tuning is to be used."""
-        return next((arm for arm in self.arms if arm.is_cheaper), None) if self.use is None else None
+        """What to weigh against full fine-tuning: the arm that is better but in doubt, else the best cheaper one."""
+        if self.use is not None:
+            return None
+        return _best(self.arms) or next((arm for arm in self.arms if arm.is_cheaper), None)
 
     @property
     def is_undecided(self) -> bool:
-        """Whether the best cheaper arm may be as good as full fine-tuning."""
+        """Whether that arm may be as good as full fine-tuning."""
         high = None if self.next is None else self.next.pooled.interval
         return self.use is None and high is not None and high[1] >= 0
 
@@ -82,13 +85,13 @@ class Advice:
     def confidence(self) -> str:
         """How far the numbers carry, in words."""
         shown = self.use or self.next or self.arms[0]
-        tasks, free = shown.pooled.tasks, not any(effect.limits for effect in shown.effects)
-        generated = "embedded" in self.where.model
-        level = "low" if tasks < 3 or generated or shown.runs < 3 else "high" if tasks >= 5 and free else "medium"
-        reasons = [f"{tasks} task{'s' * (tasks > 1)}", f"{shown.runs} or more runs per arm"]
-        reasons += ["short training"] * shown.is_short
-        reasons += ["generated data"] * generated
-        return f"{level}: {', '.join(reasons)}"
+        tasks, few = shown.pooled.tasks, shown.pooled.tasks < 3 or shown.runs < 3
+        generated = ("generated data",) * ("embedded" in self.where.model)
+        level = "low" if few or generated or OTHER_MODEL in shown.doubts else "medium"
+        if level == "medium" and tasks >= 5 and not any(effect.limits for effect in shown.effects):
+            level = "high"
+        tasks_and_runs = f"{tasks} task{'s' * (tasks > 1)}", f"{shown.runs} or more runs per arm"
+        return f"{level}: {', '.join((*tasks_and_runs, *shown.doubts, *generated))}"
 
 
 def summarize(where: Where, effects: Sequence[Effect]) -> Advice | None:
@@ -128,21 +131,25 @@ def pool(effects: Sequence[Effect], level: float = LEVEL) -> Pooled:
 
 
 def _choose(arms: Sequence[ArmSummary]) -> tuple[ArmSummary | None, str]:
-    """Choose the arm that is better than full, else the cheapest that is no worse by the margin, else full."""
-    lows = {arm.arm: arm.pooled.interval[0] for arm in arms if arm.pooled.interval is not None}
-    better = [arm for arm in arms if lows.get(arm.arm, -1.0) > 0]
-    if better:
-        best = max(better, key=lambda arm: lows[arm.arm])
-        return best, f"better than `{FULL}`{_after(best)}"
-    kept = [arm for arm in arms if arm.is_cheaper and lows.get(arm.arm, -MARGIN) > -MARGIN]
+    """Choose the arm that is better than full, else the cheapest that is no worse by the margin, else full.
+
+    Full fine-tuning stays if anything about the arm's runs is in doubt.
+    """
+    if best := _best(arms):
+        return (None, "the second is better in these runs") if best.doubts else (best, f"better than `{FULL}`")
+    kept = [arm for arm in arms if arm.is_cheaper and _low(arm) > -MARGIN and not arm.doubts]
     if kept:
         cheapest = min(kept, key=lambda arm: arm.relative("memory") or 1.0)
-        return cheapest, f"no worse than `{FULL}` by more than {MARGIN:g} point, and cheaper{_after(cheapest)}"
+        return cheapest, f"no worse than `{FULL}` by more than {MARGIN:g} point, and cheaper"
     if not any(arm.is_cheaper for arm in arms):
         return None, "no arm is shown to be better, and no cheaper one was compared"
     return None, NOT_SHOWN
 
 
-def _after(arm: ArmSummary) -> str:
-    """Return words that keep what short training shows from being read as a result of any training."""
-    return ", in short training" if arm.is_short else ""
+def _best(arms: Sequence[ArmSummary]) -> ArmSummary | None:
+    """Return the arm whose interval is furthest above full fine-tuning; None if none is."""
+    return max((arm for arm in arms if _low(arm) > 0), key=_low, default=None)
+
+
+def _low(arm: ArmSummary) -> float:
+    return -inf if arm.pooled.interval is None else arm.pooled.interval[0]

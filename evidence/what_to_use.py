@@ -15,17 +15,19 @@ from evidence.effects import (
     EMBEDDED,
     ENTITIES,
     FEW,
+    FORTY,
     FULL,
     GENERATE,
     HUNDREDS,
     LARGE,
+    LONGER,
     MANY,
     MATH,
     MILLIONS,
+    MISMATCHED,
     MULTILINGUAL,
     PAIRS,
     PROBED,
-    SHORT,
     SIMILARITY,
     SMALL,
     TAGS,
@@ -44,8 +46,6 @@ _ANY = "any"
 _WIDEST = 25
 """Points: a wider interval says nothing, as the scores are between 0 and 100."""
 SITUATIONS = (
-    Where(CLASSIFY, "8 rows per class", PROBED),
-    Where(CLASSIFY, "64 rows per class", PROBED),
     Where(CLASSIFY, THOUSANDS, SMALL),
     Where(PAIRS, ALL, BASE),
     Where(PAIRS, ALL, LARGE),
@@ -56,13 +56,15 @@ SITUATIONS = (
     Where(GENERATE, MATH, BILLIONS),
     Where(ENTITIES, FEW, MULTILINGUAL, MANY),
     Where(TAGS, THOUSANDS, MULTILINGUAL, MANY),
-    Where(CLASSIFY, SHORT, SMALL),
-    Where(ENTITIES, SHORT, SMALL),
-    Where(TAGS, SHORT, SMALL),
+    Where(CLASSIFY, "8 rows per class", PROBED),
+    Where(CLASSIFY, "64 rows per class", PROBED),
+    Where(CLASSIFY, LONGER, SMALL),
+    Where(ENTITIES, FORTY, SMALL),
+    Where(TAGS, FORTY, SMALL),
     Where(CLASSIFY, HUNDREDS, EMBEDDED),
     Where(CLASSIFY, HUNDREDS, EMBEDDED, MANY),
     Where(TAGS, HUNDREDS, EMBEDDED, MANY),
-    Where(CLASSIFY, "under 7,000 rows", "encoder of 100 M or more"),
+    Where(CLASSIFY, "under 7,000 rows, tasks other than GLUE's", "encoder of 100 M or more"),
     Where(CLASSIFY, _ANY, "multilingual encoder", MANY),
     Where(f"{ENTITIES} or {TAGS}", _ANY, "encoder of 100 M or more"),
     Where("question answering", _ANY, _ANY),
@@ -82,8 +84,8 @@ gradgate recommend --model MODEL --task TASK --minutes 30
 ```
 
 This command finds the best arm on your own data: use it if the row says *undecided* or *nothing is known here*. A row
-says *full fine-tuning* if no arm is shown to be better, or as good and cheaper. Differences are to full fine-tuning, in
-points of the task's metric, with 95 % intervals. N is the number of layers of the model.
+says *full fine-tuning* unless an arm is shown to be better, or to be as good at a lower cost. Differences are to full
+fine-tuning, in points of the task's metric, with 95 % intervals. N is the number of layers of the model.
 """
 _METHOD = """\
 ## How the numbers are made
@@ -97,19 +99,21 @@ _METHOD = """\
 - **All arms of a situation** form one family: their intervals hold together at 95 % (Bonferroni), over all arms that
   a source compared, including those that gradgate lacks.
 - **The arm of a row** is one that is better than full fine-tuning, if there is one; else the cheapest that is no
-  worse by more than 1 point; else full fine-tuning. If a cheaper arm may be as good, the row says *undecided*: choose
-  the cheaper one if memory or time matters more.
+  worse by more than 1 point; else full fine-tuning. It replaces full fine-tuning only if nothing about its runs is in
+  doubt: after *short training*, more steps may change the difference, and with *rates at the edge*, other learning
+  rates may. If such an arm is better, or a cheaper one may be as good, the row says *undecided*: choose the cheaper
+  one if memory or time matters more.
 - **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
-  or two tasks, fewer than three runs per arm, or generated data. After *short training*, more steps may change the
-  difference. The tables below name the limits of the runs.
+  or two tasks, fewer than three runs per arm, another model as full fine-tuning, or generated data. It names the
+  doubts; the tables below have the limits of the runs in full.
 """
 _MEMORY = """\
 ## If memory or time is short
 
-Memory and time are relative to full fine-tuning, if the runs recorded them. Our runs measured the peak of the whole
-process on a CPU, libraries included; PEFT's measured that of the GPU's allocator. For your model, `gradgate memory
---model MODEL -m full -m freeze:layers=6 -m lora:r=8` estimates each arm without running it, and `--gpu GiB` lists
-first what fits.
+Memory and time are relative to full fine-tuning, if the runs recorded them; time is that of a step. Our runs measured
+the peak of the whole process on a CPU, libraries included; PEFT's measured that of the GPU's allocator. For your
+model, `gradgate memory --model MODEL -m full -m freeze:layers=6 -m lora:r=8` estimates each arm without running it,
+and `--gpu GiB` lists first what fits.
 
 | situation | arm | memory | time | difference to full |
 |---|---|---:|---:|---:|
@@ -277,14 +281,15 @@ def freezing_section(known: Sequence[Advice]) -> str:
     )
     lines.append(
         "\nFreezing from the bottom up saves memory and time: the backward pass stops at the lowest open layer, and "
-        "closed weights have no optimizer state. Use it if memory or time is short, or if a training must be cut short."
+        "closed weights have no optimizer state. Use it if memory or time is short."
     )
     return "\n".join(lines)
 
 
 def task_counts(share: float) -> dict[object, int]:
-    """Count the verdicts on single tasks of the Elsa authors' runs at a share of frozen layers."""
-    found = [each for each in task_verdicts(read_numbers(AUTHORS_FILE)["elsa"]) if frozen_share(each.label) == share]
+    """Count the verdicts on single tasks of the Elsa authors' runs at a share of frozen layers, MNLI once."""
+    verdicts = task_verdicts(read_numbers(AUTHORS_FILE)["elsa"])
+    found = [each for each in verdicts if frozen_share(each.label) == share and each.place.task != MISMATCHED]
     return {"all": len(found), **{word: sum(each.verdict.word is word for each in found) for word in Word}}
 
 

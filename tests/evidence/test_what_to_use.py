@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from evidence.arms import study_arms
-from evidence.effects import ALL, BASE, CLASSIFY, PAIRS, SMALL, THOUSANDS, Effect, Where, effects, family
+from evidence.effects import ALL, BASE, CLASSIFY, OTHER_MODEL, PAIRS, SMALL, THOUSANDS, Effect, Where, effects, family
 from evidence.pooling import random_effects
 from evidence.studies import read_studies
 from evidence.summaries import pool, summarize
@@ -98,14 +98,29 @@ def test_few_tasks_or_generated_data_give_low_confidence() -> None:
     )
 
 
-def test_short_training_of_any_run_is_a_reason_and_in_the_answer() -> None:
-    short = replace(effect("b", 2.0, 0.001), short_training=True)
-    longer = [effect(task, 2.0, 0.001) for task in "acd"]
-    for given, said in ((longer, False), ([*longer, short], True)):
+@pytest.mark.parametrize("difference", [2.0, 0.0], ids=["better", "as good and cheaper"])
+def test_an_arm_whose_runs_are_in_doubt_does_not_replace_full_fine_tuning(difference: float) -> None:
+    sure = [effect(task, difference, 0.001) for task in "abc"]
+    doubted = [*sure, replace(effect("d", difference, 0.001), doubts=("short training",))]
+    for given, used in ((sure, True), (doubted, False)):
         found = summarize(WHERE, given)
         assert found is not None
-        assert ("short training" in found.confidence) is said
-        assert found.why == "better than `full`" + ", in short training" * said
+        assert (found.use is not None, found.is_undecided) == (used, not used)
+        assert ("short training" in found.confidence) is not used
+        assert (found.use or found.next) == found.arms[0]
+
+
+def test_another_model_as_full_fine_tuning_gives_low_confidence() -> None:
+    found = summarize(WHERE, [replace(effect(task, 2.0, 0.001), doubts=(OTHER_MODEL,)) for task in "abcdef"])
+    assert found is not None
+    assert found.confidence == f"low: 6 tasks, 5 or more runs per arm, {OTHER_MODEL}"
+
+
+def test_a_data_set_in_two_forms_counts_once() -> None:
+    small = next(advice for where, advice in advices().items() if advice and where == WHERE)
+    half = next(arm for arm in small.arms if arm.arm == "freeze half of the layers")
+    assert {each.source for each in half.effects} >= {"real-freezing-glue-sst2", "real-freezing-sst2"}
+    assert half.pooled.tasks == len({each.source for each in half.effects}) - 1
 
 
 def test_every_committed_run_of_a_study_with_full_fine_tuning_is_used() -> None:
