@@ -42,7 +42,14 @@ def test_a_verdict_on_short_training_or_rates_at_the_edge_says_so_in_its_line() 
     assert e2.verdict == "fails"
     assert "rates at the edge" in e2.note
     line = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("<tr><td>E2<"))
+    assert "another model, other tasks" in line
     assert "rates at the edge</small>" in line
+
+
+def test_no_claim_needs_a_number_of_seeds_that_only_a_difference_near_none_would_need() -> None:
+    reasons = PAGE.read_text(encoding="utf-8").partition("## What would decide the rest")[2]
+    assert max(int(number) for number in re.findall(r"about ([\d,]+) (?:seed|run)s", reasons)) <= 100
+    assert "more than 100 seeds" in reasons
 
 
 def test_a_paper_that_contradicts_itself_decides_nothing() -> None:
