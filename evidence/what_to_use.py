@@ -83,9 +83,10 @@ few-shot results](foreign/setfit.csv) and [PEFT's method comparison](foreign/pef
 gradgate recommend --model MODEL --task TASK --minutes 30
 ```
 
-This command finds the best arm on your own data: use it if the row says *undecided* or *nothing is known here*. A row
-says *full fine-tuning* unless an arm is shown to be better, or to be as good at a lower cost. Differences are to full
-fine-tuning, in points of the task's metric, with 95 % intervals. N is the number of layers of the model.
+This command finds the best arm on your own data: use it where *nothing is known*. Where a row is *undecided*, its
+command compares the two arms. A row says *full fine-tuning* unless an arm is shown to be better, or to be as good at
+a lower cost. Differences are to full fine-tuning, in points of the task's metric, with 95 % intervals. N is the
+number of layers of the model.
 """
 _METHOD = """\
 ## How the numbers are made
@@ -155,16 +156,15 @@ def advices() -> dict[Where, Advice | None]:
 
 
 def _table(found: dict[Where, Advice | None]) -> str:
-    lines = ["| task | rows to train on | model | languages | use | difference to full | cost | confidence | command |"]
-    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| task, rows, model, languages | use | difference to full | cost | confidence |", "|---|---|---|---|---|"]
     for where, advice in found.items():
-        given = f"{where.kind} | {where.rows} | {where.model} | {where.languages}"
+        given = f"**{where.kind}**<br>{where.rows}<br>{where.model}<br>{where.languages}"
         if advice is None:
-            lines.append(f"| {given} | nothing is known here | – | – | none | `gradgate recommend` |")
+            lines.append(f"| {given} | nothing is known here<br>`gradgate recommend` | – | – | none |")
         else:
             lines.append(
-                f"| {given} | {_use(advice)} | {_difference(advice)} | {_cost(advice)} | {advice.confidence} | "
-                f"`{_command(advice)}` |"
+                f"| {given} | {_use(advice)}<br>`{_command(advice)}` | {_difference(advice)} | {_cost(advice)} | "
+                f"{advice.confidence} |"
             )
     return "\n".join(lines)
 
@@ -186,6 +186,9 @@ def _called(arm: ArmSummary) -> str:
 
 
 def _command(advice: Advice) -> str:
+    """Return how to train with the arm, or how to compare the two that may be best."""
+    if advice.next is not None and advice.is_undecided:
+        return f"gradgate compare -m {FULL} {_arm_words(advice.next)} --model MODEL --task TASK"
     return f"gradgate train {_arm_words(advice.use)} --model MODEL --task TASK"
 
 
