@@ -4,7 +4,7 @@ Floors: a sparse gate must read and write each gradient once. A dropped or close
 third of its cost, and its whole backward pass if nothing below it learns.
 
 Freezing does not help as much where weights below the closed ones learn: the backward pass runs through them all the
-same, and saves at most a third. What freezing costs in scores, evidence/what-to-use.md says.
+same, and only gradients and updates of weights are saved. What freezing costs in scores, evidence/what-to-use.md says.
 """
 
 from __future__ import annotations

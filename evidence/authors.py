@@ -26,6 +26,8 @@ from gradgate.papers.published import read_table
 from gradgate.papers.recorded import RecordedNumber
 
 SOURCE = f"{SHARED}/results/elsa"
+RATE_OF_FULL = "rate searched for full alone"
+"""The limit of these runs that weighs most."""
 FILE = RESULTS / "authors" / "elsa.csv"
 RATES = FOLDER / "authors" / "elsa-rates.csv"
 MADE_BY = "python -m evidence authors"

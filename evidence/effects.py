@@ -9,6 +9,7 @@ from statistics import fmean
 
 from evidence.arms import Arm, grid_arms, is_on_dev, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
+from evidence.authors import RATE_OF_FULL
 from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
 from evidence.studies import AT_AN_END, SHORT_TRAINING, Study, read_studies
@@ -197,9 +198,9 @@ def _of_authors() -> Iterator[Effect]:
                     where, place.task, "head" if share == 1 else frozen_family(share),
                     "head" if share == 1 else f"freeze:layers={closed}",
                     _points(compare_unpaired(list(scores.values()), list(full.values()))),
-                    f"the Elsa authors, {place.model}", "rate searched for full alone; scores on dev",
+                    f"the Elsa authors, {place.model}", f"{RATE_OF_FULL}; scores on dev",
                     runs=min(len(scores), len(full)), compared=len(set(numbers.methods(place)) - {BASELINE}),
-                    doubts=("rate searched for full alone",),
+                    doubts=(RATE_OF_FULL,),
                 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from evidence.arms import thread_hours
 from evidence.forgetting import forgetting_table
 from evidence.paper_figures import figure_table
-from evidence.repetition import repeated
+from evidence.repetition import Repetition, repeated
 from evidence.searches import search_hours
 from evidence.studies import FOLDER, Study
 from evidence.training import CAPTION, training_table
@@ -75,7 +75,8 @@ def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     there = [study for study in studies if study.is_committed]
     blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _undecided(found)]
     blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
-    blocks += ["## Studies", _spent(there), CAPTION, *(_study(study) for study in there)]
+    again = repeated()
+    blocks += ["## Studies", _spent(there), CAPTION, *(_study(study, again.get(study.name)) for study in there)]
     missing = [study for study in studies if study not in there]
     if missing:
         blocks += ["## Studies that have not been run", "\n".join(map(_planned, missing))]
@@ -151,14 +152,14 @@ def _planned(study: Study) -> str:
     return f"- {study.title}: [studies/{study.name}.yaml](studies/{study.name}.yaml)"
 
 
-def _study(study: Study) -> str:
+def _study(study: Study, again: Repetition | None) -> str:
     files = [figure.file for figure in study.figures]
     pictures = "\n".join(f"![{Path(file).stem} of {study.name}](figures/{study.name}/{file})" for file in files)
     blocks = [
         f"### {study.name}",
         f"{study.title}. {_DATA[study.data]} data. Numbers: {_numbers_of(study)}. Settings: "
         f"[studies/{study.name}.yaml](studies/{study.name}.yaml). "
-        f"Thread hours of the runs: {thread_hours(study):.2f}{_of_search(study)}.{_repeated(study)}",
+        f"Thread hours of the runs: {thread_hours(study):.2f}{_of_search(study)}.{_again(again)}",
         f"{'Different from the paper' if study.paper else 'How it was done'}: {study.differs.strip()}",
         training_table(study),
         forgetting_table(study.runs, study.forgetting) if study.forgetting.exists() else "",
@@ -180,9 +181,8 @@ def _of_search(study: Study) -> str:
     return "" if hours is None else f"; of the search: {hours:.2f}"
 
 
-def _repeated(study: Study) -> str:
+def _again(found: Repetition | None) -> str:
     """Say how many numbers came out the same when the study was run again; nothing if it was not."""
-    found = repeated().get(study.name)
     if found is None:
         return ""
     verdicts = f"; {found.verdicts} verdicts changed" if found.verdicts else ""

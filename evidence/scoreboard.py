@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+from evidence.authors import RATE_OF_FULL
 from evidence.studies import AT_AN_END, FOLDER, SHORT_TRAINING, Study
 from evidence.verdicts import AUTHORS, Checked, lacking
 from gradgate.papers.check import ClaimVerdict
@@ -24,9 +25,9 @@ _NOTHING = {
     "real": "no study on real data compares it",
     "synthetic": "no study on generated data compares it",
 }
-_AUTHORS_LIMITS = "rate searched for full alone, which left biases and LayerNorm weights as they were"
+_AUTHORS_LIMITS = f"{RATE_OF_FULL}, which left biases and LayerNorm weights as they were"
 _OF_ONE_MODEL = ("E2", "E3", "E5")
-_ANOTHER_MODEL = "; another model"
+_ANOTHER_MODEL, _OTHER_TASKS = "another model", "other tasks"
 _MANY = 100
 """Seeds: more of them are needed only where a difference is close to none."""
 _SEEDS = re.compile(r"about ([\d,]+) (seed|run)s would decide")
@@ -73,7 +74,7 @@ def _row(each: Checked, source: str, limits: dict[str, str]) -> ScoreboardRow:
     chosen = (decided or verdicts)[0]  # those on the paper's tasks come first
     note = _deciding(chosen)
     if source not in (PRINTED, AUTHORS):
-        note = f"{note}; {chosen.tasks}{_ANOTHER_MODEL * (each.claim.id in _OF_ONE_MODEL)}"
+        note = "; ".join((note, chosen.tasks, *[_ANOTHER_MODEL] * (each.claim.id in _OF_ONE_MODEL)))
     more = [_AUTHORS_LIMITS] if source == AUTHORS else _limits(chosen, limits)
     return _filled(each, source, chosen.outcome.state, chosen, "; ".join((note, *more)))
 
@@ -147,7 +148,7 @@ def _cell(row: ScoreboardRow) -> str:
         return f'<td class="nothing" title="{title}">–</td>'
     names: tuple[str, ...] = (SHORT_TRAINING, AT_AN_END)
     if row.verdict != UNKNOWN:
-        names = ("another model", "other tasks", "rate searched for full alone", *names)
+        names = (_ANOTHER_MODEL, _OTHER_TASKS, RATE_OF_FULL, *names)
     limits = [name for name in names if f"; {name}" in row.note or f": {name}" in row.note]
     small = f"<br><small>{', '.join(limits)}</small>" if limits else ""
     kind = row.verdict.replace(" ", "-")

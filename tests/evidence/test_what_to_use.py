@@ -146,6 +146,7 @@ def test_every_committed_run_of_a_study_with_full_fine_tuning_is_used() -> None:
         ("freeze:layers=5", 6, "freeze two thirds or more of the layers"),
         ("freeze:layers=4", 4, "head"),
         ("houlsby:size=64 + mixout", None, "houlsby + mixout"),
+        ("houlsby:size=64,tapt_steps=200", None, "houlsby after pretraining on the task's text"),
         ("gradfreeze:order=bottom-up", None, "gradfreeze from the bottom up"),
         ("probe", None, "probe"),
         ("groups:open=@attention", 18, "groups:open=@attention"),
