@@ -231,6 +231,19 @@ def test_only_seeds_that_have_all_scores_count() -> None:
         numbers.by_seed(lambda score: score(PLACE, "FUN", "avg"))
 
 
+@pytest.mark.parametrize(("claim", "labels"), [("A6", ("Fine-tune", "Adapter-64")), ("G6", ("SFT", "GradDrop"))])
+def test_an_average_without_the_source_language_is_not_that_of_the_paper(claim: str, labels: tuple[str, str]) -> None:
+    place = PLACE._replace(task="POS")
+    scores = {
+        Key(place, label, on): {seed: score + 0.1 * seed * seed * (score > 65) for seed in range(3)}
+        for label, score in zip(labels, (60.0, 70.0), strict=True)
+        for on in ("de", "target")
+    }
+    outcome = check(find_claim(claim), Numbers(scores, exact=False))
+    assert outcome.state == UNKNOWN
+    assert any("--languages must name it too" in finding.text for finding in outcome.findings)
+
+
 def test_a_ratio_to_a_score_of_zero_is_undefined() -> None:
     numbers = measured(frozen=[1.0, 2.0], baseline=[0.0, 0.0])
     found = above(numbers, "ratio", lambda score: score(PLACE, "frozen", "avg") / score(PLACE, "baseline", "avg"))

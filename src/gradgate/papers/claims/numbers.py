@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -96,10 +96,16 @@ class UnknownError(LookupError):
 
 
 class LackingError(UnknownError):
-    """A score that a claim needs is absent."""
+    """A score that a claim needs is absent.
 
-    def __init__(self, key: Key) -> None:
-        super().__init__(f"no score of {key.method} on {key.place} ({key.on})")
+    Args:
+        there: the languages and averages on which the method has a score.
+    """
+
+    def __init__(self, key: Key, there: Sequence[str] = ()) -> None:
+        average = key.on in ("all", "avg") and "target" in there
+        why = ", as the source language has no score on test; --languages must name it too" if average else ""
+        super().__init__(f"no score of {key.method} on {key.place} ({key.on}){why}")
 
 
 class SeveralArmsError(UnknownError):
@@ -123,7 +129,7 @@ class Lookup:
             raise SeveralArmsError(key, arms)
         by_seed = self._numbers.scores.get(key)
         if not by_seed or (self._seed is not None and self._seed not in by_seed):
-            raise LackingError(key)
+            raise LackingError(key, self._numbers.on(place, method))
         self._asked.add(key)
         return by_seed[next(iter(by_seed)) if self._seed is None else self._seed]
 
