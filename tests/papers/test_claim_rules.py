@@ -116,7 +116,7 @@ def test_data_of_another_kind_decide_nothing(claim: str, task: str) -> None:
     outcome = check(find_claim(claim), Numbers(at(task, WORSE[claim]), exact=False, stand_in=True))
     assert outcome.state == UNKNOWN
     assert {finding.state for finding in outcome.findings} == {UNKNOWN}
-    compared = [finding.text for finding in outcome.findings if finding.compared]
+    compared = [finding.text for finding in outcome.findings if finding.seeds]
     assert compared
     assert all("which the claim is about" in text or "of the 3 needed" in text for text in compared)
 

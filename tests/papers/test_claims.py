@@ -231,6 +231,27 @@ def test_only_seeds_that_have_all_scores_count() -> None:
         numbers.by_seed(lambda score: score(PLACE, "FUN", "avg"))
 
 
+RIVALS = ("GradFreeze-TopDown", "GradFreeze-BottomUp", "Anneal-GradDrop", "Anneal-Layer-GradDrop", "Layer-GradDrop")
+
+
+@pytest.mark.parametrize(
+    ("rivals", "state"),
+    [
+        ({"SFT": 60.0}, UNKNOWN),
+        ({"SFT": 80.0}, FAILS),
+        (dict.fromkeys(("SFT", *RIVALS), 60.0), UNKNOWN),
+        (dict.fromkeys(("SFT", *RIVALS, "GradDrop-Epoch"), 60.0), HOLDS),
+    ],
+)
+def test_only_all_of_its_rivals_show_that_a_method_is_the_best(rivals: dict[str, float], state: str) -> None:
+    arms = {label: [mean, mean + 0.9, mean + 2.1] for label, mean in rivals.items()}
+    scores = {Key(PLACE, label, "avg"): dict(enumerate(values)) for label, values in arms.items()}
+    scores[Key(PLACE, "GradDrop", "avg")] = {0: 70.0, 1: 71.0, 2: 72.0}
+    outcome = check(find_claim("G10"), Numbers(scores, exact=False))
+    assert outcome.state == state
+    assert any("not compared with" in finding.text for finding in outcome.findings) is (len(rivals) < 7)
+
+
 @pytest.mark.parametrize(("claim", "labels"), [("A6", ("Fine-tune", "Adapter-64")), ("G6", ("SFT", "GradDrop"))])
 def test_an_average_without_the_source_language_is_not_that_of_the_paper(claim: str, labels: tuple[str, str]) -> None:
     place = PLACE._replace(task="POS")

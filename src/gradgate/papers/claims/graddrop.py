@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome
 from gradgate.papers.claims.numbers import DEV_DROP, Numbers, Place
 from gradgate.papers.claims.quantities import gain_gap, mean_minus, minus, t_gap
 from gradgate.papers.claims.rules import all_of, both
-from gradgate.papers.claims.thresholds import above, at_least_about, over_tasks, tasks_in
+from gradgate.papers.claims.thresholds import above, at_least_about, not_compared, over_tasks, tasks_in
 
 SFT, DROP, LAYER, EPOCH = "SFT", "GradDrop", "Layer-GradDrop", "GradDrop-Epoch"
 TOP, BOTTOM = "GradFreeze-TopDown", "GradFreeze-BottomUp"
@@ -34,8 +34,11 @@ def _on(numbers: Numbers, tasks: Sequence[str], pairs: list[tuple[str, str]]) ->
     findings = [
         _minus(numbers, place, one, other) for one, other in pairs for place in numbers.places(one, other, tasks=tasks)
     ]
-    names = ", ".join(dict.fromkeys(name for pair in pairs for name in pair))
-    return all_of(findings, f"needs two of {names} on {' or '.join(tasks)}")
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    for place in dict.fromkeys(place for pair in pairs for place in numbers.places(*pair, tasks=tasks)):
+        absent = [name for name in names if name not in numbers.methods(place)]
+        findings += not_compared(numbers, findings, str(place), absent)
+    return all_of(findings, f"needs two of {', '.join(names)} on {' or '.join(tasks)}")
 
 
 def _g1(numbers: Numbers) -> ClaimOutcome:
@@ -47,13 +50,14 @@ def _g1(numbers: Numbers) -> ClaimOutcome:
 
 
 def _g2(numbers: Numbers) -> ClaimOutcome:
-    others = [name for name in (SFT, TOP, BOTTOM, DROP, ANNEAL, ANNEAL_LAYER) if numbers.places(name)]
+    others = (SFT, TOP, BOTTOM, DROP, ANNEAL, ANNEAL_LAYER)
     findings = [
         over_tasks(numbers, _mean(numbers, best, other, 1.0 if other == SFT else 0.0), len(places))
         for best in (LAYER, EPOCH)
         for other in others
         if (places := numbers.places(best, other))
     ]
+    findings += not_compared(numbers, findings, "mean over all tasks", _nowhere(numbers, (LAYER, EPOCH, *others)))
     return all_of(findings, f"needs {LAYER}, {EPOCH} and {SFT}")
 
 
@@ -61,6 +65,7 @@ def _g3(numbers: Numbers) -> ClaimOutcome:
     places, against = numbers.places(TOP, BOTTOM), numbers.places(SFT, BOTTOM)
     findings = [over_tasks(numbers, _minus(numbers, place, TOP, BOTTOM), len(places)) for place in places]
     findings += [over_tasks(numbers, _mean(numbers, SFT, BOTTOM), len(against))] if against else []
+    findings += not_compared(numbers, findings, BOTTOM, _nowhere(numbers, (SFT, TOP)))
     return all_of(findings, f"needs {TOP}, {BOTTOM} and {SFT}")
 
 
@@ -98,9 +103,9 @@ def _g10(numbers: Numbers) -> ClaimOutcome:
 
 
 def _g11(numbers: Numbers) -> ClaimOutcome:
-    findings = []
+    findings, others = [], (DROP, ANNEAL, ANNEAL_LAYER, TOP, BOTTOM)
     for best in (EPOCH, LAYER):
-        for other in (DROP, ANNEAL, ANNEAL_LAYER, TOP, BOTTOM):
+        for other in others:
             names = (best, other, SFT)
             groups = [(place, numbers.languages(place, *names)) for place in numbers.places(*names)]
             groups = [(place, languages) for place, languages in groups if len(languages) > 1]
@@ -108,7 +113,13 @@ def _g11(numbers: Numbers) -> ClaimOutcome:
                 what = f"mean over {tasks_in(groups)}: t of {best} - t of {other}"
                 finding = above(numbers, what, t_gap(groups, best, other, SFT))
                 findings.append(over_tasks(numbers, finding, len(groups)))
+    findings += not_compared(numbers, findings, "t statistics", _nowhere(numbers, (EPOCH, LAYER, *others)))
     return all_of(findings, f"needs {EPOCH}, {LAYER}, {SFT} and another variant in two test languages or more")
+
+
+def _nowhere(numbers: Numbers, names: Iterable[str]) -> list[str]:
+    """Return the methods that were scored on no task."""
+    return [name for name in names if not numbers.places(name)]
 
 
 def _largest(numbers: Numbers, task: str, variants: tuple[str, ...], named: tuple[str, ...]) -> ClaimOutcome:
@@ -120,6 +131,7 @@ def _largest(numbers: Numbers, task: str, variants: tuple[str, ...], named: tupl
             rest = [language for language in languages if language not in named]
             if set(named) <= set(languages) and rest:
                 findings.append(_gain(numbers, place, variant, named, rest))
+    findings += not_compared(numbers, findings, f"gains on {task}", _nowhere(numbers, variants))
     return all_of(
         findings, f"needs {SFT} and a variant on {task} with the test languages {', '.join(named)} and others"
     )

@@ -108,6 +108,18 @@ def over_tasks(numbers: Numbers, finding: ClaimCheck, tasks: int) -> ClaimCheck:
     return undecided(finding, f"{counted_tasks(tasks)} of the {FEWEST_TASKS} needed")
 
 
+def not_compared(
+    numbers: Numbers, findings: Sequence[ClaimCheck], where: str, methods: Sequence[str]
+) -> list[ClaimCheck]:
+    """Return an undecided finding on methods without runs, as a claim about all methods does not hold without them.
+
+    There is none if nothing was compared, nor for printed tables, which have the methods of their paper.
+    """
+    if numbers.exact or not methods or not any(finding.compared for finding in findings):
+        return []
+    return [ClaimCheck(UNKNOWN, f"{where}: not compared with {', '.join(methods)}", compared=True)]
+
+
 def undecided(finding: ClaimCheck, why: str) -> ClaimCheck:
     """Return a finding that decides nothing, whatever its numbers are; one that lacks them stays as it is."""
     if finding.test is None and finding.state == UNKNOWN:
