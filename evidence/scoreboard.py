@@ -11,7 +11,8 @@ from evidence.authors import RATE_OF_FULL
 from evidence.studies import AT_AN_END, FOLDER, SHORT_TRAINING, Study
 from evidence.verdicts import AUTHORS, Checked, lacking
 from gradgate.papers.check import ClaimVerdict
-from gradgate.papers.claims.base import UNKNOWN
+from gradgate.papers.claims.base import HOLDS, UNKNOWN
+from gradgate.papers.claims.numbers import kind_of
 from gradgate.papers.published import papers
 from gradgate.papers.scoreboard import SOURCES, ScoreboardRow
 
@@ -27,7 +28,7 @@ _NOTHING = {
 }
 _AUTHORS_LIMITS = f"{RATE_OF_FULL}, which left biases and LayerNorm weights as they were"
 _OF_ONE_MODEL = ("E2", "E3", "E5")
-_ANOTHER_MODEL, _OTHER_TASKS = "another model", "other tasks"
+_ANOTHER_MODEL, _OTHER_TASKS, _NO_ENTITIES = "another model", "other tasks", "named entities not compared"
 _MANY = 100
 """Seeds: more of them are needed only where a difference is close to none."""
 _SEEDS = re.compile(r"about ([\d,]+) (seed|run)s would decide")
@@ -46,7 +47,8 @@ _BEHIND = """\
 
 Each line shows the deciding part; if none decides, the first undecided one. *Short training* and *rates at the edge*
 are limits of the study: longer runs or other rates may change the verdict. *Another model*: the claim names one that
-was not run. *Other tasks*: of the same kind as the paper's.
+was not run. *Other tasks*: of the same kind as the paper's. *Named entities not compared*: the claim is about them
+too.
 """
 _DECIDES = """\
 ## What would decide the rest
@@ -75,8 +77,17 @@ def _row(each: Checked, source: str, limits: dict[str, str]) -> ScoreboardRow:
     note = _deciding(chosen)
     if source not in (PRINTED, AUTHORS):
         note = "; ".join((note, chosen.tasks, *[_ANOTHER_MODEL] * (each.claim.id in _OF_ONE_MODEL)))
+    if source != PRINTED and _lacks_entities(chosen):
+        note = f"{note}; {_NO_ENTITIES}"
     more = [_AUTHORS_LIMITS] if source == AUTHORS else _limits(chosen, limits)
     return _filled(each, source, chosen.outcome.state, chosen, "; ".join((note, *more)))
+
+
+def _lacks_entities(verdict: ClaimVerdict) -> bool:
+    """Return True if a claim about named entities too holds on other tasks alone."""
+    tasks = {task for finding in verdict.outcome.findings for task in finding.tasks}
+    holds = verdict.outcome.state == HOLDS
+    return holds and "NER" in verdict.claim.about and not any(kind_of(task) == "NER" for task in tasks)
 
 
 def _limits(verdict: ClaimVerdict, limits: dict[str, str]) -> list[str]:
@@ -148,7 +159,7 @@ def _cell(row: ScoreboardRow) -> str:
         return f'<td class="nothing" title="{title}">–</td>'
     names: tuple[str, ...] = (SHORT_TRAINING, AT_AN_END)
     if row.verdict != UNKNOWN:
-        names = (_ANOTHER_MODEL, _OTHER_TASKS, RATE_OF_FULL, *names)
+        names = (_NO_ENTITIES, _ANOTHER_MODEL, _OTHER_TASKS, RATE_OF_FULL, *names)
     limits = [name for name in names if f"; {name}" in row.note or f": {name}" in row.note]
     small = f"<br><small>{', '.join(limits)}</small>" if limits else ""
     kind = row.verdict.replace(" ", "-")

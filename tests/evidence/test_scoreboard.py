@@ -46,6 +46,15 @@ def test_a_verdict_on_short_training_or_rates_at_the_edge_says_so_in_its_line() 
     assert "rates at the edge</small>" in line
 
 
+def test_half_of_a_claim_holds_with_the_name_of_the_other_half() -> None:
+    row = scoreboard()["E2"]["authors"]
+    assert row.verdict == "holds"
+    assert "; named entities not compared; " in row.note
+    assert "✓ holds<br><small>named entities not compared, rate searched for full alone</small>" in PAGE.read_text(
+        encoding="utf-8"
+    )
+
+
 def test_no_claim_needs_a_number_of_seeds_that_only_a_difference_near_none_would_need() -> None:
     reasons = PAGE.read_text(encoding="utf-8").partition("## What would decide the rest")[2]
     assert max(int(number) for number in re.findall(r"about ([\d,]+) (?:seed|run)s", reasons)) <= 100
