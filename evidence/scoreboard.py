@@ -195,7 +195,7 @@ def _needs(each: Checked) -> list[str]:
         part = f"{unit}s for its {'nearest' if one_suffices else 'widest'} part"
         near = f"more than {_MANY} {part}, which lies near the threshold"
         others.append(f"about {number} {part}" if number <= _MANY else near)
-    absent = [finding.found for finding in parts if not finding.compared][:1]
+    absent = [finding.found for finding in parts if finding.state == UNKNOWN and not finding.claimed][:1]
     return [
         f"Now: {'; '.join((*others, *absent)) or 'intervals contain the threshold, and no number of seeds follows'}"
     ]

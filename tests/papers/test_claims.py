@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -263,6 +264,20 @@ def test_an_average_without_the_source_language_is_not_that_of_the_paper(claim: 
     outcome = check(find_claim(claim), Numbers(scores, exact=False))
     assert outcome.state == UNKNOWN
     assert any("--languages must name it too" in finding.text for finding in outcome.findings)
+
+
+@pytest.mark.parametrize(
+    ("of_ar_and_sw", "of_el", "state"), [(0.0, 0.0, UNKNOWN), (40.0, 0.0, HOLDS), (0.0, 40.0, FAILS)]
+)
+def test_noise_alone_does_not_deny_which_languages_gain_most(of_ar_and_sw: float, of_el: float, state: str) -> None:
+    gains = {"ar": of_ar_and_sw, "sw": of_ar_and_sw, "el": of_el, **dict.fromkeys(("de", "fr", "hi", "th", "vi"), 0.0)}
+    random = np.random.default_rng(8)
+    scores = {}
+    for label in ("SFT", "GradDrop", "Layer-GradDrop", "GradDrop-Epoch"):
+        for language, gain in gains.items():
+            values = 50 + (label != "SFT") * gain + random.normal(0, 2, 8)
+            scores[Key(PLACE, label, language)] = dict(enumerate(values.tolist()))
+    assert check(find_claim("G8"), Numbers(scores, exact=False)).state == state
 
 
 def test_a_ratio_to_a_score_of_zero_is_undefined() -> None:
