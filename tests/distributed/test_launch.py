@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from gradgate.distributed import launch
 from gradgate.errors import GradgateError, RunError, UsageError
 from support.command_line import Command
 from support.gloo_group import in_processes
+from support.launched import TORCHRUN
+from support.launched import launch as in_two_processes
 
 VARIABLES = ("WORLD_SIZE", "RANK", "LOCAL_RANK")
 
@@ -127,6 +130,25 @@ def test_several_processes_are_refused_by_number(environment: pytest.MonkeyPatch
     environment.setenv("WORLD_SIZE", "3")
     with pytest.raises(UsageError, match=f"{command} trains each run in one process, and 3 were launched"):
         launch.refuse(command)
+
+
+def test_leaving_ends_communication_and_may_be_done_twice() -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    launch.leave()
+    assert not dist.is_initialized()
+    launch.leave()
+
+
+@pytest.mark.slow
+def test_processes_that_joined_leave_when_they_end(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import atexit\nimport torch.distributed as dist\nfrom gradgate.distributed import launch\n"
+        "atexit.register(lambda: print('communicates' if dist.is_initialized() else 'left', flush=True))\n"
+        "launch.join(on_cpu=True)\nlaunch.wait()\n"
+    )
+    ended = in_two_processes(TORCHRUN, program)
+    assert (ended.returncode, ended.stdout.split()) == (0, ["left", "left"])
 
 
 @in_processes

@@ -6,6 +6,7 @@ only where processes communicate, so that a command that does not train starts f
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,6 +58,18 @@ def join(on_cpu: bool) -> None:
         from accelerate import PartialState
 
         PartialState(cpu=on_cpu, **({"backend": "gloo"} if on_cpu else {}))
+        atexit.register(leave)
+
+
+def leave() -> None:
+    """Stop communicating by gloo, whose threads may abort an interpreter that ends while they run.
+
+    NCCL stops when the process ends: it would wait here for other processes, which may have failed.
+    """
+    import torch.distributed as dist
+
+    if dist.is_initialized() and dist.get_backend() == "gloo":
+        dist.destroy_process_group()
 
 
 def refuse(command: str) -> None:
