@@ -44,8 +44,8 @@ class ClaimCheck:
         found: a quantity and its value, or why there is none.
         claimed: what the claim says of it; empty if nothing was compared.
         limit: why the numbers do not decide it, if the state alone would; or how many seeds would decide it.
-        compared: whether there was something to compare: a number, several arms that could be meant, or methods beside
-            which some are lacking.
+        compared: whether there was something to compare: a number, several arms that could be meant, or some of the
+            methods that a claim is about.
         arms: the labels of the paper in it, each with the arm that was run for it.
         test: what a measured state rests on; None for printed numbers, and if no test decides.
         tasks: of the numbers, by the labels of the paper.
