@@ -5,16 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from gradgate.errors import UsageError
-from gradgate.methods import OPEN, Gate
-from gradgate.methods.phases import Phase
-from gradgate.methods.timeline import Timeline
 from gradgate.papers.claims import ClaimOutcome, check, claims, find_claim
 from gradgate.papers.claims.elsa import frozen_share
 from gradgate.papers.claims.numbers import (
@@ -23,12 +18,6 @@ from gradgate.papers.claims.numbers import (
     FLATNESS,
     LOSS_RISE,
     SAVED,
-    SCHEDULES,
-    TOP_DOWN,
-    TRACE_AREA,
-    TRACE_EARLY,
-    TRACE_HILL,
-    TRACE_PEAK,
     Key,
     LackingError,
     Numbers,
@@ -36,10 +25,9 @@ from gradgate.papers.claims.numbers import (
     printed,
     together,
 )
-from gradgate.papers.claims.quantities import t_gap, value
+from gradgate.papers.claims.quantities import value
 from gradgate.papers.claims.rules import all_of, any_of, most_of
 from gradgate.papers.claims.thresholds import above, below
-from gradgate.papers.measured import closeness_to_top_down
 
 HOLDS, FAILS, UNKNOWN = "holds", "fails", "cannot tell"
 PLACE = Place("XLM-R-Large", "XNLI")
@@ -199,16 +187,6 @@ def test_small_tasks_are_averaged_for_each_size_and_5000_examples_are_not_few() 
     ]
 
 
-@pytest.mark.parametrize(("tasks", "state"), [(("NC", "POS"), UNKNOWN), (("NC", "POS", "QAM"), FAILS)])
-def test_two_tasks_cannot_tell_of_a_mean_over_nine(tasks: tuple[str, ...], state: str) -> None:
-    scores = {}
-    for task in tasks:
-        for label, mean in (("SFT", 70.0), ("Layer-GradDrop", 60.0), ("GradDrop-Epoch", 60.0)):
-            place = Place("XLM-R-Large", task)
-            scores[Key(place, label, "avg")] = {seed: mean + seed * (label != "SFT") for seed in range(3)}
-    assert check(find_claim("G2"), Numbers(scores, exact=False)).state == state
-
-
 def test_adapters_with_mixout_or_pretraining_are_no_adapters_against_fine_tuning() -> None:
     place = Place("BERT-base", "sst-2")
     means = {"Fine-tune": 60.0, "Adapter-32": 70.0, "Adapter-64+mixout": 20.0, "Adapter-256+TAPT": 20.0}
@@ -232,27 +210,6 @@ def test_only_seeds_that_have_all_scores_count() -> None:
         numbers.by_seed(lambda score: score(PLACE, "FUN", "avg"))
 
 
-RIVALS = ("GradFreeze-TopDown", "GradFreeze-BottomUp", "Anneal-GradDrop", "Anneal-Layer-GradDrop", "Layer-GradDrop")
-
-
-@pytest.mark.parametrize(
-    ("rivals", "state"),
-    [
-        ({"SFT": 60.0}, UNKNOWN),
-        ({"SFT": 80.0}, FAILS),
-        (dict.fromkeys(("SFT", *RIVALS), 60.0), UNKNOWN),
-        (dict.fromkeys(("SFT", *RIVALS, "GradDrop-Epoch"), 60.0), HOLDS),
-    ],
-)
-def test_only_all_of_its_rivals_show_that_a_method_is_the_best(rivals: dict[str, float], state: str) -> None:
-    arms = {label: [mean, mean + 0.9, mean + 2.1] for label, mean in rivals.items()}
-    scores = {Key(PLACE, label, "avg"): dict(enumerate(values)) for label, values in arms.items()}
-    scores[Key(PLACE, "GradDrop", "avg")] = {0: 70.0, 1: 71.0, 2: 72.0}
-    outcome = check(find_claim("G10"), Numbers(scores, exact=False))
-    assert outcome.state == state
-    assert any("not compared with" in finding.text for finding in outcome.findings) is (len(rivals) < 7)
-
-
 @pytest.mark.parametrize(("claim", "labels"), [("A6", ("Fine-tune", "Adapter-64")), ("G6", ("SFT", "GradDrop"))])
 def test_an_average_without_the_source_language_is_not_that_of_the_paper(claim: str, labels: tuple[str, str]) -> None:
     place = PLACE._replace(task="POS")
@@ -264,20 +221,6 @@ def test_an_average_without_the_source_language_is_not_that_of_the_paper(claim: 
     outcome = check(find_claim(claim), Numbers(scores, exact=False))
     assert outcome.state == UNKNOWN
     assert any("--languages must name it too" in finding.text for finding in outcome.findings)
-
-
-@pytest.mark.parametrize(
-    ("of_ar_and_sw", "of_el", "state"), [(0.0, 0.0, UNKNOWN), (40.0, 0.0, HOLDS), (0.0, 40.0, FAILS)]
-)
-def test_noise_alone_does_not_deny_which_languages_gain_most(of_ar_and_sw: float, of_el: float, state: str) -> None:
-    gains = {"ar": of_ar_and_sw, "sw": of_ar_and_sw, "el": of_el, **dict.fromkeys(("de", "fr", "hi", "th", "vi"), 0.0)}
-    random = np.random.default_rng(8)
-    scores = {}
-    for label in ("SFT", "GradDrop", "Layer-GradDrop", "GradDrop-Epoch"):
-        for language, gain in gains.items():
-            values = 50 + (label != "SFT") * gain + random.normal(0, 2, 8)
-            scores[Key(PLACE, label, language)] = dict(enumerate(values.tolist()))
-    assert check(find_claim("G8"), Numbers(scores, exact=False)).state == state
 
 
 def test_a_ratio_to_a_score_of_zero_is_undefined() -> None:
@@ -316,103 +259,6 @@ def test_the_share_of_frozen_layers_is_in_the_label() -> None:
     assert [frozen_share(label) for label in ("frozen 9/12", "frozen 24/24", "baseline")] == [0.75, 1.0, None]
 
 
-def test_the_t_statistics_are_those_of_scipy_on_the_printed_languages() -> None:
-    numbers = printed(["graddrop_table03"])
-    place = numbers.places("SFT")[0]
-    languages = numbers.languages(place, "SFT", "GradDrop", "GradDrop-Epoch")
-    score = {m: [numbers.scores[Key(place, m, on)][0] for on in languages] for m in numbers.methods(place)}
-    epoch, drop = (stats.ttest_rel(score[m], score["SFT"]).statistic for m in ("GradDrop-Epoch", "GradDrop"))
-    gap = numbers.by_seed(t_gap([(place, languages)], "GradDrop-Epoch", "GradDrop", "SFT"))
-    assert gap == {0: pytest.approx(epoch - drop)}
-
-
-@pytest.mark.parametrize(
-    ("opened", "closeness"),
-    [
-        ({0: ["layers.4"], 10: ["layers.3"], 20: ["layers.2"], 30: ["layers.1"], 35: ["layers.0"]}, 1.0),
-        ({0: ["layers.0"], 10: ["layers.1"], 20: ["layers.2"], 30: ["layers.3"], 35: ["layers.4"]}, -1.0),
-        # Layers 2 and 1 are the other way round: 1 - 6 * 2 / (4 * 15).
-        ({0: ["layers.4"], 10: ["layers.3"], 20: ["layers.1"], 30: ["layers.2"], 35: ["layers.0"]}, 0.8),
-        # Bottom-up below a top layer that is open by design: with it the correlation would be 0.
-        ({0: ["layers.4"], 10: ["layers.0"], 20: ["layers.1"], 30: ["layers.2"], 35: ["layers.3"]}, -1.0),
-        # Two layers below the top one are in order by chance half of the time.
-        ({0: ["layers.4", "layers.3", "layers.2"], 10: ["layers.1"], 20: ["layers.0"]}, None),
-        ({0: [f"layers.{n}" for n in range(5)]}, None),
-        ({0: ["head"], 10: [f"layers.{n}" for n in range(5)]}, None),
-    ],
-)
-def test_an_order_is_told_from_the_layers_that_were_closed_at_first(
-    opened: dict[int, list[str]], closeness: float | None
-) -> None:
-    phases = [Phase(step, dict.fromkeys((*names, "head"), OPEN)) for step, names in opened.items()]
-    plan = Timeline(phases, steps=40, groups=("embeddings", *(f"layers.{n}" for n in range(5)), "head"))
-    assert closeness_to_top_down(plan) == (None if closeness is None else pytest.approx(closeness))
-
-
-def test_an_order_that_is_the_same_for_all_seeds_is_settled_and_a_score_is_not() -> None:
-    place = Place("XLM-R", "XQuAD")
-    scores = {Key(place, "Ada+FUN", TOP_DOWN): {0: 1.0, 1: 1.0}}
-    assert check(find_claim("F4"), Numbers(scores, exact=False)).state == HOLDS
-    assert above(measured(SFT=[1.0, 1.0]), "score", lambda score: score(PLACE, "SFT", "avg")).state == UNKNOWN
-
-
-@pytest.mark.parametrize(("mbert", "state"), [([0.9, 0.92, 0.91], HOLDS), ([0.6, 0.62, 0.61], FAILS)])
-def test_the_order_is_closer_to_top_down_for_mbert_than_for_xlmr(mbert: list[float], state: str) -> None:
-    orders = {"mBERT": mbert, "XLM-R": [0.75, 0.76, 0.74]}
-    scores = {Key(Place(m, "XNLI"), "Ada+FUN", TOP_DOWN): dict(enumerate(found)) for m, found in orders.items()}
-    assert check(find_claim("F4"), Numbers(scores, exact=False)).state == state
-
-
-def test_a_layer_that_never_learned_comes_last() -> None:
-    later = {"layers.1": OPEN, "head": OPEN, "layers.2": Gate(lo=0.2)}
-    plan = Timeline([Phase(0, {"head": OPEN}), Phase(5, later)], steps=10, groups=("layers.0", *later))
-    ranks = [3, 1.5, 1.5]  # layers 1 and 2 share the first two ranks
-    assert closeness_to_top_down(plan) == pytest.approx(stats.pearsonr(ranks, [3, 2, 1]).statistic)
-
-
-@pytest.mark.parametrize(("gain", "state"), [(0.3, FAILS), (0.72, HOLDS)])
-def test_a_gain_must_be_as_large_as_the_paper_says(gain: float, state: str) -> None:
-    scores = {
-        Key(PLACE, name, "avg"): {0: 70.0 + more, 1: 71.01 + more, 2: 72.02 + more + (0.01 if more else 0)}
-        for name, more in (("SFT", 0.0), ("GradDrop", gain))
-    }
-    assert check(find_claim("G1"), Numbers(scores, exact=False)).state == state
-
-
-@pytest.mark.parametrize(("model", "state"), [("mBERT", FAILS), ("XLM-R", HOLDS)])
-def test_about_two_points_are_claimed_with_mbert_alone(model: str, state: str) -> None:
-    scores: dict[Key, dict[int, float]] = {}
-    for task in ("XNLI", "XQuAD", "MLQA"):
-        place = Place(model, task)
-        scores |= {Key(place, "Ada", "avg"): {0: 60.0, 1: 61.0}, Key(place, "Ada+FUN", "avg"): {0: 60.5, 1: 61.51}}
-    assert check(find_claim("F2"), Numbers(scores, exact=False)).state == state
-
-
-def test_the_lowest_language_is_the_one_that_the_paper_shows() -> None:
-    place = Place("mBERT", "XNLI")  # Swahili in Table 2
-    scores = {
-        Key(place, "Ada", "sw"): {0: 50.0, 1: 50.1},
-        Key(place, "Ada", "th"): {0: 40.0, 1: 40.1},
-        Key(place, "Ada+FUN", "sw"): {0: 45.0, 1: 45.2},
-        Key(place, "Ada+FUN", "th"): {0: 60.0, 1: 60.2},
-    }
-    outcome = check(find_claim("F6"), Numbers(scores, exact=False))
-    assert [finding.text.split(":")[0] for finding in outcome.findings] == ["XNLI, mBERT, sw"]
-    assert outcome.state == UNKNOWN
-    assert "1 of the 3 parts needed for a claim about most" in outcome.findings[0].text
-
-
-def test_no_test_score_chooses_the_lowest_language_where_the_paper_shows_none() -> None:
-    place = Place("mT5", "XNLI")
-    scores = {
-        Key(place, method, on): {0: score, 1: score + 0.1}
-        for method, score in (("Ada", 40.0), ("Ada+FUN", 43.0))
-        for on in ("sw", "th")
-    }
-    (finding,) = check(find_claim("F6"), Numbers(scores, exact=False)).findings
-    assert (finding.compared, "that Table 2 shows" in finding.text) == (False, True)
-
-
 def test_savings_are_checked_on_printed_ones_and_not_on_nothing() -> None:
     assert check(find_claim("E7"), Numbers({}, exact=True)).state == UNKNOWN
     texts = [finding.text for finding in on_print("E7").findings]
@@ -440,24 +286,6 @@ def test_what_the_wide_adapter_gains_must_shrink_too(large: str) -> None:
     assert f"Adapter-256 - Fine-tune at 2000, minus at {large}" in outcome.findings[0].text
 
 
-def test_full_fine_tuning_and_its_rivals_may_come_from_two_studies() -> None:
-    places = [Place("mBERT", task) for task in ("XNLI", "XQuAD", "MLQA")]
-    halves = [
-        Numbers(
-            {Key(place, name, "avg"): {0: score, 1: score + extra} for place in places},
-            exact=False,
-            arms={Key(place, name, "avg"): (arm,) for place in places},
-        )
-        for name, score, extra, arm in (("Full-FT", 60.0, 0.1, "full"), ("Ada+GU", 62.0, 0.12, "pfeiffer + gradual"))
-    ]
-    assert [check(find_claim("F1"), half).state for half in halves] == [UNKNOWN, UNKNOWN]
-    outcome = check(find_claim("F1"), together(halves))
-    assert (outcome.state, dict(outcome.findings[0].arms)) == (
-        HOLDS,
-        {"Full-FT": "full", "Ada+GU": "pfeiffer + gradual"},
-    )
-
-
 def test_an_arm_that_two_studies_have_is_not_one_arm() -> None:
     parts = [
         replace(measured(GradDrop=[70.0, 71.0], SFT=[60.0, 60.5]), arms={Key(PLACE, "GradDrop", "avg"): (arm,)})
@@ -468,33 +296,6 @@ def test_an_arm_that_two_studies_have_is_not_one_arm() -> None:
         UNKNOWN,
         "XNLI, XLM-R-Large: GradDrop - SFT: two arms fit GradDrop: a, b",
     )
-
-
-@pytest.mark.parametrize(
-    ("early", "hill", "state"),
-    [
-        ([2.0, 2.2, 2.1], [0.5, 0.6, 0.55], HOLDS),
-        ([0.5, 0.6, 0.55], [0.5, 0.6, 0.55], FAILS),
-        ([2.0, 2.2, 2.1], [0.0, 0.01, 0.02], FAILS),
-    ],
-)
-def test_a_tracked_trace_settles_whether_gradual_unfreezing_has_a_hill(
-    early: list[float], hill: list[float], state: str
-) -> None:
-    own = {"Ada": {TRACE_EARLY: [1.0, 1.0, 1.0]}, "Ada+GU": {TRACE_EARLY: early, TRACE_HILL: hill}}
-    scores = {Key(PLACE, arm, on): dict(enumerate(v)) for arm, by in own.items() for on, v in by.items()}
-    assert check(find_claim("F9"), Numbers(scores, exact=False)).state == state
-    lacking = check(find_claim("F9"), Numbers({}, exact=False))
-    assert (lacking.state, "trained with track='fisher" in lacking.findings[0].text) == (UNKNOWN, True)
-
-
-@pytest.mark.parametrize(("peak", "state"), [([0.9, 0.8, 0.85], HOLDS), ([-0.9, -0.8, -0.85], FAILS)])
-def test_schedules_settle_whether_a_higher_peak_transfers_better(peak: list[float], state: str) -> None:
-    area = [-0.7, -0.6, -0.65]
-    scores = {Key(PLACE, SCHEDULES, on): dict(enumerate(v)) for on, v in ((TRACE_PEAK, peak), (TRACE_AREA, area))}
-    assert check(find_claim("F10"), Numbers(scores, exact=False)).state == state
-    lacking = check(find_claim("F10"), Numbers({}, exact=False))
-    assert (lacking.state, "needs at least four schedules" in lacking.findings[0].text) == (UNKNOWN, True)
 
 
 def test_a_late_rise_of_the_loss_counts_for_half_of_its_claim() -> None:
