@@ -13,12 +13,12 @@ from gradgate.papers.scoreboard import FILE, SCOREBOARD
 def written() -> dict[Path, str]:
     """Return each generated file with its text; the scoreboard is also in the package, for ``gradgate papers``."""
     studies, found = read_studies(), check_all()
-    rows = scoreboard.scoreboard_rows(found, studies)
-    table = SCOREBOARD.text(rows)
+    cells = scoreboard.scoreboard_cells(found, studies)
+    table = SCOREBOARD.text([cell.row for cell in cells])
     return {
         scoreboard.TABLE: table,
         FILE: table,
-        scoreboard.PAGE: scoreboard.scoreboard_page(found, rows),
+        scoreboard.PAGE: scoreboard.scoreboard_page(found, cells),
         page.PAGE: page.page(found, studies),
         authors_page.PAGE: authors_page.authors_page(),
         **what_to_use.written(),

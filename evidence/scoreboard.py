@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from evidence.authors import RATE_OF_FULL
 from evidence.studies import AT_AN_END, FOLDER, SHORT_TRAINING, Study
 from evidence.verdicts import AUTHORS, Checked, lacking
 from gradgate.papers.check import ClaimVerdict
-from gradgate.papers.claims.base import HOLDS, UNKNOWN
+from gradgate.papers.claims.base import HOLDS, MANY_REPEATS, UNKNOWN, Claim, ClaimCheck
 from gradgate.papers.claims.numbers import kind_of
 from gradgate.papers.published import papers
 from gradgate.papers.scoreboard import SOURCES, ScoreboardRow
@@ -29,9 +29,6 @@ _NOTHING = {
 _AUTHORS_LIMITS = f"{RATE_OF_FULL}, which left biases and LayerNorm weights as they were"
 _OF_ONE_MODEL = ("E2", "E3", "E5")
 _ANOTHER_MODEL, _OTHER_TASKS, _NO_ENTITIES = "another model", "other tasks", "named entities not compared"
-_MANY = 100
-"""Seeds: more of them are needed only where a difference is close to none."""
-_SEEDS = re.compile(r"about ([\d,]+) (seed|run)s would decide")
 _INTRODUCTION = """\
 # Scoreboard
 
@@ -57,30 +54,66 @@ What a study needs to decide the claims that neither the authors' runs nor real 
 """
 
 
-def scoreboard_rows(found: Sequence[Checked], studies: Sequence[Study]) -> list[ScoreboardRow]:
-    """Return a row per claim and source, in the order of the claims."""
-    limits = {study.name: study.limits for study in studies}
-    return [_row(each, source, limits) for each in found for source in SOURCES]
+@dataclass(frozen=True)
+class Cell:
+    """The verdict of one source on one claim, as the grid shows it.
+
+    Attributes:
+        small_print: the names of what limits the verdict, in the order in which the cell shows them.
+    """
+
+    row: ScoreboardRow
+    small_print: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing to compare."""
+        return not self.row.tasks and self.row.verdict == UNKNOWN
 
 
-def _row(each: Checked, source: str, limits: dict[str, str]) -> ScoreboardRow:
+def scoreboard_cells(found: Sequence[Checked], studies: Sequence[Study]) -> list[Cell]:
+    """Return a cell per claim and source, in the order of the claims."""
+    by_name = {study.name: study for study in studies}
+    return [_cell(each, source, by_name) for each in found for source in SOURCES]
+
+
+def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
     verdicts = [v for v in each.printed if v.checked] if source == PRINTED else list(each.measured.get(source, ()))
     if not verdicts:
-        return ScoreboardRow(
-            claim=each.claim.id, source=source, verdict=UNKNOWN, seeds=0, tasks=0, note=_NOTHING[source]
-        )
+        return Cell(_row(each.claim, source, _NOTHING[source]))
     decided = [verdict for verdict in verdicts if verdict.outcome.state != UNKNOWN]
-    if source == PRINTED and len({verdict.outcome.state for verdict in decided}) > 1:
-        states = "; ".join(f"{verdict.outcome.state} in {verdict.source}" for verdict in decided)
-        return _filled(each, source, UNKNOWN, decided[0], f"the paper contradicts itself: {states}")
     chosen = (decided or verdicts)[0]  # those on the paper's tasks come first
-    note = _deciding(chosen)
-    if source not in (PRINTED, AUTHORS):
-        note = "; ".join((note, chosen.tasks, *[_ANOTHER_MODEL] * (each.claim.id in _OF_ONE_MODEL)))
-    if source != PRINTED and _lacks_entities(chosen):
-        note = f"{note}; {_NO_ENTITIES}"
-    more = [_AUTHORS_LIMITS] if source == AUTHORS else _limits(chosen, limits)
-    return _filled(each, source, chosen.outcome.state, chosen, "; ".join((note, *more)))
+    if source != PRINTED:
+        return _measured_cell(source, chosen, [studies[name] for name in _studies_of(chosen) if name in studies])
+    if len({verdict.outcome.state for verdict in decided}) > 1:
+        states = "; ".join(f"{verdict.outcome.state} in {verdict.source}" for verdict in decided)
+        return Cell(replace(_filled(source, chosen), verdict=UNKNOWN, note=f"the paper contradicts itself: {states}"))
+    return Cell(_filled(source, chosen))
+
+
+def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study]) -> Cell:
+    """Return the cell of runs, with what limits them in its note and, by name, in its small print."""
+    entities = [_NO_ENTITIES] * _lacks_entities(verdict)
+    if source == AUTHORS:
+        scope, note = [*entities, RATE_OF_FULL], [*entities, _AUTHORS_LIMITS]
+    else:
+        model = [_ANOTHER_MODEL] * (verdict.claim.id in _OF_ONE_MODEL)
+        scope = [*entities, *model, *[_OTHER_TASKS] * verdict.stand_in]
+        note = [verdict.tasks, *model, *entities, *_limits(studies)]
+    doubts = [name for name in (SHORT_TRAINING, AT_AN_END) if any(name in study.doubts for study in studies)]
+    row = _filled(source, verdict)
+    shown = doubts if row.verdict == UNKNOWN else [*scope, *doubts]
+    return Cell(replace(row, note="; ".join((row.note, *note))), tuple(shown))
+
+
+def _studies_of(verdict: ClaimVerdict) -> list[str]:
+    return [Path(part).stem for part in verdict.parts]
+
+
+def _limits(studies: Sequence[Study]) -> list[str]:
+    """Return the limits of studies, with their names if there are several."""
+    several = len(studies) > 1
+    return [f"{study.name}: {study.limits}" if several else study.limits for study in studies if study.limits]
 
 
 def _lacks_entities(verdict: ClaimVerdict) -> bool:
@@ -90,23 +123,21 @@ def _lacks_entities(verdict: ClaimVerdict) -> bool:
     return holds and "NER" in verdict.claim.about and not any(kind_of(task) == "NER" for task in tasks)
 
 
-def _limits(verdict: ClaimVerdict, limits: dict[str, str]) -> list[str]:
-    """Return the limits of the studies of a verdict, with their names if there are several."""
-    names = [Path(part).stem for part in verdict.parts]
-    return [f"{name}: {limits[name]}" if len(names) > 1 else limits[name] for name in names if limits.get(name)]
+def _row(claim: Claim, source: str, note: str) -> ScoreboardRow:
+    return ScoreboardRow(claim=claim.id, source=source, verdict=UNKNOWN, seeds=0, tasks=0, note=note)
 
 
-def _filled(each: Checked, source: str, state: str, verdict: ClaimVerdict, note: str) -> ScoreboardRow:
+def _filled(source: str, verdict: ClaimVerdict) -> ScoreboardRow:
     compared = [finding for finding in verdict.outcome.findings if finding.compared]
     seeds = [finding.seeds for finding in compared if finding.seeds]
     tasks = {task for finding in compared for task in finding.tasks}
     return ScoreboardRow(
-        claim=each.claim.id,
+        claim=verdict.claim.id,
         source=source,
-        verdict=state,
+        verdict=verdict.outcome.state,
         seeds=min(seeds, default=0),
         tasks=len(tasks),
-        note=note,
+        note=_deciding(verdict),
     )
 
 
@@ -120,27 +151,27 @@ def _deciding(verdict: ClaimVerdict) -> str:
     return f"{alike[0].text}{more}"
 
 
-def scoreboard_page(found: Sequence[Checked], rows: Sequence[ScoreboardRow]) -> str:
+def scoreboard_page(found: Sequence[Checked], cells: Sequence[Cell]) -> str:
     """Return the page as Markdown: the grid first, as HTML that reads without its colours."""
-    by_claim: dict[str, list[ScoreboardRow]] = {}
-    for row in rows:
-        by_claim.setdefault(row.claim, []).append(row)
-    blocks = [_INTRODUCTION, _counts(rows), _grid(found, by_claim), _BEHIND]
+    by_claim: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_claim.setdefault(cell.row.claim, []).append(cell)
+    blocks = [_INTRODUCTION, _counts(cells), _grid(found, by_claim), _BEHIND]
     blocks += ["\n".join(_behind(each, by_claim[each.claim.id])) for each in found]
     blocks += [_DECIDES, "\n".join(_open(found, by_claim))]
     return "\n\n".join(block.strip() for block in blocks) + "\n"
 
 
-def _counts(rows: Sequence[ScoreboardRow]) -> str:
+def _counts(cells: Sequence[Cell]) -> str:
     lines = ["| source | holds | fails | cannot tell | nothing to compare |", "|---|---:|---:|---:|---:|"]
     for source in SOURCES:
-        own = [row for row in rows if row.source == source]
-        states = [sum(row.verdict == state and bool(row.tasks) for row in own) for state in _SIGNS]
+        own = [cell for cell in cells if cell.row.source == source]
+        states = [sum(cell.row.verdict == state and not cell.is_empty for cell in own) for state in _SIGNS]
         lines.append(f"| {source} | {' | '.join(map(str, states))} | {len(own) - sum(states)} |")
     return "\n".join(lines)
 
 
-def _grid(found: Sequence[Checked], by_claim: dict[str, list[ScoreboardRow]]) -> str:
+def _grid(found: Sequence[Checked], by_claim: dict[str, list[Cell]]) -> str:
     heads = "".join(f"<th>{source}</th>" for source in SOURCES)
     lines = [f'<table class="scoreboard">\n<thead><tr><th></th><th>claim</th>{heads}</tr></thead>\n<tbody>']
     paper = ""
@@ -148,34 +179,29 @@ def _grid(found: Sequence[Checked], by_claim: dict[str, list[ScoreboardRow]]) ->
         if each.claim.paper != paper:
             paper = each.claim.paper
             lines.append(f'<tr><th colspan="{2 + len(SOURCES)}">{escape(papers()[paper].name)}</th></tr>')
-        cells = "".join(map(_cell, by_claim[each.claim.id]))
+        cells = "".join(map(_shown, by_claim[each.claim.id]))
         lines.append(f"<tr><td>{escape(each.claim.id)}</td><td>{escape(each.claim.wording)}</td>{cells}</tr>")
     return "\n".join([*lines, "</tbody>\n</table>"])
 
 
-def _cell(row: ScoreboardRow) -> str:
-    title = escape(row.note, quote=True)
-    if not row.tasks and row.verdict == UNKNOWN:
+def _shown(cell: Cell) -> str:
+    title, state = escape(cell.row.note, quote=True), cell.row.verdict
+    if cell.is_empty:
         return f'<td class="nothing" title="{title}">–</td>'
-    names: tuple[str, ...] = (SHORT_TRAINING, AT_AN_END)
-    if row.verdict != UNKNOWN:
-        names = (_NO_ENTITIES, _ANOTHER_MODEL, _OTHER_TASKS, RATE_OF_FULL, *names)
-    limits = [name for name in names if f"; {name}" in row.note or f": {name}" in row.note]
-    small = f"<br><small>{', '.join(limits)}</small>" if limits else ""
-    kind = row.verdict.replace(" ", "-")
-    return f'<td class="{kind}" title="{title}">{_SIGNS[row.verdict]} {row.verdict}{small}</td>'
+    small = f"<br><small>{', '.join(cell.small_print)}</small>" if cell.small_print else ""
+    return f'<td class="{state.replace(" ", "-")}" title="{title}">{_SIGNS[state]} {state}{small}</td>'
 
 
-def _behind(each: Checked, rows: Sequence[ScoreboardRow]) -> Iterator[str]:
+def _behind(each: Checked, cells: Sequence[Cell]) -> Iterator[str]:
     yield f"- **{each.claim.id}** {each.claim.wording}"
-    for row in rows:
-        if row.tasks or row.verdict != UNKNOWN:
-            yield f"  - {row.source}, {row.verdict}: {row.note}"
+    for cell in cells:
+        if not cell.is_empty:
+            yield f"  - {cell.row.source}, {cell.row.verdict}: {cell.row.note}"
 
 
-def _open(found: Sequence[Checked], by_claim: dict[str, list[ScoreboardRow]]) -> Iterator[str]:
+def _open(found: Sequence[Checked], by_claim: dict[str, list[Cell]]) -> Iterator[str]:
     for each in found:
-        ours = [row for row in by_claim[each.claim.id] if row.source in (AUTHORS, "real")]
+        ours = [cell.row for cell in by_claim[each.claim.id] if cell.row.source in (AUTHORS, "real")]
         if all(row.verdict == UNKNOWN for row in ours):
             yield f"- **{each.claim.id}** {each.claim.wording} {'; '.join(_needs(each))}."
 
@@ -186,16 +212,22 @@ def _needs(each: Checked) -> list[str]:
     if not parts:
         need = lacking(each.claim)
         return [f"{need}, on real data" if need.startswith("Needs") else need]
-    limits = dict.fromkeys(finding.limit for finding in parts if finding.state == UNKNOWN and finding.limit)
-    counts = [(int(m[1].replace(",", "")), m[2]) for limit in limits if (m := _SEEDS.search(limit))]
-    others = [limit for limit in limits if not _SEEDS.search(limit)][:3]
-    if counts:
-        one_suffices = any(v.outcome.rule.startswith("one must hold") for own in each.measured.values() for v in own)
-        number, unit = min(counts) if one_suffices else max(counts)
-        part = f"{unit}s for its {'nearest' if one_suffices else 'widest'} part"
-        near = f"more than {_MANY} {part}, which lies near the threshold"
-        others.append(f"about {number} {part}" if number <= _MANY else near)
-    absent = [finding.found for finding in parts if finding.state == UNKNOWN and not finding.claimed][:1]
-    return [
-        f"Now: {'; '.join((*others, *absent)) or 'intervals contain the threshold, and no number of seeds follows'}"
-    ]
+    undecided = [finding for finding in parts if finding.state == UNKNOWN]
+    groups = [part for own in each.measured.values() for verdict in own for part in verdict.outcome.parts]
+    one_suffices = any(part.least == 1 < len(part.findings) for part in groups)
+    needs = list(dict.fromkeys(finding.limit for finding in undecided if finding.limit))[:3]
+    needs += _more_repeats(undecided, one_suffices)
+    needs += [finding.found for finding in undecided if not finding.claimed][:1]
+    return [f"Now: {'; '.join(needs) or 'intervals contain the threshold, and no number of seeds follows'}"]
+
+
+def _more_repeats(undecided: Sequence[ClaimCheck], one_suffices: bool) -> list[str]:
+    """Return how many seeds would decide the nearest part, if one suffices, or the widest; nothing if none follows."""
+    known = [(finding.repeats_needed, finding.repeat) for finding in undecided if finding.repeats_needed]
+    if not known:
+        return []
+    number, repeat = min(known) if one_suffices else max(known)
+    part = f"{repeat}s for its {'nearest' if one_suffices else 'widest'} part"
+    if number <= MANY_REPEATS:
+        return [f"about {number} {part}"]
+    return [f"more than {MANY_REPEATS} {part}, which lies near the threshold"]

@@ -69,6 +69,10 @@ def test_a_finding_shows_the_corrected_interval() -> None:
 def test_an_open_finding_says_how_many_seeds() -> None:
     (finding,) = all_of(found([1.0, 3.0, -1.0])).findings
     assert finding.text == "m0 = 1.000 [-3.97 to 5.97], 3 seeds, claimed above 0; about 34 seeds would decide"
+    (near,) = all_of(found([0.01, 1.0, -1.0])).findings
+    assert near.repeats_needed is not None
+    assert near.repeats_needed > 1000
+    assert near.text.endswith("; more than 100 seeds would be needed")
 
 
 @pytest.mark.parametrize(

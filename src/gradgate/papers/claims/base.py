@@ -15,6 +15,8 @@ State = Literal["holds", "fails", "cannot tell"]
 HOLDS: State = "holds"
 FAILS: State = "fails"
 UNKNOWN: State = "cannot tell"
+MANY_REPEATS = 100
+"""More seeds or runs than these are needed only if the difference is next to none, so that their number says little."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,9 @@ class ClaimCheck:
     Attributes:
         found: a quantity and its value, or why there is none.
         claimed: what the claim says of it; empty if nothing was compared.
-        limit: why the numbers do not decide it, if the state alone would; or how many seeds would decide it.
+        limit: why the numbers do not decide it, if the state alone would.
+        repeats_needed: how many seeds or runs would decide it with 80 % power, if the observed difference and spread
+            persist; None if it is decided, or if no number follows.
         compared: whether there was something to compare: a number, several arms that could be meant, or some of the
             methods that a claim is about.
         arms: the labels of the paper in it, each with the arm that was run for it.
@@ -56,6 +60,7 @@ class ClaimCheck:
     found: str
     claimed: str = ""
     limit: str = ""
+    repeats_needed: int | None = None
     compared: bool = False
     arms: tuple[tuple[str, str], ...] = ()
     test: ThresholdTest | None = None
@@ -63,10 +68,23 @@ class ClaimCheck:
     seeds: int = 0
 
     @property
+    def repeat(self) -> str:
+        """What is repeated: ``seed``, or ``run`` if seeds are not known."""
+        return self.test.comparison.unit if self.test else "seed"
+
+    @property
     def text(self) -> str:
         """All of it in one line."""
         claimed = f", claimed {self.claimed}" if self.claimed else ""
-        return f"{self.found}{claimed}{f'; {self.limit}' if self.limit else ''}"
+        return "; ".join(filter(None, (f"{self.found}{claimed}", self.limit, self._more_repeats)))
+
+    @property
+    def _more_repeats(self) -> str:
+        if self.repeats_needed is None:
+            return ""
+        if self.repeats_needed > MANY_REPEATS:
+            return f"more than {MANY_REPEATS} {self.repeat}s would be needed"
+        return f"about {self.repeats_needed} {self.repeat}s would decide"
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def undecided(finding: ClaimCheck, why: str) -> ClaimCheck:
     """Return a finding that decides nothing, whatever its numbers are; one that lacks them stays as it is."""
     if finding.test is None and finding.state == UNKNOWN:
         return finding
-    return replace(finding, state=UNKNOWN, limit=why, test=None)
+    return replace(finding, state=UNKNOWN, limit=why, test=None, repeats_needed=None)
 
 
 def counted_tasks(tasks: int) -> str:
@@ -221,10 +221,8 @@ def _decided(finding: ClaimCheck, test: ThresholdTest, verdict: Verdict) -> Clai
         return _levelled(finding, test, verdict)
     better, worse = (HOLDS, FAILS) if test.above else (FAILS, HOLDS)
     state = {Word.BETTER: better, Word.WORSE: worse}.get(verdict.word, UNKNOWN)
-    needed = (
-        "" if verdict.pairs_needed is None else f"about {verdict.pairs_needed:,} {test.comparison.unit}s would decide"
-    )
-    return replace(finding, state=state, found=_found(test, verdict.interval_corrected), limit=needed)
+    found = _found(test, verdict.interval_corrected)
+    return replace(finding, state=state, found=found, limit="", repeats_needed=verdict.pairs_needed)
 
 
 def _levelled(finding: ClaimCheck, test: ThresholdTest, verdict: Verdict) -> ClaimCheck:
