@@ -62,7 +62,7 @@ def early_scores(curves: Curves) -> list[EarlyScores]:
         return np.array(means).reshape(len(arms), len(grid.seeds))
 
     whole = table(EIGHTHS[-1]).mean(1)
-    best, half = int(whole.argmax()), -(-len(arms) // 2)
+    best, half = int(np.argmax(whole)), -(-len(arms) // 2)
     found = []
     for eighths in EIGHTHS[:-1]:
         early = table(eighths)

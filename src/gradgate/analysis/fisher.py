@@ -101,9 +101,8 @@ class FisherTrack:
     def hill(self) -> float | None:
         """The height of the peak above the higher end of the curve, as a share of the peak; 0 at an end."""
         known = self.smoothed[~np.isnan(self.smoothed)]
-        return (
-            None if len(known) < FEWEST_LAYERS or not known.max() else float(1 - max(known[0], known[-1]) / known.max())
-        )
+        peak = float(np.max(known, initial=0.0))
+        return None if len(known) < FEWEST_LAYERS or not peak else float(1 - max(known[0], known[-1]) / peak)
 
     def _mean_until(self, last: float) -> float | None:
         known = [(s, v) for s, v in zip(self.steps, self.smoothed, strict=True) if s <= last and not np.isnan(v)]

@@ -187,5 +187,5 @@ def mean_against_best(scores: Sequence[float], higher_is_better: bool = True) ->
     values = finite(scores, [f"evaluation {number}" for number in range(1, len(scores) + 1)])
     if not len(values):
         raise DataError("A run without an evaluation has no mean and no best: got 0 scores. Pass one or more.")
-    mean, best = float(values.mean()), float(values.max() if higher_is_better else values.min())
+    mean, best = float(values.mean()), float(np.max(values) if higher_is_better else np.min(values))
     return MeanAgainstBest(len(values), mean, best, abs(best - mean))

@@ -69,7 +69,7 @@ def draw_layers(runs: Sequence[FisherTrack]) -> Drawing:
     """Draw tr(F) of each layer over steps, a band for each arm, and the layer that FUN would open."""
     arms = arms_of(runs)
     heights = {arm: min(1.6, max(0.75, 0.12 * len(own[0].layers))) for arm, own in arms.items()}
-    largest = max(float(mean_traces(own)[1].max()) for own in arms.values()) or 1.0
+    largest = max(float(np.max(mean_traces(own)[1])) for own in arms.values()) or 1.0
     with styled(0.95 + sum(heights.values()) + _TITLE * len(arms)) as figure:
         axes, top = figure.add_subplot(), 0.0
         ticks: dict[float, str] = {}
@@ -129,7 +129,7 @@ def _layers_text(arms: dict[str, list[FisherTrack]]) -> str:
     for arm, own in arms.items():
         steps, traces = mean_traces(own)
         names = own[0].layers
-        ends = [(steps[at], names[int(traces[:, at].argmax())], float(traces[:, at].max())) for at in (0, -1)]
+        ends = [(steps[at], names[int(np.argmax(traces[:, at]))], float(np.max(traces[:, at]))) for at in (0, -1)]
         parts.append(
             f"{arm}: the largest trace is that of {ends[0][1]} at step {ends[0][0]} ({ends[0][2]:.3g}) and of "
             f"{ends[1][1]} at step {ends[1][0]} ({ends[1][2]:.3g}); FUN's last order is "
