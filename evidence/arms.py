@@ -50,6 +50,13 @@ def study_arms(study: Study) -> dict[str, list[Arm]]:
     return {size: [_arm(*each) for each in by_arm.items()] for size, by_arm in runs_by_arm(study.runs).items()}
 
 
+def scored_languages(study: Study) -> set[str]:
+    """Return the languages that the committed runs of a study were scored in, by code; empty if its task has one."""
+    with study.runs.open(newline="", encoding="utf-8") as stream:
+        columns = [column.split(".") for column in next(csv.reader(stream))]
+    return {parts[1] for parts in columns if len(parts) == 3 and parts[0] in ("dev", "test")}
+
+
 def thread_hours(study: Study) -> float:
     """Return how long the committed runs of a study took, in hours of one CPU thread by the clock."""
     with study.runs.open(newline="", encoding="utf-8") as stream:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
 
-from evidence.arms import Arm, grid_arms, is_on_dev, study_arms
+from evidence.arms import Arm, grid_arms, is_on_dev, scored_languages, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
 from evidence.authors import RATE_OF_FULL
 from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
@@ -126,12 +126,12 @@ def _of_studies() -> Iterator[Effect]:
 
 
 def _where(study: Study) -> Where:
-    kind, languages = _kind(study.compare["task"]), study.compare.get("languages")
+    kind, languages = _kind(study.compare["task"]), MANY if len(scored_languages(study)) > 1 else ENGLISH
     if study.data == "synthetic":
-        return Where(kind, HUNDREDS, EMBEDDED, ENGLISH if languages == "en" else MANY)
+        return Where(kind, HUNDREDS, EMBEDDED, languages)
     rows = FEW if study.compare.get("train_size", 1000) < 1000 else THOUSANDS
     model = _SIZES[study.compare["model"].rpartition("/")[2]]
-    return Where(kind, rows, model, ENGLISH if languages is None else MANY)
+    return Where(kind, rows, model, languages)
 
 
 def _kind(task: str) -> str:

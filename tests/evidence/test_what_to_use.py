@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from evidence.arms import study_arms
+from evidence.arms import scored_languages, study_arms
 from evidence.effects import ALL, BASE, CLASSIFY, OTHER_MODEL, PAIRS, SMALL, THOUSANDS, Effect, Where, effects, family
 from evidence.pooling import random_effects
 from evidence.studies import read_studies
@@ -123,6 +123,19 @@ def test_a_data_set_in_two_forms_counts_once() -> None:
     half = next(arm for arm in small.arms if arm.arm == "freeze half of the layers")
     assert {each.source for each in half.effects} >= {"real-freezing-glue-sst2", "real-freezing-sst2"}
     assert half.pooled.tasks == len({each.source for each in half.effects}) - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("synthetic-adapters", 10),  # names none, so that all of its data are scored
+        ("real-gradient-dropout-wikiann", 8),  # on dev
+        ("synthetic-freezing", 1),
+        ("real-freezing-multilingual-sst2", 0),
+    ],
+)
+def test_languages_are_those_of_the_scores(name: str, count: int) -> None:
+    assert len(scored_languages(read_studies([name])[0])) == count
 
 
 def test_every_committed_run_of_a_study_with_full_fine_tuning_is_used() -> None:
