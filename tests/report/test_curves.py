@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from gradgate.report.sections.curves import draw_curves, find_curves
@@ -35,3 +38,27 @@ def test_curves_run_over_epochs_or_else_over_steps(tmp_path, noted):
     findings = summarize_study(read_study(tmp_path))
     drawing = draw_curves(findings, find_curves(findings))
     assert ("epochs" in drawing.svg, "optimizer steps" in drawing.svg) == (noted, True)
+
+
+def later_by_seed(folder: Path, key: str, more: float) -> None:
+    """Add seed times ``more`` to a number in each line of the histories of full fine-tuning."""
+    for seed, file in enumerate(sorted(folder.glob("runs/method-0/*/history.jsonl"))):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        file.write_text("".join(json.dumps(line | {key: line[key] + seed * more}) + "\n" for line in lines))
+
+
+def test_seeds_whose_epochs_differ_in_length_meet_at_each_epoch(tmp_path):
+    write_study(tmp_path, scores=SCORES)
+    later_by_seed(tmp_path, "step", 1)
+    findings = summarize_study(read_study(tmp_path))
+    full, gradual = find_curves(findings)
+    assert [(point.step, point.epoch, point.scores.n) for point in full.points] == [(40, 1.0, 3), (80, 2.0, 3)]
+    assert [point.scores.mean for point in full.points] == pytest.approx([0.61, 0.71])
+    assert [point.step for point in gradual.points] == [40, 80]
+
+
+def test_seeds_that_share_steps_keep_them(tmp_path):
+    write_study(tmp_path, methods=("full",), scores={"full": FULL})
+    later_by_seed(tmp_path, "epoch", 0.01)
+    findings = summarize_study(read_study(tmp_path))
+    assert [(point.step, point.scores.n) for point in find_curves(findings)[0].points] == [(40, 3), (80, 3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,17 +15,20 @@ from gradgate.report.drawing import MUTED, Drawing, finish, legend_label, style_
 from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import Section
+from gradgate.report.shared_steps import shared_steps
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, records_of, spread_entry, spread_fields, step_column
+from gradgate.runs.history import DevRecord
 from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
 
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """The scores of the seeds that were evaluated after ``step`` steps.
+    """The scores of the seeds that were evaluated at the same time.
 
     Attributes:
+        step: optimizer steps until then, the median over seeds if their epochs differ in length.
         epoch: passes over the training data until then; None if that was not noted.
     """
 
@@ -64,20 +68,21 @@ class CurvesSection(Section):
 
 def find_curves(study: StudySummary) -> list[Curve]:
     """Return one curve for each arm that has finite scores on dev."""
-    curves = [Curve(arm, _points(arm, study.format.metric)) for arm in study.scored]
+    step_of = shared_steps(record for arm in study.scored for cell in arm.finished for record in cell.history)
+    curves = [Curve(arm, _points(arm, study.format.metric, step_of)) for arm in study.scored]
     return [curve for curve in curves if curve.points]
 
 
-def _points(arm: ArmSummary, metric: str) -> tuple[CurvePoint, ...]:
+def _points(arm: ArmSummary, metric: str, step_of: Callable[[DevRecord], int]) -> tuple[CurvePoint, ...]:
     scores: dict[int, list[float]] = defaultdict(list)
     epochs: dict[int, float] = {}
     for cell in arm.finished:
         for record in cell.history:
             value = record.metrics.get(metric)
             if comparable(value):
-                scores[record.step].append(value)
+                scores[step_of(record)].append(value)
                 if comparable(epoch := record.metrics.get("epoch")):
-                    epochs[record.step] = epoch
+                    epochs[step_of(record)] = epoch
     return tuple(CurvePoint(step, epochs.get(step), summarize(values)) for step, values in sorted(scores.items()))
 
 
@@ -134,7 +139,7 @@ def draw_curves(study: StudySummary, curves: list[Curve]) -> Drawing:
     with styled((2.9 if pace is None else 3.3) + 0.19 * len(curves)) as figure:
         axes = figure.add_subplot()
         for curve in curves:
-            _draw_curve(axes, study, curve, pace or 1.0)
+            _draw_curve(axes, study, curve, [point.epoch if pace else point.step for point in curve.points])
         axes.set(xlabel="optimizer steps" if pace is None else "epochs", ylabel=wrapped(f"{metric.label}, dev"))
         axes.xaxis.set_major_locator(
             MaxNLocator("auto", integer=pace is None or axes.get_xlim()[1] > 3, steps=[1, 2, 5, 10])
@@ -149,7 +154,7 @@ def draw_curves(study: StudySummary, curves: list[Curve]) -> Drawing:
 
 
 def _steps_per_epoch(curves: list[Curve]) -> float | None:
-    """Return the optimizer steps per epoch, which all runs of a study share; None if unknown."""
+    """Return the optimizer steps per epoch; None if unknown."""
     points = [point for curve in curves for point in curve.points]
     if any(not point.epoch or not point.step for point in points):
         return None
@@ -157,15 +162,15 @@ def _steps_per_epoch(curves: list[Curve]) -> float | None:
     return last.step / last.epoch if last.epoch else None
 
 
-def _draw_curve(axes: Axes, study: StudySummary, curve: Curve, pace: float) -> None:
+def _draw_curve(axes: Axes, study: StudySummary, curve: Curve, places: Sequence[float | None]) -> None:
     style, factor = style_of(study.place(curve.arm)), study.format.factor
-    places = np.array([point.step / pace for point in curve.points])
+    at = np.array(places, dtype=float)
     means = factor * np.array([point.scores.mean for point in curve.points], dtype=float)
     spread = factor * np.array([point.scores.sd or 0.0 for point in curve.points])
-    marker = style.marker if len(places) <= 25 else ""
+    marker = style.marker if len(at) <= 25 else ""
     label = legend_label(curve.arm.name, 40)
-    axes.plot(places, means, color=style.colour, ls=style.dash, lw=1.6, marker=marker, ms=3.5, label=label)
-    axes.fill_between(places, means - spread, means + spread, color=style.colour, alpha=0.14, lw=0)
+    axes.plot(at, means, color=style.colour, ls=style.dash, lw=1.6, marker=marker, ms=3.5, label=label)
+    axes.fill_between(at, means - spread, means + spread, color=style.colour, alpha=0.14, lw=0)
 
 
 def _text(study: StudySummary, curves: list[Curve]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,8 +15,10 @@ from gradgate.report.drawing import MUTED, Drawing, finish, legend_label, style_
 from gradgate.report.formats import NONE
 from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import Section
+from gradgate.report.shared_steps import shared_steps
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, records_of, spread_fields, step_column
+from gradgate.runs.history import DevRecord
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
@@ -51,12 +53,13 @@ class LossesSection(Section):
     @classmethod
     def find(cls, study: StudySummary) -> LossesSection | None:
         """Return None unless a run has noted both."""
+        step_of = shared_steps(record for arm in study.scored for cell in arm.finished for record in cell.history)
         found = [
             LossCurves(
                 arm,
                 by_step(cell.losses for cell in arm.finished),
                 by_step(whole_windows(cell.losses) for cell in arm.finished),
-                by_step(map(_dev, arm.finished)),
+                by_step(_dev(cell, step_of) for cell in arm.finished),
             )
             for arm in study.scored
         ]
@@ -77,8 +80,8 @@ class LossesSection(Section):
         return [draw_losses(self.study, self.curves)]
 
 
-def _dev(cell: RunResult) -> list[tuple[int, float]]:
-    found = [(record.step, record.metrics.get(LOSS)) for record in cell.history]
+def _dev(cell: RunResult, step_of: Callable[[DevRecord], int]) -> list[tuple[int, float]]:
+    found = [(step_of(record), record.metrics.get(LOSS)) for record in cell.history]
     return [(step, value) for step, value in found if comparable(value)]
 
 
