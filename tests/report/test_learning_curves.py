@@ -107,6 +107,23 @@ def test_test_scores_are_means_over_the_target_languages(study: Path) -> None:
     assert {row["metric"] for row in written} == {METRIC, "loss"}
 
 
+def test_seeds_whose_epochs_differ_in_length_meet_at_each_epoch(study: Path) -> None:
+    for history in study.glob("runs/*/*/history.jsonl"):
+        lines = [json.loads(line) for line in history.read_text().splitlines()]
+        seed = int(history.parent.name[-1])
+        history.write_text("".join(f"{json.dumps(line | {'step': line['step'] + seed})}\n" for line in lines))
+    summary = summarize_study(read_study(study))
+    tests, losses = EpochCurvesSection.find(summary), LossesSection.find(summary)
+    assert tests is not None
+    assert losses is not None
+    assert tests.curves[0].scores == {
+        40: [pytest.approx(0.6), pytest.approx(0.55)],
+        80: [pytest.approx(0.5), pytest.approx(0.45)],
+    }
+    assert {step: len(values) for step, values in losses.curves[0].dev.items()} == {40: 2, 80: 2}
+    assert {row["step"] for row in rows(write_report(study).html.parent / "tables/epoch-tests.csv")} == {"40", "80"}
+
+
 def test_without_such_scores_there_is_no_section(tmp_path: Path) -> None:
     folder = write_study(tmp_path, scores={"full": [0.5]})
     assert EpochCurvesSection.find(summarize_study(read_study(folder))) is None

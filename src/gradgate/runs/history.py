@@ -11,6 +11,7 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.files import parse_json, read_bytes, remedy
 from gradgate.runs.records import DEV, TRAIN
+from gradgate.runs.scores import comparable
 
 _UNUSED = "used_for_selection"
 
@@ -38,6 +39,12 @@ class DevRecord:
 
     step: int
     metrics: dict[str, float]
+
+    @property
+    def epoch(self) -> float | None:
+        """Passes over the training data until then; None if that was not noted."""
+        epoch = self.metrics.get("epoch")
+        return epoch if comparable(epoch) else None
 
     def line(self, epoch: float) -> dict[str, Any]:
         """Return the values of a line of ``history.jsonl``."""

@@ -81,8 +81,8 @@ def _points(arm: ArmSummary, metric: str, step_of: Callable[[DevRecord], int]) -
             value = record.metrics.get(metric)
             if comparable(value):
                 scores[step_of(record)].append(value)
-                if comparable(epoch := record.metrics.get("epoch")):
-                    epochs[step_of(record)] = epoch
+                if record.epoch is not None:
+                    epochs[step_of(record)] = record.epoch
     return tuple(CurvePoint(step, epochs.get(step), summarize(values)) for step, values in sorted(scores.items()))
 
 
