@@ -52,7 +52,7 @@ def test_seeds_whose_epochs_differ_in_length_meet_at_each_epoch(tmp_path):
     later_by_seed(tmp_path, "step", 1)
     findings = summarize_study(read_study(tmp_path))
     full, gradual = find_curves(findings)
-    assert [(point.step, point.epoch, point.scores.n) for point in full.points] == [(40, 1.0, 3), (80, 2.0, 3)]
+    assert [(point.step, point.epoch, point.scores.n) for point in full.points] == [(41, 1.0, 3), (81, 2.0, 3)]
     assert [point.scores.mean for point in full.points] == pytest.approx([0.61, 0.71])
     assert [point.step for point in gradual.points] == [40, 80]
 
@@ -62,3 +62,13 @@ def test_seeds_that_share_steps_keep_them(tmp_path):
     later_by_seed(tmp_path, "epoch", 0.01)
     findings = summarize_study(read_study(tmp_path))
     assert [(point.step, point.scores.n) for point in find_curves(findings)[0].points] == [(40, 3), (80, 3)]
+
+
+def test_an_arm_with_batches_of_another_size_keeps_its_steps(tmp_path):
+    write_study(tmp_path, scores=SCORES)
+    for file in tmp_path.glob("runs/method-1/*/history.jsonl"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        file.write_text("".join(json.dumps(line | {"step": line["step"] // 2}) + "\n" for line in lines))
+    full, gradual = find_curves(summarize_study(read_study(tmp_path)))
+    assert [(point.step, point.epoch) for point in full.points] == [(40, 1.0), (80, 2.0)]
+    assert [(point.step, point.epoch) for point in gradual.points] == [(20, 1.0), (40, 2.0)]

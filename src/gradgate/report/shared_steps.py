@@ -27,7 +27,7 @@ def shared_steps(evaluations: Iterable[Evaluation]) -> Callable[[Evaluation], in
     that are evaluated after each epoch then share epochs, not steps: each epoch has the median of their steps.
 
     Args:
-        evaluations: of all runs that are compared.
+        evaluations: of one arm's runs, as another arm may have batches of another size.
     """
     steps: dict[float | None, list[int]] = defaultdict(list)
     for evaluation in evaluations:

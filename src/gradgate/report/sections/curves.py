@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +18,6 @@ from gradgate.report.sections.base import Section
 from gradgate.report.shared_steps import shared_steps
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, records_of, spread_entry, spread_fields, step_column
-from gradgate.runs.history import DevRecord
 from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
 
@@ -68,12 +67,12 @@ class CurvesSection(Section):
 
 def find_curves(study: StudySummary) -> list[Curve]:
     """Return one curve for each arm that has finite scores on dev."""
-    step_of = shared_steps(record for arm in study.scored for cell in arm.finished for record in cell.history)
-    curves = [Curve(arm, _points(arm, study.format.metric, step_of)) for arm in study.scored]
+    curves = [Curve(arm, _points(arm, study.format.metric)) for arm in study.scored]
     return [curve for curve in curves if curve.points]
 
 
-def _points(arm: ArmSummary, metric: str, step_of: Callable[[DevRecord], int]) -> tuple[CurvePoint, ...]:
+def _points(arm: ArmSummary, metric: str) -> tuple[CurvePoint, ...]:
+    step_of = shared_steps(record for cell in arm.finished for record in cell.history)
     scores: dict[int, list[float]] = defaultdict(list)
     epochs: dict[int, float] = {}
     for cell in arm.finished:

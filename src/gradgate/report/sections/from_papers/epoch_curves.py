@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -16,7 +16,6 @@ from gradgate.report.sections.from_papers.losses import LOSS, ByStep, by_step, d
 from gradgate.report.shared_steps import shared_steps
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Table, records_of, spread_entry, spread_fields, step_column
-from gradgate.runs.history import EpochScores
 from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
 from gradgate.study.run_result import RunResult
@@ -49,13 +48,9 @@ class EpochCurvesSection(Section):
     def find(cls, study: StudySummary) -> EpochCurvesSection | None:
         """Return None if nothing was noted in the study's metric."""
         splits = _splits(study)
-        metric, step_of = study.format.metric, _step_of(study)
+        metric = study.format.metric
         found = [
-            EpochCurve(
-                arm,
-                by_step(_means(cell, splits, metric, step_of) for cell in arm.finished),
-                by_step(_means(cell, splits, LOSS, step_of) for cell in arm.finished),
-            )
+            EpochCurve(arm, _means(arm.finished, splits, metric), _means(arm.finished, splits, LOSS))
             for arm in study.scored
         ]
         curves = [curve for curve in found if curve.scores]
@@ -85,19 +80,17 @@ def _splits(study: StudySummary) -> tuple[str, ...]:
     return targets or tuple(noted)
 
 
-def _step_of(study: StudySummary) -> Callable[[EpochScores], int]:
-    return shared_steps(record for arm in study.scored for cell in arm.finished for record in cell.test_history)
-
-
-def _means(
-    cell: RunResult, splits: Sequence[str], metric: str, step_of: Callable[[EpochScores], int]
-) -> list[tuple[int, float]]:
-    """Return step and mean over the splits, if each has the metric."""
-    values: dict[int, dict[str, float]] = {}
-    for record in cell.test_history:
-        if record.split in splits and comparable(value := record.metrics.get(metric)):
-            values.setdefault(step_of(record), {})[record.split] = value
-    return [(step, fmean(found.values())) for step, found in values.items() if len(found) == len(splits)]
+def _means(cells: Sequence[RunResult], splits: Sequence[str], metric: str) -> ByStep:
+    """Return step to each run's mean over the splits, if each split has the metric."""
+    step_of = shared_steps(record for cell in cells for record in cell.test_history)
+    runs = []
+    for cell in cells:
+        values: dict[int, dict[str, float]] = {}
+        for record in cell.test_history:
+            if record.split in splits and comparable(value := record.metrics.get(metric)):
+                values.setdefault(step_of(record), {})[record.split] = value
+        runs.append([(step, fmean(found.values())) for step, found in values.items() if len(found) == len(splits)])
+    return by_step(runs)
 
 
 def epoch_table(section: EpochCurvesSection) -> Table:
@@ -141,12 +134,11 @@ class _EpochScores:
 
 def _noted(section: EpochCurvesSection, metric: ScoreFormat) -> Iterator[_EpochScores]:
     """Yield what was noted on each split."""
-    step_of = _step_of(section.study)
     for curve in section.curves:
         cells = curve.arm.finished
         for split in dict.fromkeys(record.split for cell in cells for record in cell.test_history):
             for name in (metric.metric, LOSS):
-                for step, values in by_step(_means(cell, (split,), name, step_of) for cell in cells).items():
+                for step, values in _means(cells, (split,), name).items():
                     yield _EpochScores(curve.arm.name, split, name, step, summarize(values))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,7 +18,6 @@ from gradgate.report.sections.base import Section
 from gradgate.report.shared_steps import shared_steps
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Table, records_of, spread_fields, step_column
-from gradgate.runs.history import DevRecord
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.runs.scores import comparable
 from gradgate.statistics import Summary, summarize
@@ -53,13 +52,12 @@ class LossesSection(Section):
     @classmethod
     def find(cls, study: StudySummary) -> LossesSection | None:
         """Return None unless a run has noted both."""
-        step_of = shared_steps(record for arm in study.scored for cell in arm.finished for record in cell.history)
         found = [
             LossCurves(
                 arm,
                 by_step(cell.losses for cell in arm.finished),
                 by_step(whole_windows(cell.losses) for cell in arm.finished),
-                by_step(_dev(cell, step_of) for cell in arm.finished),
+                _dev(arm.finished),
             )
             for arm in study.scored
         ]
@@ -80,9 +78,11 @@ class LossesSection(Section):
         return [draw_losses(self.study, self.curves)]
 
 
-def _dev(cell: RunResult, step_of: Callable[[DevRecord], int]) -> list[tuple[int, float]]:
-    found = [(step_of(record), record.metrics.get(LOSS)) for record in cell.history]
-    return [(step, value) for step, value in found if comparable(value)]
+def _dev(cells: Sequence[RunResult]) -> ByStep:
+    records = [record for cell in cells for record in cell.history]
+    step_of = shared_steps(records)
+    found = [(step_of(record), record.metrics.get(LOSS)) for record in records]
+    return by_step([[(step, value) for step, value in found if comparable(value)]])
 
 
 def by_step(runs: Iterable[Sequence[tuple[int, float]]]) -> ByStep:
