@@ -11,7 +11,7 @@ from evidence.authors import RATE_OF_FULL
 from evidence.studies import AT_AN_END, FOLDER, SHORT_TRAINING, Study
 from evidence.verdicts import AUTHORS, Checked, lacking
 from gradgate.papers.check import ClaimVerdict
-from gradgate.papers.claims.base import HOLDS, MANY_REPEATS, UNKNOWN, Claim, ClaimCheck
+from gradgate.papers.claims.base import HOLDS, MANY_REPEATS, UNKNOWN, ClaimCheck
 from gradgate.papers.claims.numbers import kind_of
 from gradgate.papers.published import papers
 from gradgate.papers.scoreboard import SOURCES, ScoreboardRow
@@ -80,11 +80,13 @@ def scoreboard_cells(found: Sequence[Checked], studies: Sequence[Study]) -> list
 def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
     verdicts = [v for v in each.printed if v.checked] if source == PRINTED else list(each.measured.get(source, ()))
     if not verdicts:
-        return Cell(_row(each.claim, source, _NOTHING[source]))
+        note = _NOTHING[source]
+        return Cell(ScoreboardRow(claim=each.claim.id, source=source, verdict=UNKNOWN, seeds=0, tasks=0, note=note))
     decided = [verdict for verdict in verdicts if verdict.outcome.state != UNKNOWN]
     chosen = (decided or verdicts)[0]  # those on the paper's tasks come first
     if source != PRINTED:
-        return _measured_cell(source, chosen, [studies[name] for name in _studies_of(chosen) if name in studies])
+        names = (Path(part).stem for part in chosen.parts)
+        return _measured_cell(source, chosen, [studies[name] for name in names if name in studies])
     if len({verdict.outcome.state for verdict in decided}) > 1:
         states = "; ".join(f"{verdict.outcome.state} in {verdict.source}" for verdict in decided)
         return Cell(replace(_filled(source, chosen), verdict=UNKNOWN, note=f"the paper contradicts itself: {states}"))
@@ -106,10 +108,6 @@ def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study])
     return Cell(replace(row, note="; ".join((row.note, *note))), tuple(shown))
 
 
-def _studies_of(verdict: ClaimVerdict) -> list[str]:
-    return [Path(part).stem for part in verdict.parts]
-
-
 def _limits(studies: Sequence[Study]) -> list[str]:
     """Return the limits of studies, with their names if there are several."""
     several = len(studies) > 1
@@ -121,10 +119,6 @@ def _lacks_entities(verdict: ClaimVerdict) -> bool:
     tasks = {task for finding in verdict.outcome.findings for task in finding.tasks}
     holds = verdict.outcome.state == HOLDS
     return holds and "NER" in verdict.claim.about and not any(kind_of(task) == "NER" for task in tasks)
-
-
-def _row(claim: Claim, source: str, note: str) -> ScoreboardRow:
-    return ScoreboardRow(claim=claim.id, source=source, verdict=UNKNOWN, seeds=0, tasks=0, note=note)
 
 
 def _filled(source: str, verdict: ClaimVerdict) -> ScoreboardRow:
