@@ -26,6 +26,12 @@ def gradgate(*words: str, quiet: bool = False) -> str:
     return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE if quiet else None).stdout or ""
 
 
+def flags(name: str, value: Any) -> list[str]:
+    """Return a setting as the words of a command, with one flag per value of a list."""
+    values = value if isinstance(value, list) else [value]
+    return [word for each in values for word in (f"--{name.replace('_', '-')}", str(each))]
+
+
 def here(value: Any) -> Any:
     """Resolve a path below ``$GRADGATE_SHARED`` or ``$GRADGATE_MODELS``, as it is on this machine."""
     for variable in _FOLDERS:

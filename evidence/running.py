@@ -11,7 +11,9 @@ from typing import Any
 import torch
 import yaml
 
-from evidence.commands import anywhere, first_rows, gradgate
+from evidence.commands import anywhere, first_rows, flags, gradgate
+from evidence.language_adapters import ROWS as LANGUAGES
+from evidence.language_adapters import LanguageAdapters, pretrain, pretrained
 from evidence.prompts import prompted_texts, write_prompts
 from evidence.searches import ROWS as SEARCHED
 from evidence.searches import searched
@@ -39,11 +41,11 @@ def run_study(study: Study, scale: Scale, out: Path) -> None:
     settings.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
     gradgate("compare", "--config", str(settings), "--out", str(folder), "--workers", str(_workers(scale)))
     for name, options in study.analyses.items():
-        flags = [word for key, value in options.items() for word in _flag(key, value)]
-        gradgate("analyze", name, str(folder), *(word.replace(DATA, str(given.get("data"))) for word in flags))
+        words = [word for key, value in options.items() for word in flags(key, value)]
+        gradgate("analyze", name, str(folder), *(word.replace(DATA, str(given.get("data"))) for word in words))
     if study.analyses:
         gradgate("report", str(folder))
-    _export(study, out)
+    _export(study, scale, out)
     if study.paper:
         results = out / "results" / study.file
         results.parent.mkdir(parents=True, exist_ok=True)
@@ -64,6 +66,8 @@ def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
         target = _prompts(study, out)
         write_prompts(Path(given["data"]), study.prompts_of_words, Path(given["task"]), target)
         given["data"] = str(target)
+    if study.language_adapters is not None:
+        given["language_adapters"] = _language_adapters(study.language_adapters, given, scale, out)
     if study.cut_vocabulary:
         texts = prompted_texts(given) if study.prompts_of_words else _words(given)
         given["model"] = str(cut_vocabulary(Path(given["model"]), texts, _cut_model(study, out)))
@@ -72,10 +76,26 @@ def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
 
 def _words(settings: dict[str, Any]) -> set[str]:
     """Return the words of the study's languages, or of all its files if its data have one language."""
-    data, languages = Path(settings["data"]), settings.get("languages")
-    folders = [data / name for name in (settings.get("source", SOURCE), *languages.split(","))] if languages else [data]
+    data = Path(settings["data"])
+    folders = [data / name for name in _languages(settings)] if settings.get("languages") else [data]
     files = (file for folder in folders for file in folder.rglob("*") if file.is_file())
     return {word for file in files for word in file.read_text(encoding="utf-8", errors="replace").split()}
+
+
+def _language_adapters(adapters: LanguageAdapters, settings: dict[str, Any], scale: Scale, out: Path) -> str:
+    """Pretrain a study's language adapters, on its model as long as that is whole."""
+    own = adapters.short if scale == "quick" else adapters.settings
+    shared = {name: settings[name] for name in ("model", "precision", "threads") if name in settings}
+    return pretrain(adapters, _languages(settings), own | shared, _of_languages(out))
+
+
+def _languages(settings: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys([settings.get("source", SOURCE), *settings["languages"].split(",")]))
+
+
+def _of_languages(out: Path) -> Path:
+    """Return where language adapters are; studies that have the same ones share them."""
+    return out.resolve() / "languages"
 
 
 def _prompts(study: Study, out: Path) -> Path:
@@ -98,7 +118,7 @@ def _fast_in_bf16() -> bool:
     return torch.cuda.is_available() or any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
-def _export(study: Study, out: Path) -> None:
+def _export(study: Study, scale: Scale, out: Path) -> None:
     """Write the scores and costs of every run, without paths of this machine."""
     runs = gradgate("study", "export", str(out / study.name), "--csv", quiet=True)
     runs = anywhere(runs).replace(str(_cut_model(study, out)), study.compare["model"])
@@ -108,6 +128,9 @@ def _export(study: Study, out: Path) -> None:
     gradgate("study", "export", str(out / study.name), "--curves", str(file.with_name(study.curves.name)), quiet=True)
     if tried := searched(out / study.name):
         SEARCHED.write(file.with_name(study.search.name), tried)
+    if study.language_adapters is not None:
+        rows = pretrained(_of_languages(out), _languages(study.settings(scale)))
+        LANGUAGES.write(file.with_name(study.languages.name), rows)
 
 
 def keep(study: Study, out: Path) -> None:
@@ -116,7 +139,7 @@ def keep(study: Study, out: Path) -> None:
     Raises:
         FileNotFoundError: if the report lacks a figure.
     """
-    for file in (study.runs, study.curves, study.search):
+    for file in (study.runs, study.curves, study.search, study.languages):
         if (there := out / "runs" / file.name).exists():
             shutil.copyfile(there, file)
     if study.paper:
@@ -138,8 +161,3 @@ def _leave_out_times(results: Path, name: str) -> None:
         for paper, each in read_numbers(results).items()
     }
     write_numbers({name: numbers}, results)
-
-
-def _flag(name: str, value: Any) -> list[str]:
-    values = value if isinstance(value, list) else [value]
-    return [word for each in values for word in (f"--{name.replace('_', '-')}", str(each))]

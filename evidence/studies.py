@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from evidence.commands import here
+from evidence.language_adapters import LanguageAdapters
 
 FOLDER = Path(__file__).parent
 STUDIES = FOLDER / "studies"
@@ -67,7 +68,9 @@ class Study(BaseModel):
             entities as responses; None for data that is used as it is.
         cut_vocabulary: train a copy of the model without the pieces that the study's texts do not take. Scores of
             encoders are the same.
-        quick: what replaces them at scale ``quick``; None removes a setting.
+        language_adapters: which the task adapters are stacked on; None for none. The model is the whole one, and the
+            precision and threads are those of ``compare``.
+        quick: what replaces ``compare`` at scale ``quick``; None removes a setting.
         quick_first_rows: what replaces ``first_rows`` there, as scoring takes longer than a few steps.
         analyses: commands of ``gradgate analyze`` that follow, with their options, where ``$DATA`` is the folder of the
             data.
@@ -88,6 +91,7 @@ class Study(BaseModel):
     first_rows: dict[str, int] = Field(default_factory=dict)
     prompts_of_words: int | None = None
     cut_vocabulary: bool = False
+    language_adapters: LanguageAdapters | None = None
     quick: dict[str, Any] = Field(default_factory=dict)
     quick_first_rows: dict[str, int] = Field(default_factory=dict)
     analyses: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -132,6 +136,11 @@ class Study(BaseModel):
     def search(self) -> Path:
         """The committed runs of its search; absent for studies that were recorded without them."""
         return RUNS / f"{self.name}-search.csv"
+
+    @property
+    def languages(self) -> Path:
+        """The committed rows of its language adapters; absent for a study without them."""
+        return RUNS / f"{self.name}-languages.csv"
 
     @property
     def curves(self) -> Path:
