@@ -41,6 +41,7 @@ MATH = "20,000 rows"
 MISMATCHED = "MNLI-mm"
 """Scores of MNLI's runs on other genres."""
 OTHER_MODEL = "full is another, larger model"
+ON_LANGUAGES = " on language adapters"
 _SAME = {"sst2_sentences": "sst2"}
 """Tasks on other rows of one data set: they count once."""
 _LAYERS = {"all-MiniLM-L6-v2": 6, "multilingual-e5-small": 12, "gemma-3-270m": 18, "sample": 4}
@@ -149,8 +150,10 @@ def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[E
     layers = _LAYERS[study.compare["model"].rpartition("/")[2]]
     task = study.compare["task"]
     for name, arm in named.items():
+        stacked = study.language_adapters is not None and split_arm(name).adapter
+        arm_family = f"{family(name, layers)}{ON_LANGUAGES if stacked else ''}"
         yield _effect(
-            where, _SAME.get(task, task), family(name, layers), name, compare_paired(arm.scores, full.scores),
+            where, _SAME.get(task, task), arm_family, name, compare_paired(arm.scores, full.scores),
             study.name, study.limits,
             memory=_ratio(arm.memory, full.memory),
             seconds=None if study.without_times else _ratio(arm.seconds, full.seconds),

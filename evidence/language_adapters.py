@@ -7,38 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from evidence.commands import flags, gradgate, here
+from evidence.studies import LanguageAdapters, Study
 from gradgate.csv_rows import CsvRows
 from gradgate.files import read_json
 from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.types import FileFormat
 
-
-class LanguageAdapters(BaseModel):
-    """How one adapter per language learns, from texts that the study's task does not have.
-
-    Attributes:
-        texts: folder with a folder per language.
-        files: tables in each of these.
-        columns: of the tables, with the texts.
-        settings: of ``gradgate pretrain-adapter``.
-        quick: what replaces them at scale ``quick``.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    texts: str
-    files: tuple[str, ...]
-    columns: tuple[str, ...]
-    settings: dict[str, Any]
-    quick: dict[str, Any] = Field(default_factory=dict)
-
-    @property
-    def short(self) -> dict[str, Any]:
-        """The settings at scale ``quick``."""
-        return self.settings | self.quick
+_FOLDER = "languages"
 
 
 @dataclass(frozen=True)
@@ -62,11 +38,11 @@ ROWS = CsvRows(PretrainedLanguage, "python -m evidence run")
 
 
 def pretrain(adapters: LanguageAdapters, languages: Sequence[str], settings: dict[str, Any], out: Path) -> str:
-    """Pretrain the adapters that are missing.
+    """Pretrain the adapters that are missing; studies with the same ones share them.
 
     Args:
         settings: of ``gradgate pretrain-adapter``, without those that differ by language.
-        out: folder of the adapters, each in a folder with the code of its language.
+        out: the folder with the folders of all studies.
 
     Returns:
         The setting ``language_adapters`` of ``gradgate compare``.
@@ -74,13 +50,14 @@ def pretrain(adapters: LanguageAdapters, languages: Sequence[str], settings: dic
     Raises:
         subprocess.CalledProcessError: if a command fails, as for a folder of other settings; it has printed why.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    folder = out.resolve() / _FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
     for language in languages:
-        file = out / f"{language}.txt"
+        file = folder / f"{language}.txt"
         file.write_text("".join(f"{text}\n" for text in dict.fromkeys(_texts(adapters, language))), encoding="utf-8")
-        given = settings | {"language_data": str(file), "name": language, "out": str(out / language)}
+        given = settings | {"language_data": str(file), "name": language, "out": str(folder / language)}
         gradgate("pretrain-adapter", *(word for name, value in given.items() for word in flags(name, value)))
-    return str(out / "{language}")
+    return str(folder / "{language}")
 
 
 def _texts(adapters: LanguageAdapters, language: str) -> Iterator[str]:
@@ -93,7 +70,7 @@ def _texts(adapters: LanguageAdapters, language: str) -> Iterator[str]:
 def pretrained(out: Path, languages: Sequence[str]) -> Iterator[PretrainedLanguage]:
     """Read what the adapters of some languages reached, from where :func:`pretrain` wrote them."""
     for language in languages:
-        scores, run = (read_json(out / language / name) for name in ("scores.json", "run.json"))
+        scores, run = (read_json(out / _FOLDER / language / name) for name in ("scores.json", "run.json"))
         yield PretrainedLanguage(
             language=language,
             texts=run["data"]["texts"],
@@ -101,3 +78,18 @@ def pretrained(out: Path, languages: Sequence[str]) -> Iterator[PretrainedLangua
             perplexity=round(scores["after"]["perplexity"], 1),
             seconds=round(scores["steps"] * scores["seconds_per_step"], 1),
         )
+
+
+def perplexities(study: Study) -> str:
+    """Say what the language adapters of a study reached; nothing for a study without them."""
+    if not study.languages.exists():
+        return ""
+    reached = ", ".join(f"{row.language} {row.perplexity:.0f}" for row in ROWS.read(study.languages))
+    return f"Perplexity of the language adapters on held-out texts: {reached}."
+
+
+def language_hours(studies: Sequence[Study]) -> float:
+    """Return how long language adapters took, in hours of one CPU thread by the clock; shared ones count once."""
+    there = [study for study in studies if study.languages.exists()]
+    spent = {(row, float(study.compare["threads"])) for study in there for row in ROWS.read(study.languages)}
+    return sum(row.seconds * threads for row, threads in spent) / 3600

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evidence.arms import thread_hours
 from evidence.forgetting import forgetting_table
+from evidence.language_adapters import language_hours, perplexities
 from evidence.paper_figures import figure_table
 from evidence.repetition import Repetition, repeated
 from evidence.searches import search_hours
@@ -144,8 +145,9 @@ def _spent(studies: Sequence[Study]) -> str:
     """Say what all studies took, in hours of one CPU thread."""
     searched = [hours for study in studies if (hours := search_hours(study)) is not None]
     return (
-        f"The runs took {sum(map(thread_hours, studies)):.1f} hours of one CPU thread, and the searches for learning "
-        f"rates of {len(searched)} studies {sum(searched):.1f}; those of the others were not recorded."
+        f"The runs took {sum(map(thread_hours, studies)):.1f} hours of one CPU thread, language adapters "
+        f"{language_hours(studies):.1f}, and the searches for learning rates of {len(searched)} studies "
+        f"{sum(searched):.1f}; those of the others were not recorded."
     )
 
 
@@ -160,8 +162,9 @@ def _study(study: Study, again: Repetition | None) -> str:
         f"### {study.name}",
         f"{study.title}. {_DATA[study.data]} data. Numbers: {_numbers_of(study)}. Settings: "
         f"[studies/{study.name}.yaml](studies/{study.name}.yaml). "
-        f"Thread hours of the runs: {thread_hours(study):.2f}{_of_search(study)}.{_again(again)}",
+        f"Thread hours of the runs: {thread_hours(study):.2f}{_further(study)}.{_again(again)}",
         f"{'Different from the paper' if study.paper else 'How it was done'}: {study.differs.strip()}",
+        perplexities(study),
         training_table(study),
         forgetting_table(study.runs, study.forgetting) if study.forgetting.exists() else "",
         pictures,
@@ -173,13 +176,15 @@ def _numbers_of(study: Study) -> str:
     """Link the committed files with its numbers."""
     files = {"of the claims": study.results} if study.paper else {}
     files |= {"of all runs": study.runs, "of their dev scores": study.curves, "of the search": study.search}
+    files |= {"of the language adapters": study.languages}
     there = {what: file.relative_to(FOLDER).as_posix() for what, file in files.items() if file.exists()}
     return ", ".join(f"[{what}]({file})" for what, file in there.items())
 
 
-def _of_search(study: Study) -> str:
-    hours = search_hours(study)
-    return "" if hours is None else f"; of the search: {hours:.2f}"
+def _further(study: Study) -> str:
+    """Return the hours before the runs that are compared, as far as they were recorded."""
+    spent = {"search": search_hours(study), "language adapters": language_hours([study])}
+    return "".join(f"; of the {what}: {hours:.2f}" for what, hours in spent.items() if hours)
 
 
 def _again(found: Repetition | None) -> str:

@@ -13,7 +13,7 @@ import yaml
 
 from evidence.commands import anywhere, first_rows, flags, gradgate
 from evidence.language_adapters import ROWS as LANGUAGES
-from evidence.language_adapters import LanguageAdapters, pretrain, pretrained
+from evidence.language_adapters import pretrain, pretrained
 from evidence.prompts import prompted_texts, write_prompts
 from evidence.searches import ROWS as SEARCHED
 from evidence.searches import searched
@@ -67,7 +67,9 @@ def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
         write_prompts(Path(given["data"]), study.prompts_of_words, Path(given["task"]), target)
         given["data"] = str(target)
     if study.language_adapters is not None:
-        given["language_adapters"] = _language_adapters(study.language_adapters, given, scale, out)
+        shared = {name: given[name] for name in ("model", "precision", "threads") if name in given}
+        settings = study.language_adapters.at(scale) | shared
+        given["language_adapters"] = pretrain(study.language_adapters, _languages(given), settings, out)
     if study.cut_vocabulary:
         texts = prompted_texts(given) if study.prompts_of_words else _words(given)
         given["model"] = str(cut_vocabulary(Path(given["model"]), texts, _cut_model(study, out)))
@@ -82,20 +84,8 @@ def _words(settings: dict[str, Any]) -> set[str]:
     return {word for file in files for word in file.read_text(encoding="utf-8", errors="replace").split()}
 
 
-def _language_adapters(adapters: LanguageAdapters, settings: dict[str, Any], scale: Scale, out: Path) -> str:
-    """Pretrain a study's language adapters, on its model as long as that is whole."""
-    own = adapters.short if scale == "quick" else adapters.settings
-    shared = {name: settings[name] for name in ("model", "precision", "threads") if name in settings}
-    return pretrain(adapters, _languages(settings), own | shared, _of_languages(out))
-
-
 def _languages(settings: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys([settings.get("source", SOURCE), *settings["languages"].split(",")]))
-
-
-def _of_languages(out: Path) -> Path:
-    """Return where language adapters are; studies that have the same ones share them."""
-    return out.resolve() / "languages"
 
 
 def _prompts(study: Study, out: Path) -> Path:
@@ -129,7 +119,7 @@ def _export(study: Study, scale: Scale, out: Path) -> None:
     if tried := searched(out / study.name):
         SEARCHED.write(file.with_name(study.search.name), tried)
     if study.language_adapters is not None:
-        rows = pretrained(_of_languages(out), _languages(study.settings(scale)))
+        rows = pretrained(out, _languages(study.settings(scale)))
         LANGUAGES.write(file.with_name(study.languages.name), rows)
 
 

@@ -9,7 +9,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from evidence.commands import here
-from evidence.language_adapters import LanguageAdapters
 
 FOLDER = Path(__file__).parent
 STUDIES = FOLDER / "studies"
@@ -48,6 +47,31 @@ class KeptFigure(BaseModel):
         return (folder if self.part is None else folder / "parts" / self.part) / "figures" / f"{self.name}.svg"
 
 
+class LanguageAdapters(BaseModel):
+    """How one adapter per language learns, from texts that the study's task does not have.
+
+    Attributes:
+        texts: folder with a folder per language.
+        files: tables in each of these.
+        columns: of the tables, with the texts.
+        settings: of ``gradgate pretrain-adapter``; the model is the whole one, and the precision and threads are those
+            of the study.
+        quick: what replaces them at scale ``quick``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    texts: str
+    files: tuple[str, ...]
+    columns: tuple[str, ...]
+    settings: dict[str, Any]
+    quick: dict[str, Any] = Field(default_factory=dict)
+
+    def at(self, scale: Scale) -> dict[str, Any]:
+        """Return the settings at a scale."""
+        return self.settings | (self.quick if scale == "quick" else {})
+
+
 class Study(BaseModel):
     """One study.
 
@@ -68,8 +92,7 @@ class Study(BaseModel):
             entities as responses; None for data that is used as it is.
         cut_vocabulary: train a copy of the model without the pieces that the study's texts do not take. Scores of
             encoders are the same.
-        language_adapters: which the task adapters are stacked on; None for none. The model is the whole one, and the
-            precision and threads are those of ``compare``.
+        language_adapters: those that the task adapters are stacked on; None for none.
         quick: what replaces ``compare`` at scale ``quick``; None removes a setting.
         quick_first_rows: what replaces ``first_rows`` there, as scoring takes longer than a few steps.
         analyses: commands of ``gradgate analyze`` that follow, with their options, where ``$DATA`` is the folder of the
@@ -164,7 +187,8 @@ class Study(BaseModel):
     @property
     def missing(self) -> str | None:
         """The model or data that this machine lacks; None if nothing is missing."""
-        given = (value for value in self.settings("full").values() if isinstance(value, str))
+        given = [value for value in self.settings("full").values() if isinstance(value, str)]
+        given += [here(self.language_adapters.texts)] if self.language_adapters else []
         paths = [value.partition(":")[0] for value in given if value.startswith("/")]
         return next((path for path in paths if not Path(path).exists()), None)
 

@@ -26,6 +26,7 @@ from evidence.effects import (
     MILLIONS,
     MISMATCHED,
     MULTILINGUAL,
+    ON_LANGUAGES,
     PAIRS,
     PROBED,
     SIMILARITY,
@@ -198,7 +199,8 @@ def _arm_words(arm: ArmSummary | None) -> str:
     if arm is None:
         return f"-m {FULL}"
     example = arm.effects[0].example
-    return _COMMANDS.get(arm.arm, f'-m "{example}"' if " " in example else f"-m {example}")
+    words = _COMMANDS.get(arm.arm, f'-m "{example}"' if " " in example else f"-m {example}")
+    return f'{words} --language-adapters "LANGUAGES/{{language}}"' if arm.arm.endswith(ON_LANGUAGES) else words
 
 
 def _difference(advice: Advice) -> str:

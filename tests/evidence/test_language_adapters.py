@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evidence.language_adapters import ROWS, pretrained
+from evidence import studies
+from evidence.language_adapters import ROWS, PretrainedLanguage, language_hours, perplexities, pretrained
 from evidence.running import settings_here
 from evidence.studies import Study
 from gradgate.files import read_json
@@ -41,9 +42,20 @@ def test_each_language_has_an_adapter_of_its_own_sentences(study: Study, tmp_pat
     assert (out / "languages" / "en.txt").read_text(encoding="utf-8") == (
         "One red bird sings.\nTwo birds fly.\nA cat sleeps.\n"
     )
-    rows = list(pretrained(out / "languages", ["en", "de"]))
+    rows = list(pretrained(out, ["en", "de"]))
     assert [(row.language, row.texts, row.steps) for row in rows] == [("en", 3, 2), ("de", 3, 2)]
     assert all(row.perplexity > 1 and row.seconds > 0 for row in rows)
     assert read_json(out / "languages" / "de" / "run.json")["config"]["threads"] == 1
-    ROWS.write(tmp_path / "rows.csv", rows)
-    assert ROWS.read(tmp_path / "rows.csv") == rows
+
+
+def test_adapters_that_two_studies_share_count_once(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(studies, "RUNS", tmp_path)
+    other, without = (study.model_copy(update={"name": name}) for name in ("b", "c"))
+    english, german, hindi = (PretrainedLanguage(code, 9, 300, 90.4, 1800) for code in ("en", "de", "hi"))
+    ROWS.write(study.languages, [english, german])
+    ROWS.write(other.languages, [english, hindi])
+    assert language_hours([study, other, without]) == pytest.approx(1.5)
+    assert perplexities(study) == "Perplexity of the language adapters on held-out texts: en 90, de 90."
+    assert perplexities(without) == ""

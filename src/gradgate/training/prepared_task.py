@@ -71,6 +71,9 @@ class PreparedTask(Protocol):
     def check_size(self, config: RunConfig) -> None:
         """Raise UsageError if there are fewer training rows than ``train_size`` and ``dev_size`` ask for."""
 
+    def length_notes(self, config: RunConfig, tokenizer: Any) -> tuple[str, ...]:
+        """Return messages about training rows that are longer than ``max_length``."""
+
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedTask:
         """Encode the data for the model."""
 

@@ -75,12 +75,13 @@ def preview(config: RunConfig, adapters: Sequence[AdapterSetting] = ()) -> Previ
         try_adapter(model, adapter)
     languages = try_languages(config, prepared, model)
     parameters = sum(map(weight_count, model.parameters()))
+    lengths = prepared.length_notes(config, tokenizer)
     return Preview(
         task=prepared.record(),
         model=ModelRecord(config.model, parameters),
         layers=map_layers(model, layers=config.layers),
         versions=versions(),
-        notes=(*prepared.notes, *heads, *(forgetting.notes if forgetting is not None else ())),
+        notes=(*prepared.notes, *lengths, *heads, *(forgetting.notes if forgetting is not None else ())),
         language_adapters=languages,
         quantization=quantization_of(model),
     )

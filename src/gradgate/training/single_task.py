@@ -24,6 +24,7 @@ from gradgate.tasks.languages import average
 from gradgate.training.class_weights import ClassWeights
 from gradgate.training.pretrained import load_for_task
 from gradgate.training.trainer import ExactTrainer, RunTrainer, dev_scores
+from gradgate.training.truncation import token_counts, truncation_notes
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,13 @@ class PreparedSingleTask:
     def check_size(self, config: RunConfig) -> None:
         """Raise UsageError if there are fewer training rows than ``train_size`` and ``dev_size`` ask for."""
         self.train_and_dev(config)
+
+    def length_notes(self, config: RunConfig, tokenizer: Any) -> tuple[str, ...]:
+        """Return messages about training rows that are longer than ``max_length``."""
+        train, _ = self.train_and_dev(config)
+        return truncation_notes(
+            train, lambda rows: token_counts(rows, self.kind, tokenizer), tokenizer, config.max_length
+        )
 
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedSingleTask:
         """Encode the splits for the model; training and dev rows are drawn if ``train_size`` or ``dev_size`` is set."""

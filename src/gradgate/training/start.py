@@ -76,7 +76,7 @@ def prepare_run(config: RunConfig, folder: RunFolder, progress: RunProgress, sto
     if isinstance(method, NewTokens):
         progress.note(describe_new_tokens(tokenizer, method.rows))
     encoded = prepared.encode(config, tokenizer)
-    for text in encoded.notes:
+    for text in (*prepared.length_notes(config, tokenizer), *encoded.notes):
         progress.note(text)
     encoded = with_languages(config, folder, encoded)
     forgetting = _forgetting(config, prepared, tokenizer, cache, progress)

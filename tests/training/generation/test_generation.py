@@ -306,7 +306,7 @@ def test_what_is_cut_is_said_and_lost_responses_are_left_out(
     scores = train(configure(task=str(task), max_length=8, steps=2), tmp_path / "run", notes)
     assert scores["cost"]["steps"] == 2
     said = "\n".join(notes.said)
-    assert "1 of 7 rows are cut to 8 tokens at their end; the longest has 11. max_length=11 keeps all" in said
+    assert "train: max_length=8 truncates 1 of 7 rows; the longest has 11 tokens; max_length=11 keeps all" in said
     assert f"in 1 of 7 rows, the first at {task}/train.jsonl:7; they are left out" in said
     lost = save_rows(tmp_path / "lost", {"train": [long] * 3, "dev": rows(4, 1)})
     with pytest.raises(DataError, match=r"in 3 of 3 rows, the first at .*train.jsonl:1. Raise max_length="):

@@ -194,6 +194,13 @@ def test_a_run_that_was_paused_and_lost_its_power_ends_as_if_unbroken(
         assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
 
 
+def test_truncated_rows_are_said_with_their_task(together: dict[str, Any]) -> None:
+    notes = [note for note in preview(make_config(**together | {"max_length": 4})).notes if "truncates" in note]
+    assert [note.partition(" of ")[0].rstrip("0123456789") for note in notes] == [
+        f"{task}: train: max_length=4 truncates " for task in ("moods", "scores")
+    ]
+
+
 def test_a_study_can_say_what_it_will_work_on(together: dict[str, Any], mixture: Path) -> None:
     seen = preview(make_config(**together))
     assert seen.task.rows == {"train": 120, "dev": 46}

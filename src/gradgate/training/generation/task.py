@@ -29,6 +29,7 @@ from gradgate.training.generation.decoding import Greedy, check_settings, new_to
 from gradgate.training.generation.trainer import EncoderDecoderTrainer, GenerationTrainer
 from gradgate.training.pretrained import load_pretrained
 from gradgate.training.single_task import EncodedSingleTask, PreparedSingleTask, Scorer, Split
+from gradgate.training.truncation import truncation_notes
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,16 @@ class PreparedGeneration(PreparedSingleTask):
         check_settings(model, tokenizer, config.model)
         return model, fresh
 
+    def length_notes(self, config: RunConfig, tokenizer: Any) -> tuple[str, ...]:
+        """Return messages about training rows, prompt and response, that are longer than ``max_length``."""
+        train, _ = self.train_and_dev(config)
+        limit = config.max_length
+
+        def lengths(rows: Dataset) -> list[int]:
+            return [limit + cut for cut in self.kind.encode(rows, tokenizer, limit)["cut"][:]]
+
+        return truncation_notes(train, lengths, tokenizer, limit)
+
     def encode_splits(self, rows: dict[str, Dataset], config: RunConfig, tokenizer: Any) -> EncodedGeneration:
         """Encode splits for the model.
 
@@ -197,7 +208,7 @@ class PreparedGeneration(PreparedSingleTask):
         splits = {}
         for name, split in rows.items():
             features = self.kind.encode(split, tokenizer, config.max_length)
-            notes += _cuts(name, features, config.max_length)
+            notes += _cuts(name, features, config.max_length) if name != TRAIN else []
             if not self.kind.encoder_decoder:  # there, prompts take no room from responses
                 features, lost = _without_lost(name, split, features, config.max_length)
                 notes += lost

@@ -152,6 +152,12 @@ class PreparedMultitask:
             except UsageError as error:
                 raise UsageError(f"{name}: {error}") from None
 
+    def length_notes(self, config: RunConfig, tokenizer: Any) -> tuple[str, ...]:
+        """Return messages about training rows that are longer than ``max_length``, with the names of their tasks."""
+        return tuple(
+            f"{name}: {note}" for name, task in self.tasks.items() for note in task.length_notes(config, tokenizer)
+        )
+
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedMultitask:
         """Encode the splits for the model; ``train_size`` rows are drawn per task."""
         self.check_size(config)
