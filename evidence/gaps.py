@@ -25,7 +25,7 @@ def gaps() -> list[RecordedGap]:
 
 def _gaps() -> Iterator[RecordedGap]:
     for study in read_studies():
-        if study.is_committed:
+        if study.is_committed and study.language_adapters is None:  # an adapter on another is none of the portfolio's
             for size, arms in study_arms(study).items():
                 yield from _behind(f"{study.name} {size}".strip(), _kind(study.compare["task"]), arms)
     for grid in read_grids().values():
