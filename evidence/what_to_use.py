@@ -166,7 +166,7 @@ def _table(found: dict[Where, Advice | None]) -> str:
             lines.append(f"| {given} | nothing is known here<br>`gradgate recommend` | – | – | none |")
         else:
             lines.append(
-                f"| {given} | {_use(advice)}<br>`{_command(advice)}` | {_difference(advice)} | {_cost(advice)} | "
+                f"| {given} | {_use(advice)}<br>`{command(advice)}` | {_difference(advice)} | {_cost(advice)} | "
                 f"{advice.confidence} |"
             )
     return "\n".join(lines)
@@ -188,7 +188,7 @@ def _called(arm: ArmSummary) -> str:
     return arm.arm.replace("freeze ", "freezing ", 1)
 
 
-def _command(advice: Advice) -> str:
+def command(advice: Advice) -> str:
     """Return how to train with the arm, or how to compare the two that may be best."""
     if advice.next is not None and advice.is_undecided:
         return f"gradgate compare -m {FULL} {_arm_words(advice.next)} --model MODEL --task TASK"

@@ -8,11 +8,24 @@ from dataclasses import replace
 import pytest
 
 from evidence.arms import scored_languages, study_arms
-from evidence.effects import ALL, BASE, CLASSIFY, OTHER_MODEL, PAIRS, SMALL, THOUSANDS, Effect, Where, effects, family
+from evidence.effects import (
+    ALL,
+    BASE,
+    CLASSIFY,
+    ON_LANGUAGES,
+    OTHER_MODEL,
+    PAIRS,
+    SMALL,
+    THOUSANDS,
+    Effect,
+    Where,
+    effects,
+    family,
+)
 from evidence.pooling import random_effects
 from evidence.studies import read_studies
 from evidence.summaries import pool, summarize
-from evidence.what_to_use import PAGE, SITUATIONS, advices
+from evidence.what_to_use import PAGE, SITUATIONS, advices, command
 from gradgate.methods import method
 
 WHERE = Where(CLASSIFY, THOUSANDS, SMALL)
@@ -167,6 +180,18 @@ def test_every_committed_run_of_a_study_with_full_fine_tuning_is_used() -> None:
 )
 def test_arms_are_grouped_by_what_they_leave_closed(arm: str, layers: int | None, name: str) -> None:
     assert family(arm, layers) == name
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"), [(2.0, "gradgate train"), (0.0, "gradgate compare -m full")], ids=["better", "undecided"]
+)
+def test_the_command_of_an_arm_on_language_adapters_names_them(difference: float, words: str) -> None:
+    arm = effect("a", difference, 0.2, arm=f"pfeiffer{ON_LANGUAGES}")
+    found = summarize(WHERE, [replace(arm, example="pfeiffer:reduction=16")])
+    assert found is not None
+    assert command(found).startswith(
+        f'{words} -m pfeiffer:reduction=16 --language-adapters "LANGUAGES/{{language}}" --model'
+    )
 
 
 def test_the_methods_that_the_page_names_exist() -> None:
