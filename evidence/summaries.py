@@ -9,7 +9,7 @@ from statistics import fmean
 
 from scipy import stats
 
-from evidence.effects import FULL, OTHER_MODEL, Effect, Where
+from evidence.effects import FULL, ON_LANGUAGES, OTHER_MODEL, Effect, Where
 from evidence.pooling import LEVEL, Pooled, random_effects
 
 NOT_SHOWN = "no arm is shown to be better, or as good and cheaper"
@@ -34,8 +34,8 @@ class ArmSummary:
 
     @property
     def is_cheaper(self) -> bool:
-        """Whether it saves memory or time by what it leaves closed."""
-        return self.arm.startswith(_CHEAPER)
+        """Whether it saves memory or time by what it leaves closed; not with an adapter per language to train first."""
+        return self.arm.startswith(_CHEAPER) and not self.arm.endswith(ON_LANGUAGES)
 
     @property
     def runs(self) -> int:

@@ -183,15 +183,25 @@ def test_arms_are_grouped_by_what_they_leave_closed(arm: str, layers: int | None
 
 
 @pytest.mark.parametrize(
-    ("difference", "words"), [(2.0, "gradgate train"), (0.0, "gradgate compare -m full")], ids=["better", "undecided"]
+    ("doubts", "words"), [((), "gradgate train"), (("short training",), "gradgate compare -m full")]
 )
-def test_the_command_of_an_arm_on_language_adapters_names_them(difference: float, words: str) -> None:
-    arm = effect("a", difference, 0.2, arm=f"pfeiffer{ON_LANGUAGES}")
-    found = summarize(WHERE, [replace(arm, example="pfeiffer:reduction=16")])
+def test_the_command_of_an_arm_on_language_adapters_names_them(doubts: tuple[str, ...], words: str) -> None:
+    arm = effect("a", 2.0, 0.2, arm=f"pfeiffer{ON_LANGUAGES}")
+    found = summarize(WHERE, [replace(arm, example="pfeiffer:reduction=16", doubts=doubts)])
     assert found is not None
     assert command(found).startswith(
         f'{words} -m pfeiffer:reduction=16 --language-adapters "LANGUAGES/{{language}}" --model'
     )
+
+
+def test_an_arm_that_needs_an_adapter_per_language_is_not_cheaper() -> None:
+    alone, stacked = (
+        summarize(WHERE, [effect("a", 0.0, 0.01, arm=f"pfeiffer{below}")]) for below in ("", ON_LANGUAGES)
+    )
+    assert alone is not None
+    assert stacked is not None
+    assert alone.use is not None
+    assert (stacked.use, stacked.next) == (None, None)
 
 
 def test_the_methods_that_the_page_names_exist() -> None:
