@@ -208,7 +208,8 @@ class PreparedGeneration(PreparedSingleTask):
         splits = {}
         for name, split in rows.items():
             features = self.kind.encode(split, tokenizer, config.max_length)
-            notes += _cuts(name, features, config.max_length) if name != TRAIN else []
+            if name != TRAIN:  # length_notes has those of train
+                notes += _cuts(name, features, config.max_length)
             if not self.kind.encoder_decoder:  # there, prompts take no room from responses
                 features, lost = _without_lost(name, split, features, config.max_length)
                 notes += lost
