@@ -59,3 +59,9 @@ def test_adapters_that_two_studies_share_count_once(
     assert language_hours([study, other, without]) == pytest.approx(1.5)
     assert perplexities(study) == "Perplexity of the language adapters on held-out texts: en 90, de 90."
     assert perplexities(without) == ""
+
+
+def test_a_machine_without_the_texts_skips_the_study(study: Study, tmp_path: Path) -> None:
+    assert study.missing is None
+    (tmp_path / "texts").rename(tmp_path / "moved")
+    assert study.missing == str(tmp_path / "texts")
