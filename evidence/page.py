@@ -13,7 +13,7 @@ from evidence.repetition import Repetition, repeated
 from evidence.searches import search_hours
 from evidence.studies import FOLDER, Study
 from evidence.training import CAPTION, training_table
-from evidence.verdicts import AUTHORS, KINDS, Checked
+from evidence.verdicts import AUTHORS, KINDS, Checked, deciding
 from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.published import papers
 
@@ -33,8 +33,11 @@ The tests of all parts of a claim form one family, corrected by Holm's procedure
 own step. A claim about the mean over a paper's tasks, about each or about most takes three tasks. A claim about every
 variant, or that one is the best, holds only if all were compared. If a claim names data, such as GLUE, XNLI, special
 domains or one task, only they decide it, or another task of the kind that it is about (named entities, parts of
-speech), never generated texts. Any data decide a claim that names none. A8, on the spread over seeds, has one F test
-per learning rate.
+speech), never generated texts; if it names a model, only that model does. Any data decide a claim that names none. A8,
+on the spread over seeds, has one F test per learning rate.
+
+Intervals are over seeds, with the test rows as they are: on other rows of the same task, a difference may lie outside.
+Where runs collapsed, verdicts are given with and without them.
 
 - *Printed*: the numbers that the paper prints.
 - *Authors*: [the runs that the authors of Elsa published](authors.md), all of them, unpaired.
@@ -45,9 +48,10 @@ per learning rate.
   method itself, not whether it holds for a large pretrained model.
 
 The paper's tasks and others of their kind have separate verdicts. Each study searches the learning rate of each
-method on dev, with the same number of runs, then trains with three or more seeds. Nothing is selected on test data.
-No study has a `--budget`: it ends poor arms early, and a claim needs every arm with every seed;
-[Grids](grids/README.md) test budgets.
+method on dev, with the same number of runs, then trains with three or more seeds. Most searches stop a run that is
+behind at half of its steps (`prune`), also one at a rate next to the best. Nothing is selected on test data. No study
+has a `--budget`: it ends poor arms early, and a claim needs every arm with every seed; [Grids](grids/README.md) test
+budgets.
 
 | command | what it does |
 |---|---|
@@ -134,6 +138,8 @@ def _findings(verdict: ClaimVerdict, where: str) -> Iterator[str]:
     yield from (f"    - {finding.state}: {finding.text}" for finding in compared[:FINDINGS])
     if len(compared) > FINDINGS:
         yield f"    - and {len(compared) - FINDINGS} more, which `gradgate papers --printed` or `evidence/results` list"
+    if (steady := verdict.without_collapsed) is not None and deciding(steady) != deciding(outcome):
+        yield f"    - without collapsed runs, {steady.state}: {deciding(steady)}"
 
 
 def _undecided(found: Sequence[Checked]) -> str:

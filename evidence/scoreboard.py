@@ -8,11 +8,11 @@ from html import escape
 from pathlib import Path
 
 from evidence.authors import RATE_OF_FULL
+from evidence.deciding import deciding_section
 from evidence.studies import AT_AN_END, FOLDER, SHORT_TRAINING, Study
-from evidence.verdicts import AUTHORS, Checked, lacking
+from evidence.verdicts import AUTHORS, Checked, deciding
 from gradgate.papers.check import ClaimVerdict
-from gradgate.papers.claims.base import HOLDS, MANY_REPEATS, UNKNOWN, ClaimCheck
-from gradgate.papers.claims.numbers import kind_of
+from gradgate.papers.claims.base import UNKNOWN
 from gradgate.papers.published import papers
 from gradgate.papers.scoreboard import SOURCES, ScoreboardRow
 
@@ -27,8 +27,9 @@ _NOTHING = {
     "synthetic": "no study on generated data compares it",
 }
 _AUTHORS_LIMITS = f"{RATE_OF_FULL}, which left biases and LayerNorm weights as they were"
-_OF_ONE_MODEL = ("E2", "E3", "E5")
-_ANOTHER_MODEL, _OTHER_TASKS, _NO_ENTITIES = "another model", "other tasks", "named entities not compared"
+_AT_ONE_RATE = ("E1", "E2", "E3", "E4", "E5", "E6")
+"""Claims of a paper whose arms all have the learning rate of full fine-tuning."""
+_OTHER_TASKS, _OWN_RATES = "other tasks", "own rates"
 _INTRODUCTION = """\
 # Scoreboard
 
@@ -43,14 +44,10 @@ _BEHIND = """\
 ## The numbers behind
 
 Each line shows the deciding part; if none decides, the first undecided one. *Short training* and *rates at the edge*
-are limits of the study: longer runs or other rates may change the verdict. *Another model*: the claim names one that
-was not run. *Other tasks*: of the same kind as the paper's. *Named entities not compared*: the claim is about them
-too.
-"""
-_DECIDES = """\
-## What would decide the rest
-
-What a study needs to decide the claims that neither the authors' runs nor real data decide.
+are limits of the study: longer runs or other rates may change the verdict. *Other tasks*: of the same kind as the
+paper's. *Own rates*: each arm has a learning rate of its own, while the paper gave all that of full fine-tuning. If
+runs collapsed (ten points and five robust standard deviations below the median of their arm), what is left without
+them follows.
 """
 
 
@@ -95,16 +92,19 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
 
 def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study]) -> Cell:
     """Return the cell of runs, with what limits them in its note and, by name, in its small print."""
-    entities = [_NO_ENTITIES] * _lacks_entities(verdict)
     if source == AUTHORS:
-        scope, note = [*entities, RATE_OF_FULL], [*entities, _AUTHORS_LIMITS]
+        scope, note = [RATE_OF_FULL], [_AUTHORS_LIMITS]
     else:
-        model = [_ANOTHER_MODEL] * (verdict.claim.id in _OF_ONE_MODEL)
-        scope = [*entities, *model, *[_OTHER_TASKS] * verdict.stand_in]
-        note = [verdict.tasks, *model, *entities, *_limits(studies)]
+        own = [_OWN_RATES] * (verdict.claim.id in _AT_ONE_RATE)
+        scope = [*[_OTHER_TASKS] * verdict.stand_in, *own]
+        note = [verdict.tasks, *own, *_limits(studies)]
     doubts = [name for name in (SHORT_TRAINING, AT_AN_END) if any(name in study.doubts for study in studies)]
     row = _filled(source, verdict)
     shown = doubts if row.verdict == UNKNOWN else [*scope, *doubts]
+    steady = verdict.without_collapsed
+    if steady is not None and deciding(steady) != row.note:
+        note.append(f"without collapsed runs, {steady.state}: {deciding(steady)}")
+        shown += [f"{steady.state} without collapsed runs"] * (steady.state != row.verdict)
     return Cell(replace(row, note="; ".join((row.note, *note))), tuple(shown))
 
 
@@ -112,13 +112,6 @@ def _limits(studies: Sequence[Study]) -> list[str]:
     """Return the limits of studies, with their names if there are several."""
     several = len(studies) > 1
     return [f"{study.name}: {study.limits}" if several else study.limits for study in studies if study.limits]
-
-
-def _lacks_entities(verdict: ClaimVerdict) -> bool:
-    """Return True if a claim about named entities too holds on other tasks alone."""
-    tasks = {task for finding in verdict.outcome.findings for task in finding.tasks}
-    holds = verdict.outcome.state == HOLDS
-    return holds and "NER" in verdict.claim.about and not any(kind_of(task) == "NER" for task in tasks)
 
 
 def _filled(source: str, verdict: ClaimVerdict) -> ScoreboardRow:
@@ -131,18 +124,8 @@ def _filled(source: str, verdict: ClaimVerdict) -> ScoreboardRow:
         verdict=verdict.outcome.state,
         seeds=min(seeds, default=0),
         tasks=len(tasks),
-        note=_deciding(verdict),
+        note=deciding(verdict.outcome),
     )
-
-
-def _deciding(verdict: ClaimVerdict) -> str:
-    """Return the first part with the state of the verdict, and how many parts share it."""
-    compared = [finding for finding in verdict.outcome.findings if finding.compared]
-    alike = [finding for finding in compared if finding.state == verdict.outcome.state]
-    if not alike:  # what is compared passes, and another part is lacking
-        return "; ".join(f.text for f in verdict.outcome.findings if not f.compared)
-    more = f" ({len(alike)} of {len(compared)} parts)" if len(compared) > 1 else ""
-    return f"{alike[0].text}{more}"
 
 
 def scoreboard_page(found: Sequence[Checked], cells: Sequence[Cell]) -> str:
@@ -152,8 +135,14 @@ def scoreboard_page(found: Sequence[Checked], cells: Sequence[Cell]) -> str:
         by_claim.setdefault(cell.row.claim, []).append(cell)
     blocks = [_INTRODUCTION, _counts(cells), _grid(found, by_claim), _BEHIND]
     blocks += ["\n".join(_behind(each, by_claim[each.claim.id])) for each in found]
-    blocks += [_DECIDES, "\n".join(_open(found, by_claim))]
+    open_claims = [each for each in found if not _is_decided(by_claim[each.claim.id])]
+    blocks.append(deciding_section(open_claims))
     return "\n\n".join(block.strip() for block in blocks) + "\n"
+
+
+def _is_decided(cells: Sequence[Cell]) -> bool:
+    """Return True if the authors' runs or real data decide a claim."""
+    return any(cell.row.verdict != UNKNOWN for cell in cells if cell.row.source in (AUTHORS, "real"))
 
 
 def _counts(cells: Sequence[Cell]) -> str:
@@ -191,37 +180,3 @@ def _behind(each: Checked, cells: Sequence[Cell]) -> Iterator[str]:
     for cell in cells:
         if not cell.is_empty:
             yield f"  - {cell.row.source}, {cell.row.verdict}: {cell.row.note}"
-
-
-def _open(found: Sequence[Checked], by_claim: dict[str, list[Cell]]) -> Iterator[str]:
-    for each in found:
-        ours = [cell.row for cell in by_claim[each.claim.id] if cell.row.source in (AUTHORS, "real")]
-        if all(row.verdict == UNKNOWN for row in ours):
-            yield f"- **{each.claim.id}** {each.claim.wording} {'; '.join(_needs(each))}."
-
-
-def _needs(each: Checked) -> list[str]:
-    """Return what would decide a claim: what a study must have, and the seeds of its undecided parts."""
-    parts = [f for kind in (AUTHORS, "real") for v in each.measured.get(kind, ()) for f in v.outcome.findings]
-    if not parts:
-        need = lacking(each.claim)
-        return [f"{need}, on real data" if need.startswith("Needs") else need]
-    undecided = [finding for finding in parts if finding.state == UNKNOWN]
-    groups = [part for own in each.measured.values() for verdict in own for part in verdict.outcome.parts]
-    one_suffices = any(part.least == 1 < len(part.findings) for part in groups)
-    needs = list(dict.fromkeys(finding.limit for finding in undecided if finding.limit))[:3]
-    needs += _more_repeats(undecided, one_suffices)
-    needs += [finding.found for finding in undecided if not finding.claimed][:1]
-    return [f"Now: {'; '.join(needs) or 'intervals contain the threshold, and no number of seeds follows'}"]
-
-
-def _more_repeats(undecided: Sequence[ClaimCheck], one_suffices: bool) -> list[str]:
-    """Return how many seeds would decide the nearest part, if one suffices, or the widest; nothing if none follows."""
-    known = [(finding.repeats_needed, finding.repeat) for finding in undecided if finding.repeats_needed]
-    if not known:
-        return []
-    number, repeat = min(known) if one_suffices else max(known)
-    part = f"{repeat}s for its {'nearest' if one_suffices else 'widest'} part"
-    if number <= MANY_REPEATS:
-        return [f"about {number} {part}"]
-    return [f"more than {MANY_REPEATS} {part}, which lies near the threshold"]

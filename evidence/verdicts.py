@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evidence.studies import RESULTS
 from gradgate.papers.check import ClaimVerdict, check_printed, check_studies
-from gradgate.papers.claims import Claim, check, claims
+from gradgate.papers.claims import Claim, ClaimOutcome, check, claims
 from gradgate.papers.claims.numbers import Numbers
 
 AUTHORS = "authors"
@@ -55,6 +55,16 @@ def check_all(results: Path = RESULTS) -> list[Checked]:
         )
         for claim in claims()
     ]
+
+
+def deciding(outcome: ClaimOutcome) -> str:
+    """Return the first part with the state of the outcome, and how many parts share it."""
+    compared = [finding for finding in outcome.findings if finding.compared]
+    alike = [finding for finding in compared if finding.state == outcome.state]
+    if not alike:  # what is compared passes, and another part is lacking
+        return "; ".join(finding.text for finding in outcome.findings if not finding.compared)
+    more = f" ({len(alike)} of {len(compared)} parts)" if len(compared) > 1 else ""
+    return f"{alike[0].text}{more}"
 
 
 def lacking(claim: Claim) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,19 +41,19 @@ def test_a_verdict_on_short_training_or_rates_at_the_edge_says_so_in_its_line() 
     assert {study.name for study in limited} >= {"real-adapters-citation_intent", "real-freezing-ncbi_disease"}
     e2 = scoreboard()["E2"]["real"]
     assert e2.verdict == "fails"
-    assert "rates at the edge" in e2.note
+    assert "short training (8 epochs" in e2.note
     line = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("<tr><td>E2<"))
-    assert "another model, other tasks" in line
-    assert "rates at the edge</small>" in line
+    assert "<small>other tasks, own rates, short training</small>" in line
+    assert "rates at the edge (" in scoreboard()["A1"]["real"].note
 
 
-def test_half_of_a_claim_holds_with_the_name_of_the_other_half() -> None:
-    row = scoreboard()["E2"]["authors"]
-    assert row.verdict == "holds"
-    assert "; named entities not compared; " in row.note
-    assert "✓ holds<br><small>named entities not compared, rate searched for full alone</small>" in PAGE.read_text(
-        encoding="utf-8"
-    )
+def test_what_collapsed_runs_change_is_in_the_note_and_a_changed_verdict_in_the_cell() -> None:
+    with_all = verdict("cannot tell", parts=("x/s.csv",))
+    steady = ClaimOutcome("holds", (ClaimCheck("holds", "x = 2", "above 0", compared=True),))
+    checked = Checked(CLAIM, (), {"real": (replace(with_all, without_collapsed=steady),)})
+    cell = next(cell for cell in scoreboard_cells([checked], []) if cell.row.source == "real")
+    assert cell.row.note.endswith("; without collapsed runs, holds: x = 2, claimed above 0")
+    assert cell.small_print == ("holds without collapsed runs",)
 
 
 def test_no_claim_needs_a_number_of_seeds_that_only_a_difference_near_none_would_need() -> None:
@@ -86,15 +87,15 @@ def test_the_papers_tasks_come_before_others(own: State) -> None:
     other: State = "fails" if own == "holds" else "holds"
     found = rows(Checked(CLAIM, (), {"real": (verdict(own), verdict(other, stand_in=True))}))
     assert (found["real"].verdict, found["real"].seeds, found["real"].tasks) == (own, 5, 1)
-    assert found["real"].note.endswith("the paper's tasks")
+    assert found["real"].note.endswith("the paper's tasks; own rates")
 
 
 def test_limits_of_the_study_follow_the_number() -> None:
     study = Study(name="s", title="", paper="elsa", data="real", differs="", short_training="9 steps", compare={})
     checked = Checked(CLAIM, (), {"real": (verdict("holds", stand_in=True, parts=("x/s.csv",)),)})
     cell = next(cell for cell in scoreboard_cells([checked], [study]) if cell.row.source == "real")
-    assert cell.row.note.endswith("; other tasks; short training (9 steps)")
-    assert cell.small_print == ("other tasks", "short training")
+    assert cell.row.note.endswith("; other tasks; own rates; short training (9 steps)")
+    assert cell.small_print == ("other tasks", "own rates", "short training")
 
 
 def test_the_grid_is_escaped_and_each_cell_has_a_sign_and_a_word() -> None:
@@ -102,7 +103,7 @@ def test_the_grid_is_escaped_and_each_cell_has_a_sign_and_a_word() -> None:
     page = scoreboard_page([checked], scoreboard_cells([checked], []))
     grid = page[page.index("<table") : page.index("</table>")]
     assert "a &lt; b &amp; c" in grid
-    assert re.findall(r'<td class="([a-z-]+)"[^>]*>([^<]*)</td>', grid) == [
+    assert re.findall(r'<td class="([a-z-]+)"[^>]*>([^<]*)<', grid) == [
         ("fails", "✗ fails"),
         ("nothing", "–"),
         ("holds", "✓ holds"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gradgate.papers.claims import check, find_claim
@@ -73,7 +75,30 @@ def test_what_is_claimed_of_sst2_is_not_tested_on_tags_of_tokens(task: str, comp
 
 def test_fewer_layers_are_frozen_on_named_entities() -> None:
     scores = {"baseline": [70.0, 71.0, 72.0], "frozen_4": [69.0, 70.5, 71.5], "frozen_5": [20.0, 20.0, 20.0]}
-    assert check(find_claim("E3"), in_three_languages("ncbi_disease", **scores)).state == "holds"
+    (entities, _) = check(find_claim("E3"), in_three_languages("ncbi_disease", **scores)).findings
+    assert "relative quality of frozen 4/6" in entities.text
+    assert "not of XLM-R, which the claim is about" in entities.text
+
+
+def test_a_model_that_a_claim_does_not_name_decides_nothing() -> None:
+    worse = measured("SST-2", baseline=[90.0, 91.0, 92.0], frozen_4=[80.0, 81.1, 82.0])
+    outcome = check(find_claim("E5"), replace(worse, stand_in=False))
+    assert (outcome.state, outcome.findings[0].limit) == (
+        "cannot tell",
+        "not of MT-RoBERTa-large, which the claim is about",
+    )
+    scores = {key._replace(place=key.place._replace(model="MT-RoBERTa-large")): s for key, s in worse.scores.items()}
+    assert check(find_claim("E5"), replace(worse, scores=scores, stand_in=False)).state == "fails"
+
+
+def test_a_claim_about_glue_and_named_entities_does_not_hold_on_one_of_them() -> None:
+    low = measured("ncbi_disease", baseline=[70.0, 71.0, 72.0], frozen_6=[5.0, 5.2, 5.4])
+    outcome = check(find_claim("E2"), low)
+    assert [(f.state, f.found.partition(":")[0]) for f in outcome.findings] == [
+        ("holds", "ncbi_disease, all-MiniLM-L6-v2, en"),
+        ("cannot tell", "GLUE"),
+    ]
+    assert outcome.state == "cannot tell"
 
 
 @pytest.mark.parametrize("claim", ["E2", "E3"])

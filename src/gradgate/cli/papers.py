@@ -23,6 +23,7 @@ from gradgate.settings.values import read_seeds
 
 if TYPE_CHECKING:
     from gradgate.papers.check import ClaimVerdict
+    from gradgate.papers.claims import ClaimCheck
     from gradgate.papers.planning import ReproductionPlan
     from gradgate.report.table import Table
     from gradgate.study.progress import StudyProgress
@@ -265,11 +266,18 @@ def _verdict(verdict: ClaimVerdict) -> list[RenderableType]:
     if verdict.arms:
         arms = "; ".join(f"{label} = {' or '.join(names)}" for label, names in verdict.arms.items())
         lines.append(_indented(f"arms: {arms}", 7))
-    for finding in outcome.findings:
-        text = Text(f"{finding.state}: ", style=_STYLES[finding.state])
-        text.append(console.worded(finding.text), style="default")
-        lines.append(Padding(text, (0, 0, 0, 7), expand=False))
+    lines += map(_finding, outcome.findings)
+    if (steady := verdict.without_collapsed) is not None:
+        line = Text("without collapsed runs: ", style="dim").append(steady.state, style=_STYLES[steady.state])
+        lines.append(Padding(line, (0, 0, 0, 7), expand=False))
+        lines += map(_finding, verdict.changed_without_collapsed)
     return lines
+
+
+def _finding(finding: ClaimCheck) -> RenderableType:
+    text = Text(f"{finding.state}: ", style=_STYLES[finding.state])
+    text.append(console.worded(finding.text), style="default")
+    return Padding(text, (0, 0, 0, 7), expand=False)
 
 
 def plan_lines(plan: ReproductionPlan) -> list[str]:

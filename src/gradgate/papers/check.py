@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import RunError
-from gradgate.papers.claims import Claim, ClaimOutcome, check, claims
+from gradgate.papers.claims import Claim, ClaimCheck, ClaimOutcome, check, claims
+from gradgate.papers.claims.collapsed import without_collapsed
 from gradgate.papers.claims.numbers import Numbers, printed, together
 from gradgate.papers.preset import presets
 from gradgate.papers.published import papers
@@ -24,6 +25,7 @@ class ClaimVerdict:
         notes: what a reader of the numbers must know.
         parts: the studies or files of a source whose numbers were taken together.
         stand_in: whether they are on tasks that stand in for the paper's. If a source has both, each has a verdict.
+        without_collapsed: the outcome without collapsed runs; None if it is the same.
     """
 
     claim: Claim
@@ -32,6 +34,7 @@ class ClaimVerdict:
     notes: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     stand_in: bool = False
+    without_collapsed: ClaimOutcome | None = None
 
     @property
     def tasks(self) -> str:
@@ -51,6 +54,12 @@ class ClaimVerdict:
             found.setdefault(label, []).append(arm)
         return found
 
+    @property
+    def changed_without_collapsed(self) -> tuple[ClaimCheck, ...]:
+        """The findings without collapsed runs that differ from those with them."""
+        steady = self.without_collapsed
+        return () if steady is None else tuple(f for f in steady.findings if f not in self.outcome.findings)
+
     def record(self) -> dict[str, Any]:
         """Return plain values."""
         return {
@@ -61,10 +70,17 @@ class ClaimVerdict:
             "stand_in": self.stand_in,
             "state": self.outcome.state,
             "rule": self.outcome.rule,
-            "findings": [{"state": finding.state, "text": finding.text} for finding in self.outcome.findings],
+            "findings": _findings(self.outcome),
+            "without_collapsed": None
+            if self.without_collapsed is None
+            else {"state": self.without_collapsed.state, "findings": _findings(self.without_collapsed)},
             "arms": self.arms,
             "notes": list(self.notes),
         }
+
+
+def _findings(outcome: ClaimOutcome) -> list[dict[str, str]]:
+    return [{"state": finding.state, "text": finding.text} for finding in outcome.findings]
 
 
 def check_printed(paper: str | None = None) -> list[ClaimVerdict]:
@@ -186,7 +202,14 @@ def _check(paper: str, parts: Sequence[Numbers], source: str) -> list[ClaimVerdi
         for used in _groups(claim, parts):
             numbers = together(used) if len(used) > 1 else used[0]
             names = tuple(part.source for part in used)
-            found.append(ClaimVerdict(claim, check(claim, numbers), source, numbers.notes, names, numbers.stand_in))
+            outcome, steady = check(claim, numbers), without_collapsed(numbers)
+            without = outcome if steady is numbers else check(claim, steady)
+            found.append(
+                ClaimVerdict(
+                    claim, outcome, source, numbers.notes, names, numbers.stand_in,
+                    None if without == outcome else without,
+                )
+            )  # fmt: skip
     return sorted(found, key=lambda verdict: verdict.stand_in)
 
 
@@ -199,13 +222,12 @@ def _groups(claim: Claim, parts: Sequence[Numbers]) -> list[Sequence[Numbers]]:
 
 
 def _used(claim: Claim, group: Sequence[Numbers]) -> Sequence[Numbers]:
-    """Return the parts that have what a claim compares by themselves, else those that have it together."""
-    alone = [part for part in group if _compares(claim, [part])]
-    if alone:
-        return alone
-    outcome = check(claim, together(group))
-    without = ((part, [other for other in group if other is not part]) for part in group)
-    return [part for part, others in without if check(claim, together(others)) != outcome] or group
+    """Return the parts that have what a claim compares by themselves, else all; without those that change nothing."""
+    parts = [part for part in group if _compares(claim, [part])] or group
+    outcome = check(claim, together(parts))
+    without = ((part, [other for other in parts if other is not part]) for part in parts)
+    needed = [part for part, others in without if check(claim, together(others)) != outcome]
+    return needed if needed and check(claim, together(needed)) == outcome else parts
 
 
 def _compares(claim: Claim, parts: Sequence[Numbers]) -> bool:

@@ -68,6 +68,14 @@ class ClaimCheck:
     seeds: int = 0
 
     @property
+    def leans(self) -> State | None:
+        """The state that more seeds with the same mean would give; None if no test is behind it, or the mean is 0."""
+        if self.test is None or not self.test.comparison.difference:
+            return None
+        inside = self.test.above if self.test.margin is None else self.test.threshold < 0
+        return HOLDS if (self.test.comparison.difference > 0) is inside else FAILS
+
+    @property
     def repeat(self) -> str:
         """What is repeated: ``seed``, or ``run`` if seeds are not known."""
         return self.test.comparison.unit if self.test else "seed"

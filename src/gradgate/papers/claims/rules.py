@@ -57,7 +57,7 @@ def _outcome(parts: Sequence[ClaimPart]) -> ClaimOutcome:
     tests = tests_done(every)
     if tests > 1:
         rules.append(f"p and intervals are Holm-corrected over {tests} tests")
-    return ClaimOutcome(state, tuple(f for part in found for f in part.findings), "; ".join(rules), tuple(parts))
+    return ClaimOutcome(state, tuple(f for part in found for f in part.findings), "; ".join(rules), tuple(found))
 
 
 def _state(part: ClaimPart) -> State:

@@ -108,6 +108,17 @@ def over_tasks(numbers: Numbers, finding: ClaimCheck, tasks: int) -> ClaimCheck:
     return undecided(finding, f"{counted_tasks(tasks)} of the {FEWEST_TASKS} needed")
 
 
+def of_model(numbers: Numbers, finding: ClaimCheck, model: str, named: str) -> ClaimCheck:
+    """Mark a finding as undecided if it is on another model than the one that its claim names.
+
+    Args:
+        named: the beginning of that model's name.
+    """
+    if numbers.exact or model.startswith(named):
+        return finding
+    return undecided(finding, "; ".join(filter(None, (finding.limit, f"not of {named}, which the claim is about"))))
+
+
 def not_compared(
     numbers: Numbers, findings: Sequence[ClaimCheck], where: str, methods: Sequence[str]
 ) -> list[ClaimCheck]:
