@@ -122,7 +122,7 @@ def _summary(found: Mapping[tuple[str, float], Replay]) -> Iterator[str]:
         for (_, of), each in found.items():
             for score in each.scores if of == share else ():
                 by_way.setdefault(score.name, []).append(100 * (score.within_one_sd or 0))
-        ranges = [f"{way} in {min(own):.0f} to {max(own):.0f} of 100 orders" for way, own in by_way.items()]
+        ranges = [f"{way} in {_range(own)} of 100 orders" for way, own in by_way.items()]
         yield f"At a share of {share:g}, the arm put first is within one standard deviation of the best by"
         yield f"{listed(ranges)}."
     tested = {
@@ -137,6 +137,11 @@ def _summary(found: Mapping[tuple[str, float], Replay]) -> Iterator[str]:
         named = f"a false winner in up to {worst:.0%} of the orders" if worst else "no false winner in any order"
         yield f"The budget pays for a test in {places};"
         yield f"there it names {named}."
+
+
+def _range(values: Sequence[float]) -> str:
+    """Return the lowest and the highest value, rounded; one number if they are equal."""
+    return " to ".join(dict.fromkeys(f"{value:.0f}" for value in (min(values), max(values))))
 
 
 def _early(name: str, rows: Sequence[CurveRow]) -> Iterator[str]:

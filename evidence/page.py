@@ -16,6 +16,7 @@ from evidence.training import CAPTION, training_table
 from evidence.verdicts import AUTHORS, KINDS, Checked, deciding
 from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.published import papers
+from gradgate.study.search import read_space
 
 PAGE = FOLDER / "README.md"
 _INTRODUCTION = """\
@@ -41,9 +42,12 @@ Where runs collapsed, verdicts are given with and without them.
 
 - *Printed*: the numbers that the paper prints.
 - *Authors*: [the runs that the authors of Elsa published](authors.md), all of them, unpaired.
-- *Real*: a pretrained encoder on public data: all-MiniLM-L6-v2 (22.7 M parameters) in English, and
+- *Real*: a pretrained encoder on public data: all-MiniLM-L6-v2 (6 layers, 22.7 M parameters) in English, and
   multilingual-e5-small (12 layers), trained in English and scored in other languages or on GLUE; a decoder,
-  Gemma 3 270M, in a study of no paper's claims.
+  Gemma 3 270M, in a study of no paper's claims. Both encoders were trained further for sentence similarity; the
+  papers' models were not. The weights of multilingual-e5-small were rounded to 4 bits before these studies, and its
+  embedding table keeps only the pieces that occur in a study's texts. Parts of speech come from Universal
+  Dependencies, one treebank per language (PUD in Arabic, Hindi and Thai).
 - *Synthetic*: the embedded encoder on generated tasks in ten languages. It shows whether a claim follows from the
   method itself, not whether it holds for a large pretrained model.
 
@@ -148,12 +152,18 @@ def _undecided(found: Sequence[Checked]) -> str:
 
 
 def _spent(studies: Sequence[Study]) -> str:
-    """Say what all studies took, in hours of one CPU thread."""
+    """Say what all studies took, in hours of one CPU thread, and how many searches are not committed."""
     searched = [hours for study in studies if (hours := search_hours(study)) is not None]
-    return (
+    spent = (
         f"The runs took {sum(map(thread_hours, studies)):.1f} hours of one CPU thread, language adapters "
         f"{language_hours(studies):.1f}, and the searches for learning rates of {len(searched)} studies "
-        f"{sum(searched):.1f}; those of the others were not recorded."
+        f"{sum(searched):.1f}."
+    )
+    others = len(studies) - len(searched)
+    if not others:
+        return spent
+    return (
+        f"{spent} Of the other {others}, no committed file has the hours of the search or the rates that the arms took."
     )
 
 
@@ -168,7 +178,7 @@ def _study(study: Study, again: Repetition | None) -> str:
         f"### {study.name}",
         f"{study.title}. {_DATA[study.data]} data. Numbers: {_numbers_of(study)}. Settings: "
         f"[studies/{study.name}.yaml](studies/{study.name}.yaml). "
-        f"Thread hours of the runs: {thread_hours(study):.2f}{_further(study)}.{_again(again)}",
+        f"Thread hours of the runs: {thread_hours(study):.2f}{_further(study)}.{_search(study)}{_again(again)}",
         f"{'Different from the paper' if study.paper else 'How it was done'}: {study.differs.strip()}",
         perplexities(study),
         training_table(study),
@@ -191,6 +201,16 @@ def _further(study: Study) -> str:
     """Return the hours before the runs that are compared, as far as they were recorded."""
     spent = {"search": search_hours(study), "language adapters": language_hours([study])}
     return "".join(f"; of the {what}: {hours:.2f}" for what, hours in spent.items() if hours)
+
+
+def _search(study: Study) -> str:
+    """Say how many settings and seeds the search of a study has per arm; nothing for a study without a search."""
+    texts = study.compare.get("search")
+    if not texts:
+        return ""
+    space = read_space(texts, seeds=study.compare.get("search_seeds", 1))
+    seeds = "one seed" if len(space.seeds) == 1 else f"{len(space.seeds)} seeds"
+    return f" Search: {len(space.settings)} learning rates per arm, {seeds} each."
 
 
 def _again(found: Repetition | None) -> str:

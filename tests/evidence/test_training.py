@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from evidence import studies
 from evidence.convergence import late_changes
+from evidence.page import page
 from evidence.searches import ROWS, SearchedRun, at_an_end, search_hours, searched
 from evidence.studies import Study, read_studies
 from evidence.training import training_table
@@ -110,3 +112,14 @@ def test_the_table_has_each_rate_and_the_change_at_the_end(study: Study) -> None
 def test_a_study_of_which_neither_is_committed_has_no_table(study: Study) -> None:
     assert training_table(study) == ""
     assert search_hours(study) is None
+
+
+def test_the_page_says_how_many_rates_and_seeds_a_search_had_and_how_many_searches_are_not_committed() -> None:
+    text = page([], read_studies(["real-freezing-mrpc", "synthetic-adapters", "synthetic-freezing"]))
+    assert re.findall(r"Search: (.*?)\.", text) == [
+        "7 learning rates per arm, one seed each",
+        "2 learning rates per arm, 2 seeds each",
+        "2 learning rates per arm, one seed each",
+    ]
+    assert "Of the other 2, no committed file has the hours of the search" in text
+    assert "no committed file" not in page([], read_studies(["real-freezing-mrpc"]))
