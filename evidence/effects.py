@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
+from typing import TypeVar
 
 from evidence.arms import Arm, grid_arms, is_on_dev, scored_languages, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
@@ -20,10 +21,11 @@ from gradgate.papers.claims.numbers import Key
 from gradgate.papers.recorded import read_numbers
 from gradgate.settings.arm import split_arm
 from gradgate.settings.recorded import recorded_arm
-from gradgate.statistics import Comparison, compare_paired, compare_unpaired
+from gradgate.statistics import Comparison, collapsed, compare_paired, compare_unpaired
 from gradgate.study.replay.curve_rows import read_rows
 from gradgate.tasks.find import find_task
 
+K = TypeVar("K")
 FULL = "full"
 ENGLISH, MANY = "English", "many, trained in one"
 CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts of speech", "generation"
@@ -42,6 +44,8 @@ MISMATCHED = "MNLI-mm"
 """Scores of MNLI's runs on other genres."""
 OTHER_MODEL = "full is another, larger model"
 ON_LANGUAGES = " on language adapters"
+AFTER_TAPT = " after pretraining on the task's text"
+_AUTHORS_LIMITS = f"{RATE_OF_FULL}; full may have left biases and LayerNorm weights untrained; scores on dev"
 _SAME = {"sst2_sentences": "sst2"}
 """Tasks on other rows of one data set: they count once."""
 _LAYERS = {"all-MiniLM-L6-v2": 6, "multilingual-e5-small": 12, "gemma-3-270m": 18, "sample": 4}
@@ -70,6 +74,7 @@ class Effect:
         source: the study, or whose runs they are.
         limits: of the runs.
         doubts: those that may change the verdict, by name.
+        steady: the difference and its variance without collapsed runs; None if none collapsed.
         compared: number of arms that its source compared with full fine-tuning; its own is one of them.
         memory, seconds: relative to full fine-tuning: the peak, and the time per step or run; None if not recorded.
     """
@@ -87,6 +92,7 @@ class Effect:
     memory: float | None = None
     seconds: float | None = None
     doubts: tuple[str, ...] = ()
+    steady: tuple[float, float | None] | None = None
 
 
 @cache
@@ -109,7 +115,7 @@ def family(arm: str, layers: int | None = None) -> str:
         return arm  # what is open is all that there is to it
     parts = split_arm(arm)
     named = " + ".join(text.partition(":")[0].strip() for text in (parts.adapter, parts.method) if text)
-    return f"{named} after pretraining on the task's text" if "tapt_steps=" in arm else named
+    return f"{named}{AFTER_TAPT}" if "tapt_steps=" in arm else named
 
 
 def frozen_family(share: float) -> str:
@@ -153,7 +159,7 @@ def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[E
         stacked = study.language_adapters is not None and split_arm(name).adapter
         arm_family = f"{family(name, layers)}{ON_LANGUAGES if stacked else ''}"
         yield _effect(
-            where, _SAME.get(task, task), arm_family, name, compare_paired(arm.scores, full.scores),
+            where, _SAME.get(task, task), arm_family, name, *_with_and_without(compare_paired, arm.scores, full.scores),
             study.name, study.limits,
             memory=_ratio(arm.memory, full.memory),
             seconds=None if study.without_times else _ratio(arm.seconds, full.seconds),
@@ -174,12 +180,12 @@ def _of_grids() -> Iterator[Effect]:
         named = {arm.name: arm for arm in grid_arms(grid)}
         full = named.pop(FULL)
         for name, arm in named.items():
-            versus = compare_paired(arm.scores, full.scores)
+            versus = _with_and_without(compare_paired, arm.scores, full.scores)
             arm_family = family(name, _LAYERS[model])
             on_dev = "; scores on dev" * is_on_dev(read_rows(grid.curves))
             limits = f"{steps} steps, {len(grid.rates)} rates{on_dev}"
             yield _effect(
-                where, _SAME.get(task, task), arm_family, name, versus, f"grids/{grid.name}", limits,
+                where, _SAME.get(task, task), arm_family, name, *versus, f"grids/{grid.name}", limits,
                 doubts=(SHORT_TRAINING, *[AT_AN_END] * (len(grid.rates) == 2)),  # each of two rates is an end
             )  # fmt: skip
 
@@ -190,18 +196,18 @@ def _of_authors() -> Iterator[Effect]:
     for place in numbers.places(BASELINE):
         if place.task == MISMATCHED or place.model.startswith("MT-"):
             continue  # scores of the same runs; models that were trained on these tasks before
-        full = numbers.scores[Key(place, BASELINE, "en")]
+        full = _shares(numbers.scores[Key(place, BASELINE, "en")])
         for label in numbers.methods(place):
             share = frozen_share(label)
             if share in (0.5, 0.75, 1.0):
-                scores = numbers.scores[Key(place, label, "en")]
+                scores = _shares(numbers.scores[Key(place, label, "en")])
                 closed, _, layers = label.removeprefix("frozen ").partition("/")
                 where = Where(PAIRS, ALL, BASE if layers == "12" else LARGE)
                 yield _effect(
                     where, place.task, "head" if share == 1 else frozen_family(share),
                     "head" if share == 1 else f"freeze:layers={closed}",
-                    _points(compare_unpaired(list(scores.values()), list(full.values()))),
-                    f"the Elsa authors, {place.model}", f"{RATE_OF_FULL}; scores on dev",
+                    *_with_and_without(_compare_values, scores, full),
+                    f"the Elsa authors, {place.model}", _AUTHORS_LIMITS,
                     runs=min(len(scores), len(full)), compared=len(set(numbers.methods(place)) - {BASELINE}),
                     doubts=(RATE_OF_FULL,),
                 )  # fmt: skip
@@ -219,7 +225,7 @@ def _of_others() -> Iterator[Effect]:
             where = Where(CLASSIFY, rows, PROBED) if few else Where(GENERATE, MATH, BILLIONS)
             limits = "full is RoBERTa-large, the probe is on MPNet-base" if few else "reruns of one seed; one rate each"
             yield _effect(
-                where, task, family(name), name, compare_paired(ours, theirs),
+                where, task, family(name), name, *_with_and_without(compare_paired, ours, theirs),
                 source, limits, compared=compared_arms(source), doubts=(OTHER_MODEL,) if few else ("one rate each",),
                 memory=_ratio(_mean_of(scores, "memory"), _mean_of(full, "memory")),
                 seconds=_ratio(_mean_of(scores, "seconds"), _mean_of(full, "seconds")),
@@ -235,11 +241,22 @@ def _ratio(one: float | None, other: float | None) -> float | None:
     return one / other if one and other else None
 
 
-def _points(versus: Comparison) -> Comparison:
-    """Return a comparison of scores that are in points already as one of shares."""
-    assert versus.difference is not None
-    error = None if versus.error is None else versus.error / 100
-    return replace(versus, difference=versus.difference / 100, error=error)
+def _shares(points: Mapping[int, float]) -> dict[int, float]:
+    return {run: score / 100 for run, score in points.items()}
+
+
+def _compare_values(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Comparison:
+    return compare_unpaired(list(ours.values()), list(theirs.values()))
+
+
+def _with_and_without(
+    compare: Callable[[Mapping[K, float], Mapping[K, float]], Comparison],
+    ours: Mapping[K, float],
+    theirs: Mapping[K, float],
+) -> tuple[Comparison, Comparison | None]:
+    """Compare scores, shares of 1, and again without collapsed runs; None in its place if none collapsed."""
+    left = [{run: score for run, score in own.items() if run not in collapsed(own, True)} for own in (ours, theirs)]
+    return compare(ours, theirs), None if left == [ours, theirs] else compare(*left)
 
 
 def _effect(
@@ -248,6 +265,7 @@ def _effect(
     arm: str,
     example: str,
     versus: Comparison,
+    steady: Comparison | None,
     source: str,
     limits: str,
     *,
@@ -257,10 +275,14 @@ def _effect(
     seconds: float | None = None,
     doubts: tuple[str, ...] = (),
 ) -> Effect:
-    """Return an effect in points from a comparison of shares."""
-    assert versus.difference is not None, f"{source}: {example} has no run in common with full"
-    variance = None if not versus.error else (100 * versus.error) ** 2
+    """Return an effect in points from comparisons of shares, the second without collapsed runs if there are any."""
+    difference, variance = _in_points(versus)
     return Effect(
-        where, task, arm, example, 100 * versus.difference, variance, versus.n if runs is None else runs, source,
-        limits, compared, memory, seconds, doubts,
+        where, task, arm, example, difference, variance, versus.n if runs is None else runs, source,
+        limits, compared, memory, seconds, doubts, None if steady is None else _in_points(steady),
     )  # fmt: skip
+
+
+def _in_points(versus: Comparison) -> tuple[float, float | None]:
+    assert versus.difference is not None, "the arm has no run in common with full"
+    return 100 * versus.difference, (100 * versus.error) ** 2 if versus.error else None

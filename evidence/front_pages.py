@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 
@@ -39,7 +40,8 @@ SHOWN = (
     Where(CLASSIFY, THOUSANDS, MULTILINGUAL),
     Where(TAGS, THOUSANDS, MULTILINGUAL, MANY),
 )
-"""Situations with a cheaper arm, on real data, with searched rates and several seeds."""
+"""Situations with a cheaper arm, on real data with several seeds per arm; their rates may have been searched for full
+fine-tuning alone."""
 
 
 def written() -> dict[Path, str]:
@@ -79,8 +81,9 @@ def replaced(page: str, name: str, text: str) -> str:
 def result_of(frozen: ArmSummary) -> str:
     """Return the result in a sentence: what freezing half of the layers of a base encoder does on GLUE."""
     return fill(
-        f"**On GLUE, freezing half of the layers of a base encoder {change(frozen)} in the runs of Lee et al. (2019). "
-        "gradgate measures what such a choice costs or gains on your model and data.**",
+        f"**On GLUE, freezing half of the layers of a base encoder {change(frozen)} in the runs of Lee et al. (2019), "
+        "at the learning rate of full fine-tuning. gradgate measures what such a choice costs or gains on your model "
+        "and data.**",
         WIDTH,
     )
 
@@ -90,8 +93,8 @@ def behind_it(frozen: ArmSummary) -> str:
     models, half = len({effect.source for effect in frozen.effects}), task_counts(0.5)
     return fill(
         f"The result on GLUE is the mean over {frozen.pooled.tasks} tasks and {models} encoders, of all runs that the "
-        "authors of *What Would Elsa Do?* published. Their rates were searched for full fine-tuning alone, and it may "
-        "have left some weights untrained ([limits](evidence/authors.md#limits-of-these-runs)). Of "
+        "authors of *What Would Elsa Do?* published. Their rates were searched for full fine-tuning alone, which may "
+        f"have left some weights untrained ([limits](evidence/authors.md#limits-of-these-runs)).{_steady(frozen)} Of "
         f"{half['all']} pairs of task and model, base and large, {half[Word.WORSE]} are worse with half of the layers "
         f"frozen, and {half[Word.BETTER] or 'none'} better. Memory and time were not recorded; [in "
         "ours](evidence/README.md) frozen layers make a step faster (E8). [What should I "
@@ -99,6 +102,13 @@ def behind_it(frozen: ArmSummary) -> str:
         WIDTH,
         break_on_hyphens=False,
     )
+
+
+def _steady(arm: ArmSummary) -> str:
+    """Say what is left without collapsed runs, if there are any."""
+    if arm.steady is None:
+        return ""
+    return f" Without collapsed runs, freezing {change(replace(arm, pooled=arm.steady))}."
 
 
 def change(arm: ArmSummary) -> str:

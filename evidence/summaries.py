@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean
 
 from scipy import stats
 
-from evidence.effects import FULL, ON_LANGUAGES, OTHER_MODEL, Effect, Where
+from evidence.effects import AFTER_TAPT, FULL, ON_LANGUAGES, OTHER_MODEL, Effect, Where
 from evidence.pooling import LEVEL, Pooled, random_effects
 
 NOT_SHOWN = "no arm is shown to be better, or as good and cheaper"
@@ -26,16 +26,18 @@ class ArmSummary:
     Attributes:
         pooled: its difference to full fine-tuning in points; all arms of a situation have 95 % intervals together.
         effects: that it is of.
+        steady: ``pooled`` without collapsed runs; None if none collapsed.
     """
 
     arm: str
     pooled: Pooled
     effects: tuple[Effect, ...]
+    steady: Pooled | None = None
 
     @property
     def is_cheaper(self) -> bool:
-        """Whether it saves memory or time by what it leaves closed; not with an adapter per language to train first."""
-        return self.arm.startswith(_CHEAPER) and not self.arm.endswith(ON_LANGUAGES)
+        """Whether it saves memory or time by what it leaves closed; not if something else must be pretrained first."""
+        return self.arm.startswith(_CHEAPER) and not self.arm.endswith((ON_LANGUAGES, AFTER_TAPT))
 
     @property
     def runs(self) -> int:
@@ -51,6 +53,10 @@ class ArmSummary:
         """Return the mean of a cost relative to full fine-tuning; None if not recorded."""
         values = [value for effect in self.effects if (value := getattr(effect, name)) is not None]
         return fmean(values) if values else None
+
+    def tasks_with(self, name: str) -> int:
+        """Return the number of tasks on which a cost was recorded."""
+        return len({effect.task for effect in self.effects if getattr(effect, name) is not None})
 
 
 @dataclass(frozen=True)
@@ -103,9 +109,21 @@ def summarize(where: Where, effects: Sequence[Effect]) -> Advice | None:
     if not by_arm:
         return None
     level = LEVEL / max(len(by_arm), *(effect.compared for own in by_arm.values() for effect in own))
-    found = [ArmSummary(arm, pool(own, level), tuple(own)) for arm, own in by_arm.items()]
+    found = [ArmSummary(arm, pool(own, level), tuple(own), _steady(own, level)) for arm, own in by_arm.items()]
     arms = tuple(sorted(found, key=lambda summary: -summary.pooled.mean))
     return Advice(where, arms, *_choose(arms))
+
+
+def _steady(effects: Sequence[Effect], level: float) -> Pooled | None:
+    """Pool the effects of one arm without collapsed runs; None if none collapsed."""
+    if all(effect.steady is None for effect in effects):
+        return None
+    kept = [
+        effect if effect.steady is None else replace(effect, difference=effect.steady[0], variance=effect.steady[1])
+        for effect in effects
+    ]
+    with_spread = [effect for effect in kept if effect.variance is not None]
+    return pool(with_spread, level) if with_spread else None
 
 
 def pool(effects: Sequence[Effect], level: float = LEVEL) -> Pooled:

@@ -36,9 +36,11 @@ from evidence.effects import (
     Where,
     effects,
 )
+from evidence.pooling import Pooled
 from evidence.studies import FOLDER
 from evidence.summaries import NOT_SHOWN, Advice, ArmSummary, summarize
 from gradgate.papers.claims.elsa import frozen_share
+from gradgate.papers.claims.thresholds import counted_tasks
 from gradgate.papers.recorded import read_numbers
 from gradgate.statistics import Word
 
@@ -101,7 +103,9 @@ _METHOD = """\
   interval of Hartung, Knapp, Sidik and Jonkman. The interval is for the mean over tasks like these; single tasks
   differ by the *deviation between tasks*. A single task has the t interval over its runs.
 - **All arms of a situation** form one family: their intervals hold together at 95 % (Bonferroni), over all arms that
-  a source compared, including those that gradgate lacks.
+  a source compared, including those that gradgate lacks. They are over runs, with the test rows as they are.
+- **Collapsed runs** are ten points and five robust standard deviations below the median of their arm. Where there are
+  any, the second difference is without them.
 - **The arm of a row** is one that is better than full fine-tuning, if there is one; else the cheapest that is no
   worse by more than 1 point; else full fine-tuning. It replaces full fine-tuning only if nothing about its runs is in
   doubt: after *short training*, more steps may change the difference, and with *rates at the edge*, other learning
@@ -211,24 +215,37 @@ def _difference(advice: Advice) -> str:
 
 
 def _points(arm: ArmSummary) -> str:
-    interval = arm.pooled.interval
+    steady = "" if arm.steady is None else f"; {_interval(arm.steady)} without collapsed runs"
+    return f"{_interval(arm.pooled)}{steady}"
+
+
+def _interval(pooled: Pooled) -> str:
+    interval = pooled.interval
     shown = "" if interval is None else f" [{interval[0]:+.1f} to {interval[1]:+.1f}]"
     if interval is not None and interval[1] - interval[0] > 2 * _WIDEST:
         shown = f" (interval wider than ±{_WIDEST})"
-    return f"{arm.pooled.mean:+.1f}{shown}".replace("-", "−")
+    return f"{pooled.mean:+.1f}{shown}".replace("-", "−")
 
 
 def _cost(advice: Advice) -> str:
     arm = advice.use or advice.next
-    costs = _costs(arm) if arm else ""
-    if not costs:
+    said = costs(arm) if arm else ""
+    if not said:
         return "not recorded"
-    return costs if advice.use or arm is None else f"{_called(arm)}: {costs}"
+    return said if advice.use or arm is None else f"{_called(arm)}: {said}"
 
 
-def _costs(arm: ArmSummary) -> str:
-    named = (("memory", "memory"), ("seconds", "time"))
-    return ", ".join(f"{value:.2f}× {word}" for name, word in named if (value := arm.relative(name)) is not None)
+def costs(arm: ArmSummary) -> str:
+    """Return the memory and time of an arm relative to full fine-tuning, as far as they were recorded."""
+    return ", ".join(filter(None, (_cost_of(arm, "memory", "memory"), _cost_of(arm, "seconds", "time"))))
+
+
+def _cost_of(arm: ArmSummary, name: str, word: str) -> str:
+    """Return a cost in words, with the number of tasks if it was not recorded on all."""
+    value, tasks = arm.relative(name), arm.tasks_with(name)
+    if value is None:
+        return ""
+    return f"{value:.2f}× {word}" + f" ({counted_tasks(tasks)})" * (tasks < arm.pooled.tasks)
 
 
 def _arms(advice: Advice) -> Iterator[str]:
@@ -276,9 +293,10 @@ def freezing_section(known: Sequence[Advice]) -> str:
         where = advice.where
         for arm in advice.arms:
             if arm.arm.startswith("freeze") and arm.pooled.interval is not None and arm.pooled.interval[1] < 0:
+                doubts = f" ({', '.join(arm.doubts)})" if arm.doubts else ""
                 lines.append(
-                    f"- **{where.kind}, {where.rows}, {where.model}**: {_called(arm)} is worse than full "
-                    f"fine-tuning, {_points(arm)} points over {arm.pooled.tasks} task{'s' * (arm.pooled.tasks > 1)}."
+                    f"- **{where.kind}, {where.rows}, {where.model}**: {_called(arm)} is worse than full fine-tuning "
+                    f"over {counted_tasks(arm.pooled.tasks)}, in points: {_points(arm)}{doubts}."
                 )
     half, more = (task_counts(share) for share in (0.5, 0.75))
     lines.append(

@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from evidence.arms import scored_languages, study_arms
+from evidence.authors import FILE as AUTHORS
 from evidence.effects import (
+    AFTER_TAPT,
     ALL,
     BASE,
     CLASSIFY,
@@ -25,8 +27,11 @@ from evidence.effects import (
 from evidence.pooling import random_effects
 from evidence.studies import read_studies
 from evidence.summaries import pool, summarize
-from evidence.what_to_use import PAGE, SITUATIONS, advices, command
+from evidence.what_to_use import PAGE, SITUATIONS, advices, command, costs
 from gradgate.methods import method
+from gradgate.papers.claims.elsa import BASELINE
+from gradgate.papers.claims.numbers import Key, Place
+from gradgate.papers.recorded import read_numbers
 
 WHERE = Where(CLASSIFY, THOUSANDS, SMALL)
 
@@ -131,6 +136,43 @@ def test_another_model_as_full_fine_tuning_gives_low_confidence() -> None:
     assert found.confidence == f"low: 6 tasks, 5 or more runs per arm, {OTHER_MODEL}"
 
 
+def test_what_is_left_without_collapsed_runs_is_pooled_beside_it() -> None:
+    steady = replace(effect("b", -9.0, 20.0), steady=(-2.0, 0.1))
+    found = summarize(WHERE, [effect("a", -1.0), steady, effect("c", -3.0)])
+    assert found is not None
+    (arm,) = found.arms
+    assert arm.pooled.mean < -2.0
+    assert arm.steady is not None
+    assert arm.steady.mean == pytest.approx(-2.0)
+    alone = summarize(WHERE, [effect("a", -1.0), effect("c", -3.0)])
+    assert alone is not None
+    assert alone.arms[0].steady is None
+
+
+def test_the_difference_without_collapsed_runs_leaves_out_their_pairs() -> None:
+    numbers = read_numbers(AUTHORS)["elsa"]
+    place = Place("RoBERTa-base", "CoLA")
+    full = [s / 100 for s in numbers.scores[Key(place, BASELINE, "en")].values()]
+    assert min(full) == 0.0
+    steady = sum(s for s in full if s) / (len(full) - 1)
+    half = [s / 100 for s in numbers.scores[Key(place, "frozen 6/12", "en")].values()]
+    (found,) = (
+        each
+        for each in effects()
+        if (each.source, each.task, each.example) == (f"the Elsa authors, {place.model}", "CoLA", "freeze:layers=6")
+    )
+    assert found.difference == pytest.approx(100 * (sum(half) / len(half) - sum(full) / len(full)))
+    assert found.steady is not None
+    assert found.steady[0] == pytest.approx(100 * (sum(half) / len(half) - steady))
+
+
+def test_a_cost_that_few_tasks_recorded_names_their_number() -> None:
+    runs = [effect(task, -0.1) for task in ("a", "b", "c")]
+    found = summarize(WHERE, [replace(runs[0], seconds=0.4), *runs[1:]])
+    assert found is not None
+    assert costs(found.arms[0]) == "0.50× memory, 0.40× time (1 task)"
+
+
 def test_a_data_set_in_two_forms_counts_once() -> None:
     small = next(advice for where, advice in advices().items() if advice and where == WHERE)
     half = next(arm for arm in small.arms if arm.arm == "freeze half of the layers")
@@ -194,10 +236,9 @@ def test_the_command_of_an_arm_on_language_adapters_names_them(doubts: tuple[str
     )
 
 
-def test_an_arm_that_needs_an_adapter_per_language_is_not_cheaper() -> None:
-    alone, stacked = (
-        summarize(WHERE, [effect("a", 0.0, 0.01, arm=f"pfeiffer{below}")]) for below in ("", ON_LANGUAGES)
-    )
+@pytest.mark.parametrize("before", [ON_LANGUAGES, AFTER_TAPT])
+def test_an_arm_that_needs_something_pretrained_first_is_not_cheaper(before: str) -> None:
+    alone, stacked = (summarize(WHERE, [effect("a", 0.0, 0.01, arm=f"pfeiffer{name}")]) for name in ("", before))
     assert alone is not None
     assert stacked is not None
     assert alone.use is not None

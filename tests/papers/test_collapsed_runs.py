@@ -39,7 +39,7 @@ def test_numbers_without_collapsed_runs_stay_the_same_object() -> None:
     assert without_collapsed(on_print) is on_print
 
 
-def test_a_value_per_learning_rate_is_no_run() -> None:
+def test_a_value_per_learning_rate_stays() -> None:
     spread = {5: 2.0, 0: 1.0}
     scores = SCORES | {FROZEN._replace(on=SEED_SPREAD): spread}
     assert without_collapsed(numbers(scores)).scores[FROZEN._replace(on=SEED_SPREAD)] == spread

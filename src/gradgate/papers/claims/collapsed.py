@@ -10,7 +10,7 @@ from gradgate.papers.claims.numbers import SEARCH_SEEDS, SEED_SPREAD, Key, Numbe
 _AVERAGES = ("all", "avg", "target")
 """What tells whether a run in several languages collapsed: the first of these averages that it has."""
 _OF_RATES = (SEED_SPREAD, SEARCH_SEEDS)
-"""These have a value per learning rate, which is no run."""
+"""These have a value per learning rate, not per run."""
 
 
 def without_collapsed(numbers: Numbers) -> Numbers:
