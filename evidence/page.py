@@ -10,6 +10,8 @@ from evidence.forgetting import forgetting_table
 from evidence.language_adapters import language_hours, perplexities
 from evidence.paper_figures import figure_table
 from evidence.repetition import Repetition, repeated
+from evidence.row_noise import CAPTION as NOISE_CAPTION
+from evidence.row_noise import row_noise_table
 from evidence.searches import search_hours
 from evidence.studies import FOLDER, Study
 from evidence.training import CAPTION, training_table
@@ -38,6 +40,7 @@ speech), never generated texts; if it names a model, only that model does. Any d
 on the spread over seeds, has one F test per learning rate.
 
 Intervals are over seeds, with the test rows as they are: on other rows of the same task, a difference may lie outside.
+The newest studies also have its interval over seeds and rows ([Studies](#studies)).
 Where runs collapsed, verdicts are given with and without them.
 
 - *Printed*: the numbers that the paper prints.
@@ -86,7 +89,13 @@ def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _undecided(found)]
     blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
     again = repeated()
-    blocks += ["## Studies", _spent(there), CAPTION, *(_study(study, again.get(study.name)) for study in there)]
+    blocks += [
+        "## Studies",
+        _spent(there),
+        CAPTION,
+        NOISE_CAPTION,
+        *(_study(study, again.get(study.name)) for study in there),
+    ]
     missing = [study for study in studies if study not in there]
     if missing:
         blocks += ["## Studies that have not been run", "\n".join(map(_planned, missing))]
@@ -182,6 +191,7 @@ def _study(study: Study, again: Repetition | None) -> str:
         f"{'Different from the paper' if study.paper else 'How it was done'}: {study.differs.strip()}",
         perplexities(study),
         training_table(study),
+        row_noise_table(study),
         forgetting_table(study.runs, study.forgetting) if study.forgetting.exists() else "",
         pictures,
     ]
@@ -192,7 +202,7 @@ def _numbers_of(study: Study) -> str:
     """Link the committed files with its numbers."""
     files = {"of the claims": study.results} if study.paper else {}
     files |= {"of all runs": study.runs, "of their dev scores": study.curves, "of the search": study.search}
-    files |= {"of the language adapters": study.languages}
+    files |= {"of their test rows' noise": study.row_noise, "of the language adapters": study.languages}
     there = {what: file.relative_to(FOLDER).as_posix() for what, file in files.items() if file.exists()}
     return ", ".join(f"[{what}]({file})" for what, file in there.items())
 

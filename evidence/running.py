@@ -15,6 +15,8 @@ from evidence.commands import anywhere, first_rows, flags, gradgate
 from evidence.language_adapters import ROWS as LANGUAGES
 from evidence.language_adapters import pretrain, pretrained
 from evidence.prompts import prompted_texts, write_prompts
+from evidence.row_noise import ROWS as ROW_NOISE
+from evidence.row_noise import row_noise
 from evidence.searches import ROWS as SEARCHED
 from evidence.searches import searched
 from evidence.studies import DATA, FIGURES, Scale, Study
@@ -118,6 +120,8 @@ def _export(study: Study, scale: Scale, out: Path) -> None:
     gradgate("study", "export", str(out / study.name), "--curves", str(file.with_name(study.curves.name)), quiet=True)
     if tried := searched(out / study.name):
         SEARCHED.write(file.with_name(study.search.name), tried)
+    if noise := list(row_noise(out / study.name)):
+        ROW_NOISE.write(file.with_name(study.row_noise.name), noise)
     if study.language_adapters is not None:
         rows = pretrained(out, _languages(study.settings(scale)))
         LANGUAGES.write(file.with_name(study.languages.name), rows)
@@ -129,7 +133,7 @@ def keep(study: Study, out: Path) -> None:
     Raises:
         FileNotFoundError: if the report lacks a figure.
     """
-    for file in (study.runs, study.curves, study.search, study.languages):
+    for file in (study.runs, study.curves, study.search, study.row_noise, study.languages):
         if (there := out / "runs" / file.name).exists():
             shutil.copyfile(there, file)
     if study.paper:

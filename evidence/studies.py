@@ -166,6 +166,11 @@ class Study(BaseModel):
         return RUNS / f"{self.name}-languages.csv"
 
     @property
+    def row_noise(self) -> Path:
+        """The committed noise of its test rows; absent for studies that were recorded without their predictions."""
+        return RUNS / f"{self.name}-row-noise.csv"
+
+    @property
     def curves(self) -> Path:
         """The committed scores on dev while its runs trained; absent for studies that were recorded without them."""
         return RUNS / f"{self.name}-curves.csv"
