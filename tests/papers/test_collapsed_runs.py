@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gradgate.cli import run
 from gradgate.papers.check import check_study
 from gradgate.papers.claims import check, find_claim
 from gradgate.papers.claims.collapsed import without_collapsed
@@ -73,3 +74,12 @@ def test_there_is_no_second_verdict_if_no_run_collapsed(tmp_path: Path) -> None:
     (verdict,) = (each for each in check_study(file, "elsa") if each.claim.id == "E5")
     assert verdict.outcome == check(find_claim("E5"), steady)
     assert verdict.record()["without_collapsed"] is None
+
+
+def test_the_command_says_it_below_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "study.csv"
+    write_numbers({"study": {"elsa": numbers(SCORES)}}, file)
+    assert run(["papers", str(file), "--paper", "elsa"]) == 0
+    verdict, _, steady = capsys.readouterr().out.partition("without collapsed runs: holds")
+    assert "E5  cannot tell" in verdict
+    assert "holds: SST-2, MT-RoBERTa-large: frozen 17/24 - baseline" in " ".join(steady.split())

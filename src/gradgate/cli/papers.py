@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gradgate.report.table import Table
     from gradgate.study.progress import StudyProgress
 
+_CHANGED = 12
+"""As many findings are repeated without collapsed runs."""
 _STYLES = {"holds": "green", "fails": "red", "cannot tell": "yellow"}
 
 
@@ -270,7 +272,10 @@ def _verdict(verdict: ClaimVerdict) -> list[RenderableType]:
     if (steady := verdict.without_collapsed) is not None:
         line = Text("without collapsed runs: ", style="dim").append(steady.state, style=_STYLES[steady.state])
         lines.append(Padding(line, (0, 0, 0, 7), expand=False))
-        lines += map(_finding, verdict.changed_without_collapsed)
+        changed = verdict.changed_without_collapsed
+        lines += map(_finding, changed[:_CHANGED])
+        if len(changed) > _CHANGED:
+            lines.append(_indented(f"and {len(changed) - _CHANGED} more with other numbers; --json has all", 7))
     return lines
 
 

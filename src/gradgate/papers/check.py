@@ -56,9 +56,12 @@ class ClaimVerdict:
 
     @property
     def changed_without_collapsed(self) -> tuple[ClaimCheck, ...]:
-        """The findings without collapsed runs that differ from those with them."""
-        steady = self.without_collapsed
-        return () if steady is None else tuple(f for f in steady.findings if f not in self.outcome.findings)
+        """The findings without collapsed runs that differ from those with them, with another state first."""
+        if self.without_collapsed is None:
+            return ()
+        both = list(zip(self.outcome.findings, self.without_collapsed.findings, strict=False))
+        changed = [(old.state == new.state, new) for old, new in both if old != new]
+        return tuple(new for _, new in sorted(changed, key=lambda pair: pair[0]))
 
     def record(self) -> dict[str, Any]:
         """Return plain values."""
