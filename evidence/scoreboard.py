@@ -26,7 +26,7 @@ _NOTHING = {
     "real": "no study on real data compares it",
     "synthetic": "no study on generated data compares it",
 }
-_AUTHORS_LIMITS = f"{RATE_OF_FULL}, which left biases and LayerNorm weights as they were"
+_AUTHORS_LIMITS = f"{RATE_OF_FULL}, which may have left biases and LayerNorm weights as they were"
 _AT_ONE_RATE = ("E1", "E2", "E3", "E4", "E5", "E6")
 """Claims of a paper whose arms all have the learning rate of full fine-tuning."""
 _OTHER_TASKS, _OWN_RATES = "other tasks", "own rates"
