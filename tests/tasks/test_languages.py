@@ -73,6 +73,15 @@ def test_a_task_is_scored_in_the_languages_asked_for(tmp_path: Path) -> None:
         find_task("rte", languages=["de"])
 
 
+def test_the_source_without_a_test_split_is_scored_by_its_dev_rows(tmp_path: Path) -> None:
+    put(tmp_path, "en/train.tsv", "en/dev.tsv", "de/dev.tsv")
+    with pytest.raises(
+        DataError, match=r"nothing to score in en; it has de\. Its dev split in en, the source, .*dev_size="
+    ):
+        find_task(str(tmp_path), languages=["en", "de"])
+    assert find_task(str(tmp_path), languages=["de"]).languages == ("de",)
+
+
 def test_the_source_language_can_be_another(tmp_path: Path) -> None:
     put(tmp_path, "de/train.tsv", "de/dev.tsv", "test.en.tsv", "test.de.tsv")
     spec = find_task(tmp_path, source="de")

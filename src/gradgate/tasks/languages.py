@@ -165,12 +165,20 @@ def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
         raise DataError(
             f"languages={','.join(wanted)}: {spec.folder or spec.name} has nothing to score in {', '.join(missing)}; "
             f"it has {', '.join(dict.fromkeys(there)) or 'no test split'}"
+            f"{_how_to_score_source(spec) if spec.source in missing and 'dev' in splits else ''}"
         )
     kept = {s: place for s, place in splits.items() if s in TRAIN_AND_DEV or spec.language_of(s) in wanted}
     update: dict[str, Any] = {"files": kept}
     if spec.folder is None and spec.hub is not None:
         update = {"hub": spec.hub.model_copy(update={"splits": kept})}
     return spec.model_copy(update={**update, "languages": wanted})
+
+
+def _how_to_score_source(spec: TaskSpec) -> str:
+    return (
+        f". Its dev split in {spec.source}, the source, selects checkpoints. With dev_size=, rows of train do that and "
+        f"this split is scored, without naming {spec.source} in languages="
+    )
 
 
 def absent_languages(spec: TaskSpec) -> tuple[str, ...]:
