@@ -24,6 +24,7 @@ from evidence.front_picture import FILE, described, drawn
 from evidence.studies import FOLDER
 from evidence.summaries import Advice, ArmSummary
 from evidence.what_to_use import advices, task_counts
+from gradgate.papers.claims.thresholds import counted_tasks
 from gradgate.statistics import Word
 
 README = FOLDER.parent / "README.md"
@@ -48,8 +49,8 @@ def written() -> dict[Path, str]:
     """Return the pages and the picture with their texts."""
     found = advices()
     shown = [advice for where in SHOWN if (advice := found[where]) is not None]
-    frozen = next(arm for arm in _of(found[Where(PAIRS, ALL, BASE)]).arms if arm.arm == "freeze half of the layers")
-    result, behind = result_of(frozen), behind_it(frozen)
+    frozen, ours = (_half(found[where]) for where in (Where(PAIRS, ALL, BASE), Where(CLASSIFY, THOUSANDS, SMALL)))
+    result, behind = result_of(frozen, ours), behind_it(frozen)
     pictures = {
         README: f"![{described(shown)}]({FILE.relative_to(README.parent).as_posix()})",
         INDEX: f"```{{raw}} html\n:file: {FILE.relative_to(INDEX.parent).as_posix()}\n```",
@@ -78,12 +79,18 @@ def replaced(page: str, name: str, text: str) -> str:
     return "\n".join([*lines[: first + 1], text, *lines[last:]]) + "\n"
 
 
-def result_of(frozen: ArmSummary) -> str:
-    """Return the result in a sentence: what freezing half of the layers of a base encoder does on GLUE."""
+def result_of(frozen: ArmSummary, ours: ArmSummary) -> str:
+    """Return the result in two sentences: what freezing half of the layers does at full's rate, and at its own.
+
+    Args:
+        frozen: a base encoder on GLUE, by the Elsa authors.
+        ours: the smaller encoder of our studies.
+    """
     return fill(
         f"**On GLUE, freezing half of the layers of a base encoder {change(frozen)} in the runs of Lee et al. (2019), "
-        "at the learning rate of full fine-tuning. gradgate measures what such a choice costs or gains on your model "
-        "and data.**",
+        "at the learning rate of full fine-tuning. In ours, of a small encoder on "
+        f"{counted_tasks(ours.pooled.tasks)} with a searched rate for each arm, it {change(ours)}. gradgate measures "
+        "what such a choice costs or gains on your model and data.**",
         WIDTH,
     )
 
@@ -115,11 +122,12 @@ def change(arm: ArmSummary) -> str:
     """Return a difference as a verb, its points and their interval."""
     low, high = arm.pooled.interval or (float("-inf"), float("inf"))
     if low <= 0 <= high:
-        return f"changes the score by {arm.pooled.mean:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})"
+        numbers = f"{arm.pooled.mean:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})"
+        return f"has an undecided effect of {numbers.replace('-', '−')}"
     verb, ends = ("gains", (low, high)) if low > 0 else ("costs", (-high, -low))
     return f"{verb} {abs(arm.pooled.mean):.1f} points (95 % interval {ends[0]:.1f} to {ends[1]:.1f})"
 
 
-def _of(advice: Advice | None) -> Advice:
-    assert advice is not None, "no run is of GLUE"
-    return advice
+def _half(advice: Advice | None) -> ArmSummary:
+    assert advice is not None, "no run is of this situation"
+    return next(arm for arm in advice.arms if arm.arm == "freeze half of the layers")
