@@ -15,7 +15,7 @@ from evidence.pooling import LEVEL, Pooled, random_effects
 NOT_SHOWN = "no arm is shown to be better, or as good and cheaper"
 MARGIN = 1.0
 """Points by which a cheaper arm may be worse."""
-_CHEAPER = ("freeze", "head", "probe", "houlsby", "pfeiffer", "lora", "dora", "rslora")
+_CHEAPER = ("freeze", "head", "probe", "groups", "lisa", "houlsby", "pfeiffer", "lora", "dora", "rslora")
 """How the names of arms begin that train a small share of the weights or need no backward pass below."""
 
 
