@@ -19,6 +19,16 @@ from gradgate.study.search import read_space
 from gradgate.study.status import read_status
 
 
+class HeardStudy(SilentStudy):
+    """Keeps what a user is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
 def test_lists_are_tried_in_every_combination() -> None:
     space = read_space(["lr=1e-5, 2e-5", "batch-size=8,16"])
     assert space.settings == (
@@ -88,7 +98,7 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
     page = write_report(study).html.read_text()
     assert "Searched before the comparison: lr=1e-9,5e-3." in page
     assert "the search scored no test split" in page
-    with pytest.raises(RunError, match="was started with another search"):
+    with pytest.raises(RunError, match=r"started with another search: lr=1e-9,5e-3, 1 seed each\. .*not left out"):
         compare(StudyRequest(base, ["full"], [0], search=read_space(["lr=1e-9"])), study, SilentStudy())
     assert compare(StudyRequest(base, ["full", "head"], [0]), study, SilentStudy()) == RunCounts(4, 0)
     again = json.loads((study / "study.json").read_text())["search"]
@@ -120,3 +130,45 @@ def test_a_search_may_end_poor_runs_early_and_still_chooses(
     ended = json.loads((study / "study.json").read_text())["search"]["results"]["full"]
     assert len(ended) == list(states.values()).count("finished") - 1
     assert "were stopped early" in write_report(study).html.read_text()
+
+
+def test_a_longer_search_keeps_what_is_there_and_sets_runs_at_a_worse_setting_aside(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    base = make_config(**settings | {"steps": 20})
+
+    def searching(rates: str, methods: list[str], seeds: int = 1) -> list[str]:
+        heard = HeardStudy()
+        space = read_space([f"lr={rates}"], seeds=seeds)
+        assert compare(StudyRequest(base, methods, [0], search=space), study, heard).failed == 0
+        return heard.notes
+
+    def chosen() -> dict[str, float]:
+        found = json.loads((study / "study.json").read_text())["search"]["chosen"]
+        return {arm: setting["lr"] for arm, setting in found.items()}
+
+    searching("5e-3", ["full", "head"])
+    marked = [study / name for name in ("search/full/lr=0.005/seed-1000", "runs/full/seed-0", "runs/head/seed-0")]
+    for folder in marked:
+        (folder / "mark").touch()
+    notes = searching("1e-9,5e-3", ["full"])
+    assert any("its earlier runs are kept in superseded/" in note for note in notes)
+    assert chosen() == {"full": 1e-9, "head": 5e-3}  # head is as good at both
+    assert [(folder / "mark").exists() for folder in marked] == [True, False, True]
+    assert (study / "superseded/full/lr=0.005/seed-0/mark").exists()
+    assert json.loads((study / "runs/full/seed-0/run.json").read_text())["config"]["lr"] == 1e-9
+    assert {run.state for run in read_status(study).runs} == {"finished"}
+    before = (study / "study.json").read_bytes()
+    assert searching("1e-9,5e-3", ["full"]) == searching("5e-3,1e-9", ["head"])
+    assert (study / "study.json").read_bytes() == before
+
+
+def test_further_seeds_of_a_search_open_its_choice_again(settings: dict[str, Any], tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    base = make_config(**settings | {"steps": 2})
+    for seeds in (1, 2):
+        space = read_space(["lr=1e-9,1e-8"], seeds=seeds)
+        assert compare(StudyRequest(base, ["full"], [0], search=space), study, SilentStudy()) == RunCounts(1, 0)
+        assert len(list(study.glob("search/full/*/seed-*/scores.json"))) == 2 * seeds
+        assert len(json.loads((study / "study.json").read_text())["search"]["results"]["full"]) == 2

@@ -14,11 +14,11 @@ from gradgate.study import search as searches
 from gradgate.study.budget.driver import BudgetDriver, BudgetedStudy, Deadline
 from gradgate.study.budget.file import read_budget
 from gradgate.study.conditions import condition_folders
-from gradgate.study.grid import GridRun
+from gradgate.study.grid import Grid, GridRun
 from gradgate.study.planning import Execution, StudyLayout, StudyRequest, plan
 from gradgate.study.progress import StudyProgress
 from gradgate.study.results import read_study
-from gradgate.study.study_file import locked_folder
+from gradgate.study.study_file import find_study, locked_folder
 from gradgate.study.workers.queue import Queue
 from gradgate.study.workers.ray import run_on_ray
 from gradgate.study.workers.store import open_store, set_aside
@@ -76,21 +76,37 @@ def compare(
 
 def _begin(out: Path, study: StudyLayout, execution: Execution, progress: StudyProgress, *, adds_runs: bool) -> Queue:
     """Write the files of the study, and queue what is missing if all of it is to be trained."""
-    grids = []
-    for part in study.planned:
-        with locked_folder(part.grid.path):
-            seen = part.seen
-            grids.append(part.grid.write(seen.task, seen.model, seen.versions, seen.language_adapters))
+    grids, searches_more = _written(study)
     better = study.planned[0].higher_is_better
     runs = searches.all_runs(grids) if adds_runs else []
     try:
-        return _filled_queue(out, runs, execution, better)
+        queue = _filled_queue(out, runs, execution, better)
     except DamagedStoreError as error:
         aside = set_aside(out)
         progress.note(
             f"{error} The damaged file is kept as {aside.name}, and the queue is rebuilt from the run folders."
         )
-        return _filled_queue(out, runs, execution, better)
+        queue = _filled_queue(out, runs, execution, better)
+    if searches_more:
+        queue.hold_back(runs)  # the choices of the shorter search are open again
+        progress.note(
+            "The search tries more than before. An arm whose best setting changes is trained again; its earlier runs "
+            f"are kept in {searches.SUPERSEDED}/."
+        )
+    return queue
+
+
+def _written(study: StudyLayout) -> tuple[list[Grid], bool]:
+    """Write the files of the study. Return its grids, and whether its search tries more than before."""
+    grids, searches_more = [], False
+    for part in study.planned:
+        with locked_folder(part.grid.path):
+            seen, before = part.seen, find_study(part.grid.path)
+            grid = part.grid.write(seen.task, seen.model, seen.versions, seen.language_adapters)
+        if before is not None and before.search is not None and grid.search is not None:
+            searches_more |= not before.search.covers(grid.search)
+        grids.append(grid)
+    return grids, searches_more
 
 
 def _filled_queue(out: Path, runs: list[GridRun], execution: Execution, higher_is_better: bool) -> Queue:

@@ -122,7 +122,7 @@ class Grid:
             methods=_once([*existing.given, *self.methods]),
             seeds=_once([*existing.seeds, *self.seeds]),
             adapters=_once([*existing.crossed_with, *self.adapters]),
-            search=existing.search or self.search,
+            search=_wider(existing.search, self.search),
             variants=existing.variants or self.variants,
         )
 
@@ -196,18 +196,31 @@ class Grid:
     def with_search(self, search: SearchRecord) -> Grid:
         """Return the grid with a search before it.
 
+        A study that has a search continues it; further values and seeds open the choice of every arm again.
+
         Raises:
-            RunError: if the study was started without one, or with another.
+            RunError: if the study was started without a search, or with one that tries something else.
         """
         existing = find_study(self.path)
         if existing is None:
             return replace(self, search=search.without_results())
-        if existing.search is None or existing.search.without_results() != search.without_results():
+        if existing.search is None:
             raise RunError(
-                f"{self.path} was started with {'another search' if existing.search else 'no search'}. Leave "
-                "search= out to continue the study, or pass another out=."
+                f"{self.path} was started with no search. Leave search= out to continue the study, or pass another "
+                f"out=."
             )
-        return self
+        if not search.covers(existing.search):
+            seeds = len(existing.search.seeds)
+            raise RunError(
+                f"{self.path} was started with another search: {'; '.join(existing.search.space)}, "
+                f"{seeds} seed{'s' * (seeds > 1)} each{', pruned' * existing.search.prune}. Values and seeds can be "
+                f"added to it, not left out. Leave search= out to continue the study, or pass another out=."
+            )
+        if existing.search.covers(search):
+            return self
+        there = existing.search.settings  # first, so that a tie leaves an arm at its setting
+        added = tuple(setting for setting in search.settings if setting not in there)
+        return replace(self, search=replace(search.without_results(), settings=(*there, *added)))
 
     def with_variants(self, variants: tuple[dict[str, Any], ...]) -> Grid:
         """Return the grid with an arm of each method for each of these settings.
@@ -350,6 +363,13 @@ def existing_settings(path: Path) -> dict[str, Any] | None:
     """Return what all runs of the study in a folder share. None if there is no study."""
     existing = find_study(path)
     return None if existing is None else existing.settings
+
+
+def _wider(there: SearchRecord | None, own: SearchRecord | None) -> SearchRecord | None:
+    """Return the search of a study, unless the grid's own tries more."""
+    if there is None or own is None:
+        return there or own
+    return own if own.covers(there) and not there.covers(own) else there
 
 
 def _once(values: Iterable[Value]) -> tuple[Value, ...]:

@@ -19,7 +19,7 @@ import numpy as np
 from gradgate.errors import RunError, UsageError, nearest
 from gradgate.files import portable_name
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.records import Failure, TaskRecord, read_record, write_record
+from gradgate.runs.records import Failure, RunRecord, TaskRecord, read_record, write_record
 from gradgate.runs.scores import Scores
 from gradgate.runs.state import RunState
 from gradgate.settings.arm import OWN_SETTINGS, Arm, format_settings, read_setting
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 GENERATION_RATES = "lr=2e-5,1e-4,5e-4,2e-3,1e-2"
 """Tried for each method that generates text where no rate is given: from full training's to LoRA's on small models."""
 
+SUPERSEDED = "superseded"
+"""The folder of runs at settings that a longer search has not chosen again."""
 FIRST_SEED = 1000  # not among the seeds of the comparison
 _DRAWS = 0  # seed of the settings that are drawn from ranges
 
@@ -201,6 +203,9 @@ def _advance(queue: Queue, folder: Path) -> bool:
             return False
         decided = {arm.name: _results(grid, arm, grid.search, higher) for arm in ended}
         found = {name: results[0].setting for name, results in decided.items() if results}
+        for arm in ended:
+            if arm.name in found:
+                _set_others_aside(grid, arm, found[arm.name])
         search = replace(
             grid.search, results={**grid.search.results, **decided}, chosen={**grid.search.chosen, **found}
         )
@@ -209,7 +214,7 @@ def _advance(queue: Queue, folder: Path) -> bool:
     for arm in ended:
         if arm.name not in found:
             _fail(grid, arm)
-    new = [run for run in grid.runs() if run.config.fingerprint() not in known]
+    new = [run for run in grid.runs() if known.get(run.config.fingerprint()) in (None, RunState.PAUSED)]
     queue.add(new)
     return bool(new)
 
@@ -218,6 +223,8 @@ def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, RunState]) -> bool:
     runs = search_runs(grid, [arm])
     if grid.search is not None and arm.name in grid.search.results:
         return False  # nothing of it has finished, and error.json says so
+    if any(grid.folder_of(arm, seed).is_locked for seed in grid.seeds):
+        return False  # a run at the setting of a shorter search may have to be set aside
     return all(
         states.get(run.config.fingerprint()) in (RunState.FINISHED, RunState.FAILED, RunState.PRUNED) for run in runs
     )
@@ -232,6 +239,22 @@ def _results(grid: Grid, arm: Arm, search: SearchRecord, higher: bool) -> tuple[
         if len(finite) == len(scores):
             found.append(SearchResult(setting, fmean(finite)))
     return tuple(sorted(found, key=lambda result: -result.dev if higher else result.dev))
+
+
+def _set_others_aside(grid: Grid, arm: Arm, setting: dict[str, Any]) -> None:
+    """Move away runs of an arm with another setting, which a shorter search had chosen: they are not of this study."""
+    for seed in grid.seeds:
+        folder = grid.folder_of(arm, seed)
+        if not folder.run_file.is_file():
+            continue
+        config = read_record(folder.run_file, RunRecord).config
+        taken = {name: config.get(name) for name in setting}
+        if taken != setting:
+            aside = grid.path / SUPERSEDED / arm.folder / portable_name(format_settings(taken)) / f"seed-{seed}"
+            while aside.exists():
+                aside = aside.with_name(f"{aside.name}-again")
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            folder.path.rename(aside)
 
 
 def _dev(folder: RunFolder) -> float | None:

@@ -57,6 +57,14 @@ class SearchRecord:
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, tuple[SearchResult, ...]] = field(default_factory=dict)
 
+    def covers(self, other: SearchRecord) -> bool:
+        """Return True if this search tries all that another one does, with all of its seeds."""
+        return (
+            self.prune == other.prune
+            and set(self.seeds) >= set(other.seeds)
+            and all(setting in self.settings for setting in other.settings)
+        )
+
     def without_results(self) -> SearchRecord:
         """Return the same search before anything was found."""
         return replace(self, chosen={}, results={})

@@ -57,6 +57,6 @@ def _at_ends(record: StudyRecord, search: SearchRecord) -> list[str]:
         if chosen:
             notes.append(
                 f"{', '.join(chosen)}: the {side} rate tried, {rate:g}, was the best, so a better one may lie "
-                "beyond it. Search a wider range in another study."
+                "beyond it. A longer search in the same folder keeps the finished runs."
             )
     return notes
