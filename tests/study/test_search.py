@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ import pytest
 
 from gradgate.errors import RunError, UsageError
 from gradgate.report import write_report
+from gradgate.runs.interrupt import InterruptedRunError
+from gradgate.runs.progress import RunProgress
 from gradgate.settings.run import make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Execution, StudyRequest
@@ -162,6 +167,25 @@ def test_a_longer_search_keeps_what_is_there_and_sets_runs_at_a_worse_setting_as
     before = (study / "study.json").read_bytes()
     assert searching("1e-9,5e-3", ["full"]) == searching("5e-3,1e-9", ["head"])
     assert (study / "study.json").read_bytes() == before
+
+
+def test_runs_that_wait_for_the_choice_of_a_longer_search_take_it(settings: dict[str, Any], tmp_path: Path) -> None:
+    class StopsAt(HeardStudy):
+        def begin_run(self, label: str) -> RunProgress:
+            if label.endswith("seed 1"):
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().begin_run(label)
+
+    study = tmp_path / "study"
+    base = make_config(**settings | {"steps": 20})
+    request = StudyRequest(base, ["full"], [0, 1], search=read_space(["lr=5e-3"]))
+    with pytest.raises(InterruptedRunError):
+        compare(request, study, StopsAt())
+    longer = replace(request, search=read_space(["lr=5e-3,1e-9"]))
+    assert compare(longer, study, SilentStudy()) == RunCounts(2, 0)
+    rates = {json.loads((study / f"runs/full/seed-{seed}/run.json").read_text())["config"]["lr"] for seed in (0, 1)}
+    assert rates == {1e-9}
+    assert [folder.name for folder in study.glob("superseded/full/lr=0.005/*")] == ["seed-0"]  # the other had not begun
 
 
 def test_further_seeds_of_a_search_open_its_choice_again(settings: dict[str, Any], tmp_path: Path) -> None:
