@@ -12,28 +12,30 @@ _INTRODUCTION = """\
 ## What would decide the rest
 
 What a study needs to decide the claims that neither the authors' runs nor real data decide. Numbers of seeds or runs
-are per arm, and would do with 80 % power if differences and spreads stay as they are.
+are per arm. They give a part of the claim 80 % power if its difference and spread are as observed, without collapsed
+runs; the part that deviates most of many may do so by chance.
 """
 
 
 @dataclass(frozen=True)
-class Enough:
+class RequiredRepeats:
     """How many seeds or runs would decide a claim, and how they would.
 
     Attributes:
         unit: ``seed`` or ``run``.
+        parts: that they were picked from: each must be decided to hold, one of them is enough to fail, or the reverse.
     """
 
     repeats: int
     unit: str
     state: State
+    parts: int = 1
 
     def __str__(self) -> str:
         """Return it in words."""
-        shows = f"would show that it {self.state}"
-        if self.repeats > MANY_REPEATS:
-            return f"more than {MANY_REPEATS} {self.unit}s {shows}, as the difference is near the threshold"
-        return f"about {self.repeats} {self.unit}s {shows}"
+        number = f"about {self.repeats}" if self.repeats <= MANY_REPEATS else f"more than {MANY_REPEATS}"
+        picked = f", by one of {self.parts} parts" if self.parts > 1 else ""
+        return f"{number} {self.unit}s would show that it {self.state}{picked}"
 
 
 def deciding_section(claims: Sequence[Checked]) -> str:
@@ -43,20 +45,22 @@ def deciding_section(claims: Sequence[Checked]) -> str:
 
 
 def _needs(each: Checked) -> list[str]:
-    """Return what a study must have, and the fewest seeds or runs that decide."""
-    outcomes = [v.outcome for kind in (AUTHORS, "real") for v in each.measured.get(kind, ())]
-    if not outcomes:
+    """Return what a study must have, and how many seeds or runs of each source would decide."""
+    verdicts = [(kind, verdict) for kind in (AUTHORS, "real") for verdict in each.measured.get(kind, ())]
+    if not verdicts:
         need = lacking(each.claim)
         return [f"{need}, on real data" if need.startswith("Needs") else need]
-    undecided = [finding for outcome in outcomes for finding in outcome.findings if finding.state == UNKNOWN]
+    undecided = [finding for _, v in verdicts for finding in v.outcome.findings if finding.state == UNKNOWN]
     needs = list(dict.fromkeys(finding.limit for finding in undecided if finding.limit))[:3]
-    enough = [found for outcome in outcomes if (found := enough_repeats(outcome))]
-    needs += [str(min(enough, key=_count))] if enough else []
+    for kind, verdict in verdicts:
+        if required := required_repeats(verdict.without_collapsed or verdict.outcome):
+            where = "in the authors' runs, " if kind == AUTHORS else f"on {verdict.tasks}, "
+            needs.append(f"{where * (len(verdicts) > 1)}{required}")
     needs += [finding.found for finding in undecided if not finding.claimed][:1]
     return [f"Now: {'; '.join(needs) or 'intervals contain the threshold, and no number of seeds follows'}"]
 
 
-def enough_repeats(outcome: ClaimOutcome) -> Enough | None:
+def required_repeats(outcome: ClaimOutcome) -> RequiredRepeats | None:
     """Return the fewest repeats that would decide an open claim by its rule, either way; None if no number follows."""
     failing = [way for part in outcome.parts if (way := _to_fail(part))]
     holding = [_to_hold(part) for part in outcome.parts if not _holds(part)]
@@ -70,19 +74,20 @@ def _holds(part: ClaimPart) -> bool:
     return sum(finding.state == HOLDS for finding in part.findings) >= part.least
 
 
-def _to_hold(part: ClaimPart) -> Enough | None:
+def _to_hold(part: ClaimPart) -> RequiredRepeats | None:
     return _reached(part, HOLDS, part.least)
 
 
-def _to_fail(part: ClaimPart) -> Enough | None:
+def _to_fail(part: ClaimPart) -> RequiredRepeats | None:
     return _reached(part, FAILS, len(part.findings) - part.least + 1)
 
 
-def _reached(part: ClaimPart, state: State, count: int) -> Enough | None:
+def _reached(part: ClaimPart, state: State, count: int) -> RequiredRepeats | None:
     """Return the repeats with which as many findings have a state; None if fewer lean to it."""
     missing = count - sum(finding.state == state for finding in part.findings)
+    picked_from = len(part.findings) if count < len(part.findings) else 1
     leaning = [
-        Enough(finding.repeats_needed, finding.repeat, state)
+        RequiredRepeats(finding.repeats_needed, finding.repeat, state, picked_from)
         for finding in part.findings
         if finding.state == UNKNOWN and finding.repeats_needed and finding.leans == state
     ]
@@ -90,5 +95,5 @@ def _reached(part: ClaimPart, state: State, count: int) -> Enough | None:
     return leaning[missing - 1] if 0 < missing <= len(leaning) else None
 
 
-def _count(enough: Enough) -> int:
-    return enough.repeats
+def _count(required: RequiredRepeats) -> int:
+    return required.repeats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
 from typing import TypeVar
@@ -74,7 +74,7 @@ class Effect:
         source: the study, or whose runs they are.
         limits: of the runs.
         doubts: those that may change the verdict, by name.
-        steady: the difference and its variance without collapsed runs; None if none collapsed.
+        without_collapsed: the same without collapsed runs; None if none collapsed.
         compared: number of arms that its source compared with full fine-tuning; its own is one of them.
         memory, seconds: relative to full fine-tuning: the peak, and the time per step or run; None if not recorded.
     """
@@ -92,7 +92,7 @@ class Effect:
     memory: float | None = None
     seconds: float | None = None
     doubts: tuple[str, ...] = ()
-    steady: tuple[float, float | None] | None = None
+    without_collapsed: Effect | None = None
 
 
 @cache
@@ -277,10 +277,17 @@ def _effect(
 ) -> Effect:
     """Return an effect in points from comparisons of shares, the second without collapsed runs if there are any."""
     difference, variance = _in_points(versus)
-    return Effect(
+    effect = Effect(
         where, task, arm, example, difference, variance, versus.n if runs is None else runs, source,
-        limits, compared, memory, seconds, doubts, None if steady is None else _in_points(steady),
+        limits, compared, memory, seconds, doubts,
     )  # fmt: skip
+    if steady is None:
+        return effect
+    difference, variance = _in_points(steady)
+    return replace(
+        effect,
+        without_collapsed=replace(effect, difference=difference, variance=variance, runs=min(effect.runs, steady.n)),
+    )
 
 
 def _in_points(versus: Comparison) -> tuple[float, float | None]:

@@ -89,10 +89,14 @@ def result_of(frozen: ArmSummary, ours: ArmSummary) -> str:
     return fill(
         f"**On GLUE, freezing half of the layers of a base encoder {change(frozen)} in the runs of Lee et al. (2019), "
         "at the learning rate of full fine-tuning. In ours, of a small encoder on "
-        f"{counted_tasks(ours.pooled.tasks)} with a searched rate for each arm, it {change(ours)}. gradgate measures "
-        "what such a choice costs or gains on your model and data.**",
+        f"{counted_tasks(ours.pooled.tasks)} with a searched rate for each arm{_limits(ours)}, it {change(ours)}. "
+        "gradgate measures what such a choice costs or gains on your model and data.**",
         WIDTH,
     )
+
+
+def _limits(arm: ArmSummary) -> str:
+    return f" (limits of some: {', '.join(arm.doubts)})" if arm.doubts else ""
 
 
 def behind_it(frozen: ArmSummary) -> str:
@@ -101,21 +105,21 @@ def behind_it(frozen: ArmSummary) -> str:
     return fill(
         f"The result on GLUE is the mean over {frozen.pooled.tasks} tasks and {models} encoders, of all runs that the "
         "authors of *What Would Elsa Do?* published. Their rates were searched for full fine-tuning alone, which may "
-        f"have left some weights untrained ([limits](evidence/authors.md#limits-of-these-runs)).{_steady(frozen)} Of "
-        f"{half['all']} pairs of task and model, base and large, {half[Word.WORSE]} are worse with half of the layers "
-        f"frozen, and {half[Word.BETTER] or 'none'} better. Memory and time were not recorded; [in "
-        "ours](evidence/README.md) frozen layers make a step faster (E8). [What should I "
+        "have left some weights untrained ([limits](evidence/authors.md#limits-of-these-runs))."
+        f"{_without_collapsed(frozen)} Of {half['all']} pairs of task and model, base and large, {half[Word.WORSE]} "
+        f"are worse with half of the layers frozen, and {half[Word.BETTER] or 'none'} better. Memory and time were not "
+        "recorded; [in ours](evidence/README.md) frozen layers make a step faster (E8). [What should I "
         "use?](evidence/what-to-use.md) has every situation, and those of which nothing is known.",
         WIDTH,
         break_on_hyphens=False,
     )
 
 
-def _steady(arm: ArmSummary) -> str:
+def _without_collapsed(arm: ArmSummary) -> str:
     """Say what is left without collapsed runs, if there are any."""
-    if arm.steady is None:
+    if arm.without_collapsed is None:
         return ""
-    return f" Without collapsed runs, freezing {change(replace(arm, pooled=arm.steady))}."
+    return f" Without collapsed runs, freezing {change(replace(arm, pooled=arm.without_collapsed))}."
 
 
 def change(arm: ArmSummary) -> str:
@@ -123,7 +127,7 @@ def change(arm: ArmSummary) -> str:
     low, high = arm.pooled.interval or (float("-inf"), float("inf"))
     if low <= 0 <= high:
         numbers = f"{arm.pooled.mean:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})"
-        return f"has an undecided effect of {numbers.replace('-', '−')}"
+        return f"has an inconclusive effect of {numbers.replace('-', '−')}"
     verb, ends = ("gains", (low, high)) if low > 0 else ("costs", (-high, -low))
     return f"{verb} {abs(arm.pooled.mean):.1f} points (95 % interval {ends[0]:.1f} to {ends[1]:.1f})"
 

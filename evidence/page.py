@@ -40,8 +40,8 @@ speech), never generated texts; if it names a model, only that model does. Any d
 on the spread over seeds, has one F test per learning rate.
 
 Intervals are over seeds, with the test rows as they are: on other rows of the same task, a difference may lie outside.
-The newest studies also have its interval over seeds and rows ([Studies](#studies)).
-Where runs collapsed, verdicts are given with and without them.
+Studies that were recorded with the predictions of each row also have its interval over seeds and rows. If runs
+collapsed, verdicts are given with and without them.
 
 - *Printed*: the numbers that the paper prints.
 - *Authors*: [the runs that the authors of Elsa published](authors.md), all of them, unpaired.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from statistics import fmean
 
@@ -26,13 +26,13 @@ class ArmSummary:
     Attributes:
         pooled: its difference to full fine-tuning in points; all arms of a situation have 95 % intervals together.
         effects: that it is of.
-        steady: ``pooled`` without collapsed runs; None if none collapsed.
+        without_collapsed: ``pooled`` without collapsed runs; None if none collapsed.
     """
 
     arm: str
     pooled: Pooled
     effects: tuple[Effect, ...]
-    steady: Pooled | None = None
+    without_collapsed: Pooled | None = None
 
     @property
     def is_cheaper(self) -> bool:
@@ -109,21 +109,19 @@ def summarize(where: Where, effects: Sequence[Effect]) -> Advice | None:
     if not by_arm:
         return None
     level = LEVEL / max(len(by_arm), *(effect.compared for own in by_arm.values() for effect in own))
-    found = [ArmSummary(arm, pool(own, level), tuple(own), _steady(own, level)) for arm, own in by_arm.items()]
+    found = [
+        ArmSummary(arm, pool(own, level), tuple(own), _without_collapsed(own, level)) for arm, own in by_arm.items()
+    ]
     arms = tuple(sorted(found, key=lambda summary: -summary.pooled.mean))
     return Advice(where, arms, *_choose(arms))
 
 
-def _steady(effects: Sequence[Effect], level: float) -> Pooled | None:
+def _without_collapsed(effects: Sequence[Effect], level: float) -> Pooled | None:
     """Pool the effects of one arm without collapsed runs; None if none collapsed."""
-    if all(effect.steady is None for effect in effects):
+    if all(effect.without_collapsed is None for effect in effects):
         return None
-    kept = [
-        effect if effect.steady is None else replace(effect, difference=effect.steady[0], variance=effect.steady[1])
-        for effect in effects
-    ]
-    with_spread = [effect for effect in kept if effect.variance is not None]
-    return pool(with_spread, level) if with_spread else None
+    kept = [each for each in (effect.without_collapsed or effect for effect in effects) if each.variance is not None]
+    return pool(kept, level) if kept else None
 
 
 def pool(effects: Sequence[Effect], level: float = LEVEL) -> Pooled:

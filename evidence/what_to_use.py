@@ -215,7 +215,7 @@ def _difference(advice: Advice) -> str:
 
 
 def _points(arm: ArmSummary) -> str:
-    steady = "" if arm.steady is None else f"; {_interval(arm.steady)} without collapsed runs"
+    steady = "" if arm.without_collapsed is None else f"; {_interval(arm.without_collapsed)} without collapsed runs"
     return f"{_interval(arm.pooled)}{steady}"
 
 

@@ -31,7 +31,7 @@ def advice(mean: float, low: float, high: float) -> Advice:
     [
         ((2.0, 0.5, 3.5), "gains 2.0 points (95 % interval 0.5 to 3.5)", "better"),
         ((-1.0, -1.6, -0.5), "costs 1.0 points (95 % interval 0.5 to 1.6)", "worse"),
-        ((-1.0, -2.6, 0.5), "has an undecided effect of −1.0 points (95 % interval −2.6 to +0.5)", "undecided"),
+        ((-1.0, -2.6, 0.5), "has an inconclusive effect of −1.0 points (95 % interval −2.6 to +0.5)", "undecided"),
     ],
 )
 def test_a_verb_needs_an_interval_on_one_side_of_zero(
@@ -54,7 +54,7 @@ def test_both_pages_begin_with_the_same_result_and_have_the_picture() -> None:
     texts = [page.read_text(encoding="utf-8") for page in (README, INDEX)]
     results = [text.partition(f"begin result, {MARK}")[2].partition("**")[2].partition("**")[0] for text in texts]
     assert results[0] == results[1]
-    assert re.search(r"(gains|costs|has an undecided effect of) .* points \(95 % interval", results[0])
+    assert re.search(r"(gains|costs|has an inconclusive effect of) .* points \(95 % interval", results[0])
     assert all(FILE.name in text for text in texts)
     assert len(texts[0].splitlines()) <= 150
 

@@ -136,17 +136,17 @@ def test_another_model_as_full_fine_tuning_gives_low_confidence() -> None:
     assert found.confidence == f"low: 6 tasks, 5 or more runs per arm, {OTHER_MODEL}"
 
 
-def test_what_is_left_without_collapsed_runs_is_pooled_beside_it() -> None:
-    steady = replace(effect("b", -9.0, 20.0), steady=(-2.0, 0.1))
+def test_what_is_left_without_collapsed_runs_is_pooled_too() -> None:
+    steady = replace(effect("b", -9.0, 20.0), without_collapsed=effect("b", -2.0))
     found = summarize(WHERE, [effect("a", -1.0), steady, effect("c", -3.0)])
     assert found is not None
     (arm,) = found.arms
     assert arm.pooled.mean < -2.0
-    assert arm.steady is not None
-    assert arm.steady.mean == pytest.approx(-2.0)
+    assert arm.without_collapsed is not None
+    assert arm.without_collapsed.mean == pytest.approx(-2.0)
     alone = summarize(WHERE, [effect("a", -1.0), effect("c", -3.0)])
     assert alone is not None
-    assert alone.arms[0].steady is None
+    assert alone.arms[0].without_collapsed is None
 
 
 def test_the_difference_without_collapsed_runs_leaves_out_their_pairs() -> None:
@@ -162,8 +162,8 @@ def test_the_difference_without_collapsed_runs_leaves_out_their_pairs() -> None:
         if (each.source, each.task, each.example) == (f"the Elsa authors, {place.model}", "CoLA", "freeze:layers=6")
     )
     assert found.difference == pytest.approx(100 * (sum(half) / len(half) - sum(full) / len(full)))
-    assert found.steady is not None
-    assert found.steady[0] == pytest.approx(100 * (sum(half) / len(half) - steady))
+    assert found.without_collapsed is not None
+    assert found.without_collapsed.difference == pytest.approx(100 * (sum(half) / len(half) - steady))
 
 
 def test_a_cost_that_few_tasks_recorded_names_their_number() -> None:

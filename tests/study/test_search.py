@@ -14,6 +14,7 @@ import pytest
 
 from gradgate.errors import RunError, UsageError
 from gradgate.report import write_report
+from gradgate.report.sections.search import search_notes
 from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.runs.progress import RunProgress
 from gradgate.settings.run import make_config
@@ -22,6 +23,7 @@ from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import read_space
 from gradgate.study.status import read_status
+from gradgate.study.study_file import read_study_file
 
 
 class HeardStudy(SilentStudy):
@@ -103,7 +105,9 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
     page = write_report(study).html.read_text()
     assert "Searched before the comparison: lr=1e-9,5e-3." in page
     assert "the search scored no test split" in page
-    with pytest.raises(RunError, match=r"started with another search: lr=1e-9,5e-3, 1 seed each\. .*not left out"):
+    with pytest.raises(
+        RunError, match=r"started with another search: lr=1e-9,5e-3, 1 seed each, without prune\. .*can be added"
+    ):
         compare(StudyRequest(base, ["full"], [0], search=read_space(["lr=1e-9"])), study, SilentStudy())
     assert compare(StudyRequest(base, ["full", "head"], [0]), study, SilentStudy()) == RunCounts(4, 0)
     again = json.loads((study / "study.json").read_text())["search"]
@@ -164,6 +168,9 @@ def test_a_longer_search_keeps_what_is_there_and_sets_runs_at_a_worse_setting_as
     assert (study / "superseded/full/lr=0.005/seed-0/mark").exists()
     assert json.loads((study / "runs/full/seed-0/run.json").read_text())["config"]["lr"] == 1e-9
     assert {run.state for run in read_status(study).runs} == {"finished"}
+    assert json.loads((study / "study.json").read_text())["search"]["added"] == 1
+    notes = search_notes(read_study_file(study))
+    assert "The last 1 were added after the study had begun." in notes[0]
     before = (study / "study.json").read_bytes()
     assert searching("1e-9,5e-3", ["full"]) == searching("5e-3,1e-9", ["head"])
     assert (study / "study.json").read_bytes() == before
@@ -185,7 +192,19 @@ def test_runs_that_wait_for_the_choice_of_a_longer_search_take_it(settings: dict
     assert compare(longer, study, SilentStudy()) == RunCounts(2, 0)
     rates = {json.loads((study / f"runs/full/seed-{seed}/run.json").read_text())["config"]["lr"] for seed in (0, 1)}
     assert rates == {1e-9}
-    assert [folder.name for folder in study.glob("superseded/full/lr=0.005/*")] == ["seed-0"]  # the other had not begun
+    assert (study / "superseded/full/lr=0.005/seed-0/scores.json").exists()
+
+
+def test_settings_count_by_the_seeds_that_finished_if_none_has_all(settings: dict[str, Any], tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    request = StudyRequest(make_config(**settings | {"steps": 2}), ["full"], [0], search=read_space(["lr=1e-9,1e-8"]))
+    assert compare(request, study, SilentStudy()) == RunCounts(1, 0)
+    before = json.loads((study / "study.json").read_text())["search"]["results"]
+    for rate in ("1e-09", "1e-08"):
+        (study / f"search/full/lr={rate}/seed-1001").write_text("no folder, so that the run fails")
+    longer = replace(request, search=read_space(["lr=1e-9,1e-8"], seeds=2))
+    assert compare(longer, study, SilentStudy()) == RunCounts(1, 0)
+    assert json.loads((study / "study.json").read_text())["search"]["results"] == before
 
 
 def test_further_seeds_of_a_search_open_its_choice_again(settings: dict[str, Any], tmp_path: Path) -> None:

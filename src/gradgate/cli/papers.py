@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gradgate.study.progress import StudyProgress
 
 _CHANGED = 12
-"""As many findings are repeated without collapsed runs."""
+"""At most this many findings are shown again without collapsed runs."""
 _STYLES = {"holds": "green", "fails": "red", "cannot tell": "yellow"}
 
 

@@ -59,9 +59,9 @@ class ClaimVerdict:
         """The findings without collapsed runs that differ from those with them, with another state first."""
         if self.without_collapsed is None:
             return ()
-        both = list(zip(self.outcome.findings, self.without_collapsed.findings, strict=False))
-        changed = [(old.state == new.state, new) for old, new in both if old != new]
-        return tuple(new for _, new in sorted(changed, key=lambda pair: pair[0]))
+        states = {_quantity(finding): finding.state for finding in self.outcome.findings}
+        changed = [f for f in self.without_collapsed.findings if f not in self.outcome.findings]
+        return tuple(sorted(changed, key=lambda finding: states.get(_quantity(finding)) == finding.state))
 
     def record(self) -> dict[str, Any]:
         """Return plain values."""
@@ -80,6 +80,11 @@ class ClaimVerdict:
             "arms": self.arms,
             "notes": list(self.notes),
         }
+
+
+def _quantity(finding: ClaimCheck) -> str:
+    """Return what a finding is about, without its numbers."""
+    return finding.test.what if finding.test is not None else finding.found.partition(" = ")[0]
 
 
 def _findings(outcome: ClaimOutcome) -> list[dict[str, str]]:

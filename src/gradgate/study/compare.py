@@ -87,8 +87,9 @@ def _begin(out: Path, study: StudyLayout, execution: Execution, progress: StudyP
             f"{error} The damaged file is kept as {aside.name}, and the queue is rebuilt from the run folders."
         )
         queue = _filled_queue(out, runs, execution, better)
+    if any(map(searches.undecided, grids)):
+        queue.hold_back(runs)  # runs at the choice of a shorter search
     if searches_more:
-        queue.hold_back(runs)  # the choices of the shorter search are open again
         progress.note(
             "The search tries more than before. An arm whose best setting changes is trained again; its earlier runs "
             f"are kept in {searches.SUPERSEDED}/."

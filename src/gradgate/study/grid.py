@@ -122,7 +122,7 @@ class Grid:
             methods=_once([*existing.given, *self.methods]),
             seeds=_once([*existing.seeds, *self.seeds]),
             adapters=_once([*existing.crossed_with, *self.adapters]),
-            search=_wider(existing.search, self.search),
+            search=_larger(existing.search, self.search),
             variants=existing.variants or self.variants,
         )
 
@@ -210,17 +210,14 @@ class Grid:
                 f"out=."
             )
         if not search.covers(existing.search):
-            seeds = len(existing.search.seeds)
+            seeds, prune = len(existing.search.seeds), existing.search.prune
             raise RunError(
                 f"{self.path} was started with another search: {'; '.join(existing.search.space)}, "
-                f"{seeds} seed{'s' * (seeds > 1)} each{', pruned' * existing.search.prune}. Values and seeds can be "
-                f"added to it, not left out. Leave search= out to continue the study, or pass another out=."
+                f"{seeds} seed{'s' * (seeds > 1)} each, {'with' if prune else 'without'} prune. Values of lists, "
+                f"trials and seeds can be added; nothing else can change. Leave search= out to continue the study, or "
+                f"pass another out=."
             )
-        if existing.search.covers(search):
-            return self
-        there = existing.search.settings  # first, so that a tie leaves an arm at its setting
-        added = tuple(setting for setting in search.settings if setting not in there)
-        return replace(self, search=replace(search.without_results(), settings=(*there, *added)))
+        return self if existing.search.covers(search) else replace(self, search=search.extending(existing.search))
 
     def with_variants(self, variants: tuple[dict[str, Any], ...]) -> Grid:
         """Return the grid with an arm of each method for each of these settings.
@@ -365,7 +362,7 @@ def existing_settings(path: Path) -> dict[str, Any] | None:
     return None if existing is None else existing.settings
 
 
-def _wider(there: SearchRecord | None, own: SearchRecord | None) -> SearchRecord | None:
+def _larger(there: SearchRecord | None, own: SearchRecord | None) -> SearchRecord | None:
     """Return the search of a study, unless the grid's own tries more."""
     if there is None or own is None:
         return there or own

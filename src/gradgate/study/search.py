@@ -6,7 +6,7 @@ setting, and queues its runs of the comparison.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import exp, isfinite, log, prod
@@ -192,69 +192,89 @@ def advance(queue: Queue) -> bool:
 
 
 def _advance(queue: Queue, folder: Path) -> bool:
-    if not undecided(Grid.read(folder)):
+    grid = Grid.read(folder)
+    open_arms = undecided(grid)
+    if not open_arms:
         return False
     known = {run.fingerprint: run.state for run in queue.runs()}
+    ended = [arm for arm in open_arms if _has_ended(grid, arm, known) and queue.withdraw(_compared(grid, arm))]
     higher = queue.store.higher_is_better
     with locked_folder(folder):
         grid = Grid.read(folder)
-        ended = [arm for arm in undecided(grid) if _has_ended(grid, arm, known)]
+        chosen_now = [arm for arm in undecided(grid) if arm in ended]
         if grid.search is None:
             return False
-        decided = {arm.name: _results(grid, arm, grid.search, higher) for arm in ended}
+        decided = {arm.name: _results(grid, arm, grid.search, higher) for arm in chosen_now}
         found = {name: results[0].setting for name, results in decided.items() if results}
-        for arm in ended:
-            if arm.name in found:
-                _set_others_aside(grid, arm, found[arm.name])
+        for arm in chosen_now:
+            _set_superseded_aside(grid, arm, found.get(arm.name, {}))
         search = replace(
             grid.search, results={**grid.search.results, **decided}, chosen={**grid.search.chosen, **found}
         )
         grid = replace(grid, search=search)
         grid.write_search()
-    for arm in ended:
+    for arm in chosen_now:
         if arm.name not in found:
             _fail(grid, arm)
-    new = [run for run in grid.runs() if known.get(run.config.fingerprint()) in (None, RunState.PAUSED)]
+    new = [run for run in grid.runs() if _is_to_be_queued(run, known, found)]
     queue.add(new)
     return bool(new)
+
+
+def _is_to_be_queued(run: GridRun, known: Mapping[str, RunState], found: Collection[str]) -> bool:
+    """Return True if a run of the comparison is new, was held back, or failed before its arm's choice was opened."""
+    state = known.get(run.config.fingerprint())
+    return state in (None, RunState.PAUSED) or (
+        run.arm.name in found and state in (RunState.FAILED, RunState.WAITING)  # those that wait were withdrawn
+    )
 
 
 def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, RunState]) -> bool:
     runs = search_runs(grid, [arm])
     if grid.search is not None and arm.name in grid.search.results:
         return False  # nothing of it has finished, and error.json says so
-    if any(grid.folder_of(arm, seed).is_locked for seed in grid.seeds):
-        return False  # a run at the setting of a shorter search may have to be set aside
     return all(
         states.get(run.config.fingerprint()) in (RunState.FINISHED, RunState.FAILED, RunState.PRUNED) for run in runs
     )
 
 
 def _results(grid: Grid, arm: Arm, search: SearchRecord, higher: bool) -> tuple[SearchResult, ...]:
-    """Return settings with their mean dev score, the best first, without those of which a run failed or ended early."""
-    found = []
+    """Return the settings of which most seeds have finished, with their mean dev score, the best first.
+
+    That is every seed, unless each setting has one that failed or was stopped early.
+    """
+    found: dict[int, list[SearchResult]] = {}
     for setting in search.settings:
         scores = [_dev(_run(grid, arm, setting, seed).folder) for seed in search.seeds]
         finite = [score for score in scores if score is not None]
-        if len(finite) == len(scores):
-            found.append(SearchResult(setting, fmean(finite)))
-    return tuple(sorted(found, key=lambda result: -result.dev if higher else result.dev))
+        if finite:
+            found.setdefault(len(finite), []).append(SearchResult(setting, fmean(finite)))
+    most = found[max(found)] if found else []
+    return tuple(sorted(most, key=lambda result: -result.dev if higher else result.dev))
 
 
-def _set_others_aside(grid: Grid, arm: Arm, setting: dict[str, Any]) -> None:
-    """Move away runs of an arm with another setting, which a shorter search had chosen: they are not of this study."""
-    for seed in grid.seeds:
-        folder = grid.folder_of(arm, seed)
-        if not folder.run_file.is_file():
+def _compared(grid: Grid, arm: Arm) -> list[Path]:
+    """Return the folders of an arm's runs of the comparison."""
+    return [grid.folder_of(arm, seed).path for seed in grid.seeds]
+
+
+def _set_superseded_aside(grid: Grid, arm: Arm, setting: dict[str, Any]) -> None:
+    """Move runs of the comparison away that have another setting, which a shorter search had chosen."""
+    for path in _compared(grid, arm):
+        file = RunFolder(path).run_file
+        if not file.is_file():
             continue
-        config = read_record(folder.run_file, RunRecord).config
-        taken = {name: config.get(name) for name in setting}
-        if taken != setting:
-            aside = grid.path / SUPERSEDED / arm.folder / portable_name(format_settings(taken)) / f"seed-{seed}"
+        try:
+            config = read_record(file, RunRecord).config
+            taken = format_settings({name: config.get(name) for name in setting or grid.tried[0]})
+        except RunError:
+            taken = "unreadable"
+        if taken != format_settings(setting):
+            aside = grid.path / SUPERSEDED / arm.folder / portable_name(taken) / path.name
             while aside.exists():
                 aside = aside.with_name(f"{aside.name}-again")
             aside.parent.mkdir(parents=True, exist_ok=True)
-            folder.path.rename(aside)
+            path.rename(aside)
 
 
 def _dev(folder: RunFolder) -> float | None:
@@ -269,10 +289,4 @@ def _fail(grid: Grid, arm: Arm) -> None:
     """Write why a method has no runs, for the report."""
     message = f"No run of its search has finished; the reasons are in {grid.path / 'search'}."
     for seed in grid.seeds:
-        folder = grid.folder_of(arm, seed)
-        if folder.finished:
-            raise RunError(
-                f"{folder.path} has finished although no run of its search has. Move that folder away and run the "
-                "same command again."
-            )
-        write_record(folder.error_file, Failure("SearchFailed", message))
+        write_record(grid.folder_of(arm, seed).error_file, Failure("SearchFailed", message))

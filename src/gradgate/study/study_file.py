@@ -13,7 +13,7 @@ from gradgate.errors import RunError, StoreError
 from gradgate.files import NoLocksError, check_name, read_json, take_lock, write_json
 from gradgate.runs.folder import STUDY_FILE as STUDY_FILE
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.records import ModelRecord, TaskRecord, read_record, to_json
+from gradgate.runs.records import IF_GIVEN, ModelRecord, TaskRecord, read_record, to_json
 from gradgate.runs.scores import Scores
 from gradgate.settings.adapter import AdapterSetting
 from gradgate.settings.arm import Arm
@@ -46,6 +46,7 @@ class SearchRecord:
         settings: to try for each arm.
         seeds: each setting runs once with each.
         prune: whether runs below the median of their arm's end early.
+        added: how many of the settings, the last ones, were added after the study had begun; None for none.
         chosen: an arm's name to the setting that its runs take.
         results: an arm's name to the settings of which every run has finished, the best first.
     """
@@ -54,6 +55,7 @@ class SearchRecord:
     settings: tuple[dict[str, Any], ...]
     seeds: tuple[int, ...]
     prune: bool = False
+    added: int | None = field(default=None, metadata=IF_GIVEN)
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, tuple[SearchResult, ...]] = field(default_factory=dict)
 
@@ -64,6 +66,15 @@ class SearchRecord:
             and set(self.seeds) >= set(other.seeds)
             and all(setting in self.settings for setting in other.settings)
         )
+
+    def extending(self, other: SearchRecord) -> SearchRecord:
+        """Return this search as one that continues another one, which it covers.
+
+        The settings of the other one come first, so that a tie leaves an arm at its setting.
+        """
+        new = tuple(setting for setting in self.settings if setting not in other.settings)
+        added = (other.added or 0) + len(new)
+        return replace(self.without_results(), settings=(*other.settings, *new), added=added or None)
 
     def without_results(self) -> SearchRecord:
         """Return the same search before anything was found."""

@@ -69,11 +69,13 @@ class ClaimCheck:
 
     @property
     def leans(self) -> State | None:
-        """The state that more seeds with the same mean would give; None if no test is behind it, or the mean is 0."""
-        if self.test is None or not self.test.comparison.difference:
+        """The state that more seeds with the same mean would give.
+
+        None if no test is behind it, for a claim of equality, and if the mean is the claimed value.
+        """
+        if self.test is None or self.test.margin is not None or not self.test.comparison.difference:
             return None
-        inside = self.test.above if self.test.margin is None else self.test.threshold < 0
-        return HOLDS if (self.test.comparison.difference > 0) is inside else FAILS
+        return HOLDS if (self.test.comparison.difference > 0) is self.test.above else FAILS
 
     @property
     def repeat(self) -> str:

@@ -36,8 +36,8 @@ def _collapsed(numbers: Numbers, place: Place, method: str) -> frozenset[int]:
 
     there = numbers.on(place, method)
     average = next((on for on in _AVERAGES if on in there), None)
-    told_by = numbers.languages(place, method) if average is None else [average]
-    shares = ({seed: score / 100 for seed, score in numbers.scores[Key(place, method, on)].items()} for on in told_by)
+    scored_on = numbers.languages(place, method) if average is None else [average]
+    shares = ({seed: score / 100 for seed, score in numbers.scores[Key(place, method, on)].items()} for on in scored_on)
     return frozenset[int]().union(*(collapsed(scores, higher_is_better=True) for scores in shares))
 
 

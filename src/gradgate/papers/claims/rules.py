@@ -37,7 +37,11 @@ def both(*outcomes: ClaimOutcome) -> ClaimOutcome:
 
 def decided_by_none(outcome: ClaimOutcome, why: str) -> ClaimOutcome:
     """Return an outcome that decides nothing, because of the runs behind its numbers."""
-    return replace(outcome, state=UNKNOWN, findings=tuple(undecided(finding, why) for finding in outcome.findings))
+    parts = tuple(
+        replace(part, findings=tuple(undecided(finding, why) for finding in part.findings)) for part in outcome.parts
+    )
+    findings = tuple(undecided(finding, why) for finding in outcome.findings)
+    return replace(outcome, state=UNKNOWN, findings=findings, parts=parts)
 
 
 def _part(findings: Sequence[ClaimCheck], least: int, rule: str, lacking: str) -> ClaimPart:

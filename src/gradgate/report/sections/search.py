@@ -35,6 +35,7 @@ def search_notes(record: StudyRecord) -> list[str]:
         f"were tried for each method, with seed {seeds}, and ranked by {record.task.metric} on dev; the search "
         "scored no test split."
         + (" Runs with dev scores below their method's median were stopped early." * search.prune)
+        + (f" The last {search.added} were added after the study had begun." if search.added else "")
     ]
     for name in record.arm_names:
         results = search.results.get(name)
@@ -43,6 +44,8 @@ def search_notes(record: StudyRecord) -> list[str]:
             notes.append(f"{name} uses {format_settings(results[0].setting)} (dev {record.task.metric}: {tried}).")
         elif results is not None:
             notes.append(f"{name}: no run of its search has finished.")
+        elif search.added:
+            notes.append(f"{name}: its search continues; its runs, if any, have the setting that it had before.")
     return [*notes, *_at_ends(record, search)]
 
 
@@ -51,12 +54,14 @@ def _at_ends(record: StudyRecord, search: SearchRecord) -> list[str]:
     rates = sorted({setting["lr"] for setting in search.settings if "lr" in setting})
     if len(rates) < 2:
         return []
+    is_listed = not any(".." in text for text in search.space)
+    more = " A longer search in the same folder keeps the finished runs." if is_listed else ""
     notes = []
     for rate, side in ((rates[0], "lowest"), (rates[-1], "highest")):
         chosen = [name for name in record.arm_names if search.chosen.get(name, {}).get("lr") == rate]
         if chosen:
             notes.append(
                 f"{', '.join(chosen)}: the {side} rate tried, {rate:g}, was the best, so a better one may lie "
-                "beyond it. A longer search in the same folder keeps the finished runs."
+                f"beyond it.{more}"
             )
     return notes

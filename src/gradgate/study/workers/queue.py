@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from math import ceil, isfinite
+from pathlib import Path
 from typing import Any
 
 from optuna import create_study, create_trial
@@ -130,6 +131,17 @@ class Queue:
                 if run.state is RunState.WAITING and run.fingerprint not in waiting:
                     there = _paused_in(self.folder_of(run)) or Paused(step=0, total=0)
                     self._settle(run, TrialState.PRUNED, {"paused": there})
+
+    def withdraw(self, folders: Sequence[Path]) -> bool:
+        """Let no run of these folders wait. Return False, and change nothing, if one of them is being trained."""
+        with self.store.locked():
+            own = [run for run in self.runs() if self.folder_of(run).path in folders]
+            if any(run.state is RunState.RUNNING for run in own):
+                return False
+            for run in own:
+                if run.state is RunState.WAITING:
+                    self._settle(run, TrialState.PRUNED, {"paused": Paused(step=0, total=0)})
+        return True
 
     def claim(self, worker: WorkerName) -> QueuedRun | None:
         """Claim the first waiting run whose folder no process trains in; return None if there is none."""
