@@ -105,3 +105,15 @@ def test_what_is_held_back_waits_again_when_it_is_added(opened: Opened, tmp_path
     ]
     queue.add(until(first, 12))
     assert [(held.state, held.until) for held in queue.runs()] == [("waiting", 12), ("waiting", None)]
+
+
+def test_runs_are_withdrawn_by_folder_unless_one_of_them_is_trained(opened: Opened, tmp_path: Path) -> None:
+    queue, (first, second) = opened(), runs(tmp_path, seeds=2, methods=("full",))
+    queue.add([first, second])
+    assert queue.claim(AFAR) is not None
+    assert not queue.withdraw([first.folder.path, second.folder.path])
+    assert [held.state for held in opened().runs()] == ["running", "waiting"]
+    assert queue.withdraw([second.folder.path])
+    assert [held.state for held in opened().runs()] == ["running", "paused"]
+    queue.add([second])
+    assert [held.state for held in queue.runs()] == ["running", "waiting"]
