@@ -170,7 +170,7 @@ def test_a_longer_search_keeps_what_is_there_and_sets_runs_at_a_worse_setting_as
     assert {run.state for run in read_status(study).runs} == {"finished"}
     assert json.loads((study / "study.json").read_text())["search"]["added"] == 1
     notes = search_notes(read_study_file(study))
-    assert "The last 1 were added after the study had begun." in notes[0]
+    assert "Added after the study had begun: the last 1." in notes[0]
     before = (study / "study.json").read_bytes()
     assert searching("1e-9,5e-3", ["full"]) == searching("5e-3,1e-9", ["head"])
     assert (study / "study.json").read_bytes() == before

@@ -266,11 +266,13 @@ def _set_superseded_aside(grid: Grid, arm: Arm, setting: dict[str, Any]) -> None
             continue
         try:
             config = read_record(file, RunRecord).config
-            taken = format_settings({name: config.get(name) for name in setting or grid.tried[0]})
         except RunError:
-            taken = "unreadable"
-        if taken != format_settings(setting):
-            aside = grid.path / SUPERSEDED / arm.folder / portable_name(taken) / path.name
+            taken, name = None, "unreadable"
+        else:
+            taken = {key: config.get(key) for key in setting or grid.tried[0]}
+            name = format_settings(taken)
+        if taken != setting:
+            aside = grid.path / SUPERSEDED / arm.folder / portable_name(name) / path.name
             while aside.exists():
                 aside = aside.with_name(f"{aside.name}-again")
             aside.parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ def search_notes(record: StudyRecord) -> list[str]:
         f"were tried for each method, with seed {seeds}, and ranked by {record.task.metric} on dev; the search "
         "scored no test split."
         + (" Runs with dev scores below their method's median were stopped early." * search.prune)
-        + (f" The last {search.added} were added after the study had begun." if search.added else "")
+        + (f" Added after the study had begun: the last {search.added}." if search.added else "")
     ]
     for name in record.arm_names:
         results = search.results.get(name)
