@@ -23,6 +23,7 @@ from gradgate.study.study_file import (
     SearchRecord,
     StudyRecord,
     find_study,
+    larger_search,
     read_study_file,
     write_study_file,
 )
@@ -122,7 +123,7 @@ class Grid:
             methods=_once([*existing.given, *self.methods]),
             seeds=_once([*existing.seeds, *self.seeds]),
             adapters=_once([*existing.crossed_with, *self.adapters]),
-            search=_larger(existing.search, self.search),
+            search=larger_search(existing.search, self.search),
             variants=existing.variants or self.variants,
         )
 
@@ -209,15 +210,7 @@ class Grid:
                 f"{self.path} was started with no search. Leave search= out to continue the study, or pass another "
                 f"out=."
             )
-        if not search.covers(existing.search):
-            seeds, prune = len(existing.search.seeds), existing.search.prune
-            raise RunError(
-                f"{self.path} was started with another search: {'; '.join(existing.search.space)}, "
-                f"{seeds} seed{'s' * (seeds > 1)} each, {'with' if prune else 'without'} prune. Values of lists, "
-                f"trials and seeds can be added; nothing else can change. Leave search= out to continue the study, or "
-                f"pass another out=."
-            )
-        return self if existing.search.covers(search) else replace(self, search=search.extending(existing.search))
+        return replace(self, search=existing.search.continued(search, self.path))
 
     def with_variants(self, variants: tuple[dict[str, Any], ...]) -> Grid:
         """Return the grid with an arm of each method for each of these settings.
@@ -360,13 +353,6 @@ def existing_settings(path: Path) -> dict[str, Any] | None:
     """Return what all runs of the study in a folder share. None if there is no study."""
     existing = find_study(path)
     return None if existing is None else existing.settings
-
-
-def _larger(there: SearchRecord | None, own: SearchRecord | None) -> SearchRecord | None:
-    """Return the search of a study, unless the grid's own tries more."""
-    if there is None or own is None:
-        return there or own
-    return own if own.covers(there) and not there.covers(own) else there
 
 
 def _once(values: Iterable[Value]) -> tuple[Value, ...]:

@@ -67,18 +67,42 @@ class SearchRecord:
             and all(setting in self.settings for setting in other.settings)
         )
 
-    def extending(self, other: SearchRecord) -> SearchRecord:
-        """Return this search as one that continues another one, which it covers.
+    def continued(self, search: SearchRecord, path: Path) -> SearchRecord:
+        """Return this search, or the one that continues it if ``search`` tries more.
 
-        The settings of the other one come first, so that a tie leaves an arm at its setting.
+        Settings that are there stay first, so that a tie leaves an arm at its setting.
+
+        Args:
+            search: that was asked for.
+            path: of the study, for the error.
+
+        Raises:
+            RunError: if it leaves out something of this one.
         """
-        new = tuple(setting for setting in self.settings if setting not in other.settings)
-        added = (other.added or 0) + len(new)
-        return replace(self.without_results(), settings=(*other.settings, *new), added=added or None)
+        if not search.covers(self):
+            seeds = len(self.seeds)
+            raise RunError(
+                f"{path} was started with another search: {'; '.join(self.space)}, "
+                f"{seeds} seed{'s' * (seeds > 1)} each, {'with' if self.prune else 'without'} prune. Values of lists, "
+                f"trials and seeds can be added; nothing else can change. Leave search= out to continue the study, or "
+                f"pass another out=."
+            )
+        if self.covers(search):
+            return self
+        new = tuple(setting for setting in search.settings if setting not in self.settings)
+        added = (self.added or 0) + len(new)
+        return replace(search.without_results(), settings=(*self.settings, *new), added=added or None)
 
     def without_results(self) -> SearchRecord:
         """Return the same search before anything was found."""
         return replace(self, chosen={}, results={})
+
+
+def larger_search(there: SearchRecord | None, own: SearchRecord | None) -> SearchRecord | None:
+    """Return the search of a study's file, unless another one tries all of it and more."""
+    if there is None or own is None:
+        return there or own
+    return own if own.covers(there) and not there.covers(own) else there
 
 
 @dataclass(frozen=True)
