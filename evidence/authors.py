@@ -28,6 +28,7 @@ from gradgate.papers.recorded import RecordedNumber
 SOURCE = f"{SHARED}/results/elsa"
 RATE_OF_FULL = "rate searched for full alone"
 """The limit of these runs that weighs most."""
+UNTRAINED = "full may have left biases and LayerNorm weights untrained"
 FILE = RESULTS / "authors" / "elsa.csv"
 RATES = FOLDER / "authors" / "elsa-rates.csv"
 MADE_BY = "python -m evidence authors"

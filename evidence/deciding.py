@@ -23,7 +23,7 @@ class RequiredRepeats:
 
     Attributes:
         unit: ``seed`` or ``run``.
-        parts: that they were picked from: each must be decided to hold, one of them is enough to fail, or the reverse.
+        parts: how many the deciding part was picked from; 1 if all must be decided.
     """
 
     repeats: int

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from evidence.arms import Arm, grid_arms, is_on_dev, scored_languages, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
-from evidence.authors import RATE_OF_FULL
+from evidence.authors import RATE_OF_FULL, UNTRAINED
 from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
 from evidence.studies import AT_AN_END, SHORT_TRAINING, Study, read_studies
@@ -45,7 +45,6 @@ MISMATCHED = "MNLI-mm"
 OTHER_MODEL = "full is another, larger model"
 ON_LANGUAGES = " on language adapters"
 AFTER_TAPT = " after pretraining on the task's text"
-_AUTHORS_LIMITS = f"{RATE_OF_FULL}; full may have left biases and LayerNorm weights untrained; scores on dev"
 _SAME = {"sst2_sentences": "sst2"}
 """Tasks on other rows of one data set: they count once."""
 _LAYERS = {"all-MiniLM-L6-v2": 6, "multilingual-e5-small": 12, "gemma-3-270m": 18, "sample": 4}
@@ -207,7 +206,7 @@ def _of_authors() -> Iterator[Effect]:
                     where, place.task, "head" if share == 1 else frozen_family(share),
                     "head" if share == 1 else f"freeze:layers={closed}",
                     *_with_and_without(_compare_values, scores, full),
-                    f"the Elsa authors, {place.model}", _AUTHORS_LIMITS,
+                    f"the Elsa authors, {place.model}", f"{RATE_OF_FULL}; {UNTRAINED}; scores on dev",
                     runs=min(len(scores), len(full)), compared=len(set(numbers.methods(place)) - {BASELINE}),
                     doubts=(RATE_OF_FULL,),
                 )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
-from evidence.authors import RATE_OF_FULL
+from evidence.authors import RATE_OF_FULL, UNTRAINED
 from evidence.deciding import deciding_section
 from evidence.studies import AT_AN_END, FOLDER, SHORT_TRAINING, Study
 from evidence.verdicts import AUTHORS, Checked, deciding
@@ -26,7 +26,6 @@ _NOTHING = {
     "real": "no study on real data compares it",
     "synthetic": "no study on generated data compares it",
 }
-_AUTHORS_LIMITS = f"{RATE_OF_FULL}, which may have left biases and LayerNorm weights as they were"
 _AT_ONE_RATE = ("E1", "E2", "E3", "E4", "E5", "E6")
 """Claims of a paper whose arms all have the learning rate of full fine-tuning."""
 _OTHER_TASKS, _OWN_RATES = "other tasks", "own rates"
@@ -93,7 +92,7 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
 def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study]) -> Cell:
     """Return the cell of runs, with what limits them in its note and, by name, in its small print."""
     if source == AUTHORS:
-        scope, note = [RATE_OF_FULL], [_AUTHORS_LIMITS]
+        scope, note = [RATE_OF_FULL], [RATE_OF_FULL, UNTRAINED]
     else:
         own = [_OWN_RATES] * (verdict.claim.id in _AT_ONE_RATE)
         scope = [*[_OTHER_TASKS] * verdict.stand_in, *own]
