@@ -203,6 +203,14 @@ def test_a_train_file_takes_its_dev_file_from_a_flag(tmp_path: Path, monkeypatch
         find_task(str(tmp_path), data=tmp_path)
 
 
+def test_a_file_that_is_in_the_folder_of_data_alone_is_named_by_its_whole_path(tmp_path: Path) -> None:
+    put(tmp_path, dev__tsv="index\tquestion\tsentence\tlabel\n0\ta\tb\tentailment\n")
+    expected = rf"train_file=dev\.tsv: .*dev\.tsv is missing\. .*, pass train_file={tmp_path}/dev\.tsv"
+    with pytest.raises(UsageError, match=expected):
+        find_task("qnli", data=tmp_path, train_file="dev.tsv")
+    assert find_task("qnli", data=tmp_path, train_file=tmp_path / "dev.tsv").files
+
+
 def test_a_folder_is_a_catalogue_task_only_if_its_rows_agree(tmp_path: Path) -> None:
     wnli = "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t1\n1\tc\td\t0\n"
     for name, expected in (("WNLI", "wnli"), ("wnli_", "wnli"), ("RTE", "RTE"), ("mine", "mine")):

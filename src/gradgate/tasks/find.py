@@ -60,11 +60,16 @@ def find_task(
         source: language of train and dev, in place of the task's.
 
     Raises:
-        UsageError: nothing has that name, or the task is not in one of ``languages``.
+        UsageError: nothing has that name, the task is not in one of ``languages``, or a file is in ``data`` and not
+            in the working folder.
         DataError: nothing to score in one of ``languages``, a task file with faults, or an ambiguous folder or file.
     """
-    files = (_absolute(train_file), _absolute(dev_file), _absolute(test_file))
-    given = Given(text, text_pair, label, kind, metric, *files, None if split is None else read_shares(split))
+    train, dev, test = (
+        None if file is None else _absolute(keyword, file, data)
+        for keyword, file in (("train_file", train_file), ("dev_file", dev_file), ("test_file", test_file))
+    )
+    shares = None if split is None else read_shares(split)
+    given = Given(text, text_pair, label, kind, metric, train, dev, test, shares)
     spec = _change(_find(typed_place(name), data, given, source), given)
     return spec if languages is None else in_languages(spec, languages)
 
@@ -195,8 +200,15 @@ def _existing(folder: Path) -> Path:
     return folder
 
 
-def _absolute(file: str | Path | None) -> str | None:
-    return None if file is None else str(typed_path(file).absolute())
+def _absolute(keyword: str, file: str | Path, data: Path | None) -> str:
+    """Return the path from the working folder, which a user may mistake for that of the data."""
+    path = typed_path(file)
+    if data is not None and not path.exists() and (data / path).exists():
+        raise UsageError(
+            f"{keyword}={file}: {path.absolute()} is missing. For the file in the folder of data, pass "
+            f"{keyword}={data / path}"
+        )
+    return str(path.absolute())
 
 
 def _beside(name: str) -> list[str]:
