@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gradgate.analysis import landscape
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LandscapeRow
 from gradgate.analysis.representations import RepresentationRow
@@ -30,14 +31,14 @@ def similarity_rows(arms=ARMS):
     ]  # fmt: skip
 
 
-def loss_rows(arms=ARMS, side=(-1.0, 0.0, 1.0)):
+def loss_rows(arms=ARMS, side=(-1.0, 0.0, 1.0), further=()):
     base = {"run": "mark", "rows": 30}
     line = [
         LandscapeRow(
             arm=arm, seed=seed, where="line", split=split, x=x, y=None, distance=2.0,
             loss=None if x == -0.5 else 0.3 + (4 if arm == "full" else 1) * (x - 1) ** 2, **base,
         )
-        for arm in arms for seed in (0, 1) for split in ("train", "dev") for x in (-0.5, 0.0, 0.5, 1.0, 1.5)
+        for arm in arms for seed in (0, 1) for split in ("train", "dev") for x in (-0.5, 0.0, 0.5, 1.0, 1.5, *further)
     ]  # fmt: skip
     plane = [
         LandscapeRow(
@@ -72,8 +73,18 @@ def test_the_report_has_what_was_analyzed(study):
     assert {"representations.svg", "landscape-line.pdf", "landscape-plane.svg", "representations.csv"} <= names
     page = written.html.read_text(encoding="utf-8")
     assert "gradual:every=40 stays closest to the pretrained model" in page
-    assert "widest for gradual:every=40" in page
+    assert "the arms are not ranked" in page
     assert "of another study" not in page
+
+
+def test_minima_that_are_wider_than_the_line_are_not_ranked():
+    assert "widest for gradual:every=40 (1.33)" in landscape.caption(loss_rows(further=(2.0,)))
+    assert landscape.caption(loss_rows()) == (
+        "On dev, the loss of gradual:every=40 stays within 0.5 of that at the trained weights up to an end of the "
+        "line: such widths are lower bounds, and the arms are not ranked."
+    )
+    alone = landscape.caption(loss_rows(arms=["gradual:every=40"]))
+    assert alone == "The minimum of gradual:every=40 is at least 1.17 of its own way wide on dev."
 
 
 def test_tables_have_the_means_over_seeds():

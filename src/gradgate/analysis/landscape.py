@@ -119,6 +119,13 @@ def caption(rows: Sequence[LandscapeRow]) -> str:
     widths = {arm: flat for arm in dict.fromkeys(row.arm for row in rows) if (flat := flatness_of(rows, arm))}
     if not widths:
         return "No run has a finite loss at its trained weights on dev, so no minimum has a width."
+    open_ended = [arm for arm, found in widths.items() if any(flat.at_least for flat in found)]
+    if open_ended and len(widths) > 1:
+        others = f" and {len(open_ended) - 1} more" if len(open_ended) > 1 else ""
+        return (
+            f"On dev, the loss of {open_ended[0]}{others} stays within {RISE} of that at the trained weights up to an "
+            "end of the line: such widths are lower bounds, and the arms are not ranked."
+        )
     ranked = sorted(widths, key=lambda arm: -fmean(flat.width for flat in widths[arm]))
     widest, narrowest = ranked[0], ranked[-1]
     if widest == narrowest:

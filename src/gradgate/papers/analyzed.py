@@ -68,14 +68,18 @@ def _similarity(study: Path) -> dict[tuple[str, int], dict[str, float]]:
 
 
 def _flatness(study: Path) -> dict[tuple[str, int], float]:
-    """Return the width of each run's minimum on dev, within the range of the line that all runs of a study share."""
+    """Return the width of each run's minimum on dev.
+
+    Of an arm with a run whose width is only a lower bound, none is returned: a comparison would be between the ends of
+    the measured line.
+    """
     rows = AnalysisFolder.of(study, landscape.NAME, LandscapeRow).read()
-    widths = {
-        (arm, seed): landscape.flatness(points)
-        for arm in dict.fromkeys(row.arm for row in rows)
-        for seed, points in landscape.lines(rows, arm, DEV).items()
-    }
-    return {run: flat.width for run, flat in widths.items() if flat is not None}
+    found: dict[tuple[str, int], float] = {}
+    for arm in dict.fromkeys(row.arm for row in rows):
+        widths = {seed: landscape.flatness(points) for seed, points in landscape.lines(rows, arm, DEV).items()}
+        if not any(flat is not None and flat.at_least for flat in widths.values()):
+            found |= {(arm, seed): flat.width for seed, flat in widths.items() if flat is not None}
+    return found
 
 
 def tracked_run(cell: RunResult, score: float | None = None) -> FisherTrack | None:

@@ -199,7 +199,7 @@ def _a10(numbers: Numbers) -> ClaimOutcome:
         all_of(rises, f"needs dev losses of {names}"),
         all_of(
             widths,
-            f"needs loss landscapes of {names} for how flat their minima are (gradgate analyze landscape STUDY)",
+            f"needs loss landscapes of {names} on which each minimum ends (gradgate analyze landscape STUDY)",
         ),
     )
 
