@@ -101,6 +101,13 @@ def test_labels_are_shortened_in_the_middle():
     assert formats.shortened("graddrop:p=0.2", 9) == "grad…=0.2"
 
 
+def test_every_part_of_a_combined_arm_stays_recognisable_in_a_short_label():
+    arm = "pfeiffer:reduction=16 + fun:every=8,batches=10"
+    assert formats.shortened(arm, 40) == "pfeiffer:…ction=16 + fun:every…atches=10"
+    assert formats.shortened(f"{arm} + wd", 40) == "pfeiffer…tion=16 + fun:ever…ches=10 + wd"
+    assert formats.shortened(arm, 16) == "pfeiffer…ches=10"
+
+
 @pytest.mark.parametrize(
     ("number", "noun", "text"),
     [

@@ -18,6 +18,9 @@ _TITLES = {"mean": "mean over tasks"}
 # From here on, digits before the point are too many to read.
 _TOO_LONG = 1e7
 
+_PLUS = " + "
+_FEWEST = 8  # characters of a part of a name that still tell which it is
+
 
 @dataclass(frozen=True)
 class ScoreFormat:
@@ -188,12 +191,29 @@ def said_once(notes: Iterable[tuple[str, str | None]]) -> list[str]:
 
 
 def shortened(label: str, width: int) -> str:
-    """Shorten a label to ``width`` characters in one line; the middle goes, as names differ at both ends."""
+    """Shorten a label to ``width`` characters in one line.
+
+    The middle goes, as names differ at both ends: that of each part, if there is room for all parts of the name of a
+    combined arm.
+    """
     label = " ".join(visible(label).split())
     if len(label) <= width:
         return label
+    parts = label.split(_PLUS)
+    room = width - len(_PLUS) * (len(parts) - 1)
+    if len(parts) == 1 or room < _FEWEST * len(parts):
+        return _without_middle(label, width)
+    widths = {}
+    by_length = sorted(enumerate(parts), key=lambda own: len(own[1]))
+    for before, (place, part) in enumerate(by_length):
+        widths[place] = min(len(part), room // (len(parts) - before))
+        room -= widths[place]
+    return _PLUS.join(_without_middle(part, widths[place]) for place, part in enumerate(parts))
+
+
+def _without_middle(text: str, width: int) -> str:
     half = (width - 1) // 2
-    return f"{label[: width - 1 - half]}…{label[-half:]}"
+    return text if len(text) <= width else f"{text[: width - 1 - half]}…{text[-half:]}"
 
 
 def _scaled(value: float | None, units: tuple[str, ...]) -> str:
