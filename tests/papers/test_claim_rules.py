@@ -125,6 +125,18 @@ def test_data_of_another_kind_decide_nothing(claim: str, task: str) -> None:
     assert all("which the claim is about" in text or "of the 3 needed" in text for text in compared)
 
 
+@pytest.mark.parametrize(("tasks", "state"), [(("xnli", "udpos", "wikiann"), HOLDS), (("xnli",), UNKNOWN)])
+def test_one_task_with_three_sizes_is_one_task(tasks: tuple[str, ...], state: str) -> None:
+    """F2 is about the mean over tasks."""
+    scores = {"Ada": [60.0, 61.0, 62.0], "Ada+FUN": [66.0, 67.1, 68.0]}
+    cells: dict[Key, dict[int, float]] = {}
+    for task, size in zip(tasks * 3, ("1000", "5000", "full"), strict=False):
+        cells |= at(task, scores, size)
+    outcome = check(find_claim("F2"), Numbers(cells, exact=False))
+    assert outcome.state == state
+    assert f"mean over {len(tasks)} task" in outcome.findings[0].text
+
+
 @pytest.mark.parametrize(("task", "state"), [("ncbi_disease", FAILS), ("sample-ner", UNKNOWN), ("udpos", UNKNOWN)])
 def test_named_entities_decide_claims_of_them(task: str, state: str) -> None:
     numbers = Numbers(at(task, WORSE["G1"]), exact=False, stand_in=True)

@@ -17,7 +17,7 @@ from gradgate.papers.claims.numbers import (
 from gradgate.papers.claims.quantities import Quantity, mean_minus, minus, value
 from gradgate.papers.claims.rules import all_of, both, most_of
 from gradgate.papers.claims.spreads import varies_more
-from gradgate.papers.claims.thresholds import above, below, level, over_tasks, tasks_in
+from gradgate.papers.claims.thresholds import above, below, count_tasks, counted_tasks, level, over_tasks, tasks_in
 
 TUNED, TAPT, MIXED = "Fine-tune", "Fine-tune+TAPT", "Fine-tune+mixout"
 WIDE, WIDE_TAPT = "Adapter-256", "Adapter-256+TAPT"
@@ -41,7 +41,7 @@ def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = EN) -
 def _mean(numbers: Numbers, places: list[Place], one: str, other: str) -> ClaimCheck:
     where = f"{places[0].model}{'' if places[0].size == 'full' else f', {places[0].size} examples'}"
     what = f"{where}, mean over {tasks_in(places)}: {one} - {other}"
-    return over_tasks(numbers, above(numbers, what, mean_minus(places, one, other, EN)), len(places))
+    return over_tasks(numbers, above(numbers, what, mean_minus(places, one, other, EN)), count_tasks(places))
 
 
 def _a1(numbers: Numbers) -> ClaimOutcome:
@@ -71,13 +71,13 @@ def _a2(numbers: Numbers) -> ClaimOutcome:
     if places:
         what = f"mean over {tasks_in(places)} of many examples: {WIDE} - {TUNED}"
         quantity = mean_minus(places, WIDE, TUNED, EN)
-        high = [over_tasks(numbers, level(numbers, what, quantity, LEVEL), len(places))]
+        high = [over_tasks(numbers, level(numbers, what, quantity, LEVEL), count_tasks(places))]
     return all_of([*low, *high], f"needs {WIDE} and {TUNED}")
 
 
 def _a3(numbers: Numbers) -> ClaimOutcome:
     places = numbers.places(WIDE_TAPT, WIDE, tasks=_LOW)
-    findings = [over_tasks(numbers, _minus(numbers, place, WIDE_TAPT, WIDE), len(places)) for place in places]
+    findings = [over_tasks(numbers, _minus(numbers, place, WIDE_TAPT, WIDE), count_tasks(places)) for place in places]
     return most_of(findings, f"needs {WIDE_TAPT} and {WIDE}")
 
 
@@ -101,7 +101,7 @@ def _a5(numbers: Numbers) -> ClaimOutcome:
             common = sorted(set.intersection(*tasks)) if len(sizes) > 1 else []
             if common:
                 small, large = ([Place(model, task, size) for task in common] for size in (sizes[0], sizes[-1]))
-                where = f"{model}, mean over {tasks_in(common)}"
+                where = f"{model}, mean over {counted_tasks(len(common))}"
                 what = f"{where}: {name} - {TUNED} at {sizes[0]}, minus at {sizes[-1]}"
                 finding = above(numbers, what, _shrinks(small, large, name))
                 findings.append(over_tasks(numbers, finding, len(common)))
@@ -123,7 +123,7 @@ def _shrinks(small: list[Place], large: list[Place], name: str) -> Quantity:
 def _a6(numbers: Numbers) -> ClaimOutcome:
     """Check each average over languages; a study may have no distant language, but none lacks the average over all."""
     tested = [(place, name) for name in (WIDE, NARROW) for place in numbers.places(name, TUNED, tasks=_TRANSFER)]
-    tasks = len({place.task for place, _ in tested})
+    tasks = count_tasks(place for place, _ in tested)
     findings = [
         over_tasks(numbers, _minus(numbers, place, name, TUNED, on), tasks)
         for place, name in tested
@@ -156,7 +156,7 @@ def _a9(numbers: Numbers) -> ClaimOutcome:
         for name in numbers.methods(place)
         if _is_plain(name) and DEV_MEAN in numbers.on(place, name, TUNED)
     ]
-    tasks = len({place.task for place, _ in tested})
+    tasks = count_tasks(place for place, _ in tested)
     for place, name in tested:
         means.append(over_tasks(numbers, _minus(numbers, place, name, TUNED, DEV_MEAN), tasks))
         what = f"{place}: best - mean of all evaluations, {TUNED} - {name}"

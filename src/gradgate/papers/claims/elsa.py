@@ -87,7 +87,7 @@ def _labels(numbers: Numbers, place: Place) -> dict[float, str]:
 
 
 def _at(numbers: Numbers, pairs: Pairs, *wanted: float) -> str | None:
-    """Return the label nearest to the first of these shares, at most one layer of 12 away."""
+    """Return the label nearest to the first of these shares, less than one layer of 12 away."""
     labels = _labels(numbers, pairs[0][0])
     for share in wanted:
         near = [(abs(share - there), name) for there, name in labels.items() if abs(share - there) < 1 / 12 - 1e-9]

@@ -15,7 +15,7 @@ from gradgate.papers.claims.numbers import (
 )
 from gradgate.papers.claims.quantities import gap_difference, mean_minus, minus, place_minus, ratio, value
 from gradgate.papers.claims.rules import all_of, any_of, both, most_of
-from gradgate.papers.claims.thresholds import above, at_least_about, below, over_tasks, tasks_in
+from gradgate.papers.claims.thresholds import above, at_least_about, below, count_tasks, over_tasks, tasks_in
 from gradgate.papers.published import read_table
 
 ADA, RAND, GU, LPFT, FUN, REV = "Ada", "Ada+Rand", "Ada+GU", "Ada+LPFT", "Ada+FUN", "Ada+GU-rev"
@@ -53,15 +53,15 @@ def _f2(numbers: Numbers) -> ClaimOutcome:
             finding = at_least_about(numbers, what, quantity, 2, digits=0)
         else:
             finding = above(numbers, what, quantity)
-        findings.append(over_tasks(numbers, finding, len(places)))
+        findings.append(over_tasks(numbers, finding, count_tasks(places)))
     return all_of(findings, f"needs {FUN} and {ADA}")
 
 
 def _f3(numbers: Numbers) -> ClaimOutcome:
     gradual, random = numbers.places(GU, FUN), numbers.places(FUN, RAND)
     near = [below(numbers, f"{p}: {GU} - {FUN}", minus(p, GU, FUN, AVG), 0.7, or_equal=True) for p in gradual]
-    near = [over_tasks(numbers, finding, len(gradual)) for finding in near]
-    better = [over_tasks(numbers, _minus(numbers, place, FUN, RAND), len(random)) for place in random]
+    near = [over_tasks(numbers, finding, count_tasks(gradual)) for finding in near]
+    better = [over_tasks(numbers, _minus(numbers, place, FUN, RAND), count_tasks(random)) for place in random]
     return both(all_of(near, f"needs {GU} and {FUN}"), all_of(better, f"needs {FUN} and {RAND}"))
 
 

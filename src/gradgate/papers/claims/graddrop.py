@@ -8,7 +8,7 @@ from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome
 from gradgate.papers.claims.numbers import DEV_DROP, Numbers, Place
 from gradgate.papers.claims.quantities import gain_gap, gap_difference, mean_minus, minus, t_gap
 from gradgate.papers.claims.rules import all_of, both
-from gradgate.papers.claims.thresholds import above, at_least_about, not_compared, over_tasks, tasks_in
+from gradgate.papers.claims.thresholds import above, at_least_about, count_tasks, not_compared, over_tasks, tasks_in
 
 SFT, DROP, LAYER, EPOCH = "SFT", "GradDrop", "Layer-GradDrop", "GradDrop-Epoch"
 TOP, BOTTOM = "GradFreeze-TopDown", "GradFreeze-BottomUp"
@@ -52,7 +52,7 @@ def _g1(numbers: Numbers) -> ClaimOutcome:
 def _g2(numbers: Numbers) -> ClaimOutcome:
     others = (SFT, TOP, BOTTOM, DROP, ANNEAL, ANNEAL_LAYER)
     findings = [
-        over_tasks(numbers, _mean(numbers, best, other, 1.0 if other == SFT else 0.0), len(places))
+        over_tasks(numbers, _mean(numbers, best, other, 1.0 if other == SFT else 0.0), count_tasks(places))
         for best in (LAYER, EPOCH)
         for other in others
         if (places := numbers.places(best, other))
@@ -63,8 +63,8 @@ def _g2(numbers: Numbers) -> ClaimOutcome:
 
 def _g3(numbers: Numbers) -> ClaimOutcome:
     places, against = numbers.places(TOP, BOTTOM), numbers.places(SFT, BOTTOM)
-    findings = [over_tasks(numbers, _minus(numbers, place, TOP, BOTTOM), len(places)) for place in places]
-    findings += [over_tasks(numbers, _mean(numbers, SFT, BOTTOM), len(against))] if against else []
+    findings = [over_tasks(numbers, _minus(numbers, place, TOP, BOTTOM), count_tasks(places)) for place in places]
+    findings += [over_tasks(numbers, _mean(numbers, SFT, BOTTOM), count_tasks(against))] if against else []
     findings += not_compared(numbers, findings, BOTTOM, _nowhere(numbers, (SFT, TOP)))
     return all_of(findings, f"needs {TOP}, {BOTTOM} and {SFT}")
 
@@ -110,9 +110,10 @@ def _g11(numbers: Numbers) -> ClaimOutcome:
             groups = [(place, numbers.languages(place, *names)) for place in numbers.places(*names)]
             groups = [(place, languages) for place, languages in groups if len(languages) > 1]
             if groups:
-                what = f"mean over {tasks_in(groups)}: t of {best} - t of {other}"
+                there = [place for place, _ in groups]
+                what = f"mean over {tasks_in(there)}: t of {best} - t of {other}"
                 finding = above(numbers, what, t_gap(groups, best, other, SFT))
-                findings.append(over_tasks(numbers, finding, len(groups)))
+                findings.append(over_tasks(numbers, finding, count_tasks(there)))
     findings += not_compared(numbers, findings, "t statistics", _nowhere(numbers, (EPOCH, LAYER, *others)))
     return all_of(findings, f"needs {EPOCH}, {LAYER}, {SFT} and another variant in two test languages or more")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from gradgate.papers.claims.base import FAILS, HOLDS, UNKNOWN, ClaimCheck, State, ThresholdTest
-from gradgate.papers.claims.numbers import Lookup, Numbers, SeveralArmsError, UnknownError
+from gradgate.papers.claims.numbers import Lookup, Numbers, Place, SeveralArmsError, UnknownError
 
 if TYPE_CHECKING:
     from gradgate.statistics import Comparison, Verdict
@@ -143,9 +143,14 @@ def counted_tasks(tasks: int) -> str:
     return f"{tasks} task{'s' * (tasks != 1)}"
 
 
-def tasks_in(places: Sequence[object]) -> str:
-    """Return the number of tasks, in words."""
-    return counted_tasks(len(places))
+def count_tasks(places: Iterable[Place]) -> int:
+    """Count the tasks of places; one on several models, or with training sets of several sizes, is one."""
+    return len({place.task for place in places})
+
+
+def tasks_in(places: Iterable[Place]) -> str:
+    """Return the number of tasks of places, in words."""
+    return counted_tasks(count_tasks(places))
 
 
 def corrected(findings: Sequence[ClaimCheck]) -> list[ClaimCheck]:
