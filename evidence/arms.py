@@ -22,12 +22,14 @@ class Arm:
         scores: seed to score.
         memory: peak of the process, in bytes; None if not recorded.
         seconds: of a step, the median over seeds of the runs' medians; None if not recorded.
+        at_an_end: whether its rate is known to be the lowest or the highest of those that were tried.
     """
 
     name: str
     scores: dict[int, float]
     memory: float | None = None
     seconds: float | None = None
+    at_an_end: bool = False
 
     @property
     def mean(self) -> float:
@@ -35,13 +37,27 @@ class Arm:
         return fmean(self.scores.values())
 
 
+def read_runs(file: Path) -> list[dict[str, str]]:
+    """Read the rows of committed runs.
+
+    Raises:
+        ValueError: if one did not finish; a study is recorded when all have.
+    """
+    with file.open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows:
+        if row["status"] != "finished" or not row["score"]:
+            arm = arm_of_texts(row["method"], row["adapter"] or None).name
+            raise ValueError(f"{file.name}: {arm}, seed {row['seed']}, is {row['status']} and has no score")
+    return rows
+
+
 def runs_by_arm(file: Path) -> dict[str, dict[str, list[dict[str, str]]]]:
     """Read the rows of committed runs, by the size of the training set, ``""`` for all of it, and by arm."""
     runs: dict[str, dict[str, list[dict[str, str]]]] = {}
-    with file.open(newline="", encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            name = arm_of_texts(row["method"], row["adapter"] or None).name
-            runs.setdefault(row["train_size"], {}).setdefault(name, []).append(row)
+    for row in read_runs(file):
+        name = arm_of_texts(row["method"], row["adapter"] or None).name
+        runs.setdefault(row["train_size"], {}).setdefault(name, []).append(row)
     return runs
 
 
@@ -59,8 +75,7 @@ def scored_languages(study: Study) -> set[str]:
 
 def thread_hours(study: Study) -> float:
     """Return how long the committed runs of a study took, in hours of one CPU thread by the clock."""
-    with study.runs.open(newline="", encoding="utf-8") as stream:
-        seconds = sum(float(row["cost.seconds_total"]) for row in csv.DictReader(stream))
+    seconds = sum(float(row["cost.seconds_total"]) for row in read_runs(study.runs))
     return seconds * float(study.compare["threads"]) / 3600
 
 
@@ -83,7 +98,8 @@ def grid_arms(grid: Grid) -> list[Arm]:
     for name, rates in by_method.items():
         rate = max(rates, key=lambda lr: fmean(row.dev for row in rates[lr] if row.dev is not None))
         scores = {row.seed: row.test for row in rates[rate] if row.test is not None}
-        arms.append(Arm(name, scores))
+        tried = [lr for lr in rates if lr is not None]
+        arms.append(Arm(name, scores, at_an_end=bool(tried) and rate in (min(tried), max(tried))))
     return arms
 
 

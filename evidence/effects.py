@@ -181,11 +181,12 @@ def _of_grids() -> Iterator[Effect]:
         for name, arm in named.items():
             versus = _with_and_without(compare_paired, arm.scores, full.scores)
             arm_family = family(name, _LAYERS[model])
-            on_dev = "; scores on dev" * is_on_dev(read_rows(grid.curves))
-            limits = f"{steps} steps, {len(grid.rates)} rates{on_dev}"
+            edge = (AT_AN_END,) * (arm.at_an_end or full.at_an_end)
+            on_dev = ("scores on dev",) * is_on_dev(read_rows(grid.curves))
+            limits = "; ".join((f"{steps} steps, {len(grid.rates)} rates", *edge, *on_dev))
             yield _effect(
                 where, _SAME.get(task, task), arm_family, name, *versus, f"grids/{grid.name}", limits,
-                doubts=(SHORT_TRAINING, *[AT_AN_END] * (len(grid.rates) == 2)),  # each of two rates is an end
+                doubts=(SHORT_TRAINING, *edge),
             )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Record how far arms were behind the best of their study, for ``gradgate recommend``: ``python -m evidence.gaps``."""
+"""Find how far arms were behind the best of their study, for ``gradgate recommend``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ from collections.abc import Iterator, Sequence
 from evidence.arms import Arm, grid_arms, study_arms
 from evidence.grids import read_grids
 from evidence.studies import read_studies
-from gradgate.study.recommend.evidence import FILE, GAPS, RecordedGap, family_of
+from gradgate.study.recommend.evidence import RecordedGap, family_of
 from gradgate.tasks.find import find_task
-
-
-def main() -> None:
-    """Write the file."""
-    found = gaps()
-    GAPS.write(FILE, found)
-    print(f"{len(found)} rows: {FILE}")
 
 
 def gaps() -> list[RecordedGap]:
@@ -47,7 +40,3 @@ def _behind(source: str, kind: str, arms: Sequence[Arm]) -> Iterator[RecordedGap
         return
     for family, gap in families.items():
         yield RecordedGap(source=source, kind=kind, family=family, gap=round(gap, 4))
-
-
-if __name__ == "__main__":
-    main()

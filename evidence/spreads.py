@@ -1,6 +1,7 @@
-"""Record how much paired differences vary over seeds, for ``--dry-run``: ``python -m evidence.spreads [ELSA.csv]``.
+"""Find how much paired differences vary over seeds, for ``--dry-run``.
 
-The runs are those of this folder, and, with their file, those of What would Elsa do? (Lee et al. 2019, Apache-2.0).
+The runs are those of this folder and those of What would Elsa do? (Lee et al. 2019, Apache-2.0), which
+``python -m evidence.spreads ELSA.csv`` reads again.
 """
 
 from __future__ import annotations
@@ -12,36 +13,38 @@ from pathlib import Path
 
 import numpy as np
 
+from evidence.arms import read_runs
+from evidence.studies import read_studies
 from gradgate.statistics import collapsed, compare_paired
 from gradgate.statistics.collapse import LEAST_GAP
 from gradgate.study.spreads import FILE, SPREADS, RecordedSpread
 
-RUNS = Path(__file__).parent / "runs"
+ELSA = "What would Elsa do? (Lee et al. 2019)"
 METRICS = {"acc": "accuracy", "mcc": "matthews", "spearmanr": "spearman"}  # of the file to ours
 Key = tuple[str, str, str, str]
 Runs = dict[Key, dict[str, dict[int, float]]]
 
 
-def main(words: list[str]) -> None:
-    """Write the file."""
-    found = sorted(_spreads(_own()), key=lambda row: (row.task, row.metric, row.model, row.source))
-    for file in words:
-        found += _spreads(_elsa(Path(file)))
-    SPREADS.write(FILE, found)
-    print(f"{len(found)} rows: {FILE}")
+def main(file: Path) -> None:
+    """Replace the rows of the Elsa authors' runs by those of their file."""
+    SPREADS.write(FILE, [*own_spreads(), *_spreads(_elsa(file))])
 
 
-def _own() -> Runs:
+def spreads() -> list[RecordedSpread]:
+    """Return the rows of the committed studies, and those of the Elsa authors' runs that the file has."""
+    return [*own_spreads(), *(row for row in SPREADS.read(FILE) if row.source == ELSA)]
+
+
+def own_spreads() -> list[RecordedSpread]:
+    """Return the rows of the committed studies, in the order of the file."""
     found: Runs = {}
-    for file in sorted(RUNS.glob("*.csv")):
-        with file.open(encoding="utf-8") as lines:
-            for row in csv.DictReader(lines):
-                if row["status"] == "finished" and row["score"]:
-                    source = f"{file.stem} {row['train_size']}".strip()
-                    key = (row["task"], Path(row["model"]).name, row["metric"], source)
-                    arm = f"{row['adapter']} + {row['method']}"
-                    found.setdefault(key, {}).setdefault(arm, {})[int(row["seed"])] = float(row["score"])
-    return found
+    for study in read_studies():
+        for row in read_runs(study.runs) if study.is_committed else ():
+            source = f"{study.name} {row['train_size']}".strip()
+            key = (row["task"], Path(row["model"]).name, row["metric"], source)
+            arm = f"{row['adapter']} + {row['method']}"
+            found.setdefault(key, {}).setdefault(arm, {})[int(row["seed"])] = float(row["score"])
+    return sorted(_spreads(found), key=lambda row: (row.task, row.metric, row.model, row.source))
 
 
 def _elsa(file: Path) -> Runs:
@@ -50,7 +53,7 @@ def _elsa(file: Path) -> Runs:
         for row in csv.DictReader(lines):
             metric = METRICS.get(row["metric"], row["metric"])
             if row["family"] == "single" and metric not in ("acc_and_f1", "corr"):
-                key = (row["task"], row["model"], metric, "What would Elsa do? (Lee et al. 2019)")
+                key = (row["task"], row["model"], metric, ELSA)
                 found.setdefault(key, {}).setdefault(row["arm"], {})[int(row["seed"])] = float(row["score"])
     return found
 
@@ -77,4 +80,4 @@ def _kept(scores: dict[int, float]) -> dict[int, float]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(Path(sys.argv[1]))

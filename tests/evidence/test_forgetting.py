@@ -11,9 +11,9 @@ from gradgate.analysis.forgetting import ForgettingRow
 def test_arms_are_compared_by_seed_and_only_their_best_weights_count(tmp_path: Path) -> None:
     runs, measured = tmp_path / "runs.csv", tmp_path / "measured.csv"
     scores = {("full", ""): (0.5, 0.6, 0.7), ("full", "lora:r=4"): (0.45, 0.55, 0.68)}
-    lines = ["train_size,method,adapter,seed,score,forgetting.before,forgetting.after"]
+    lines = ["train_size,method,adapter,seed,status,score,forgetting.before,forgetting.after"]
     for (method, adapter), own in scores.items():
-        lines += [f",{method},{adapter},{seed},{score},2.0,{3 - score}" for seed, score in enumerate(own)]
+        lines += [f",{method},{adapter},{seed},finished,{score},2.0,{3 - score}" for seed, score in enumerate(own)]
     runs.write_text("\n".join(lines), encoding="utf-8")
     rows = [
         ForgettingRow(

@@ -44,7 +44,7 @@ class RecordedSpread:
     source: str
 
 
-SPREADS = CsvRows(RecordedSpread, "python -m evidence.spreads")
+SPREADS = CsvRows(RecordedSpread, "python -m evidence pages")
 
 
 @dataclass(frozen=True)

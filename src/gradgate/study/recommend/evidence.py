@@ -34,7 +34,7 @@ class RecordedGap:
     gap: float
 
 
-GAPS = CsvRows(RecordedGap, "python -m evidence.gaps")
+GAPS = CsvRows(RecordedGap, "python -m evidence pages")
 
 
 def family_of(arm: str) -> str:
