@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing_extensions import Self
 
 from evidence.commands import here
 
@@ -17,6 +18,8 @@ RUNS = FOLDER / "runs"
 FIGURES = FOLDER / "figures"
 DATA = "$DATA"
 """Stands for the folder of a study's data in the options of its analyses."""
+COST = "cost"
+"""The figure of scores over times and memory."""
 SHORT_TRAINING, AT_AN_END = "short training", "rates at the edge"
 Scale = Literal["full", "quick"]
 
@@ -119,6 +122,12 @@ class Study(BaseModel):
     quick_first_rows: dict[str, int] = Field(default_factory=dict)
     analyses: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: tuple[KeptFigure, ...] = (KeptFigure(name="scores"),)
+
+    @model_validator(mode="after")
+    def _shows_no_times_that_it_leaves_out(self) -> Self:
+        if self.without_times and any(figure.name == COST for figure in self.figures):
+            raise ValueError(f"{self.name} compares no times, and its figure {COST!r} shows them; leave one out")
+        return self
 
     @property
     def limits(self) -> str:

@@ -40,6 +40,11 @@ class ArmSummary:
         return self.arm.startswith(_CHEAPER) and not self.arm.endswith((ON_LANGUAGES, AFTER_TAPT))
 
     @property
+    def may_be_as_good(self) -> bool:
+        """Whether its interval reaches full fine-tuning."""
+        return self.pooled.interval is not None and self.pooled.interval[1] >= 0
+
+    @property
     def runs(self) -> int:
         """The fewest runs of an arm in it."""
         return min(effect.runs for effect in self.effects)
@@ -76,16 +81,20 @@ class Advice:
 
     @property
     def next(self) -> ArmSummary | None:
-        """What to weigh against full fine-tuning: the arm that is better but in doubt, else the best cheaper one."""
+        """What to weigh against full fine-tuning.
+
+        The arm that is better but in doubt, else the best cheaper one that may be as good, else the best cheaper one.
+        """
         if self.use is not None:
             return None
-        return _best(self.arms) or next((arm for arm in self.arms if arm.is_cheaper), None)
+        cheaper = [arm for arm in self.arms if arm.is_cheaper]
+        as_good = (arm for arm in cheaper if arm.may_be_as_good)
+        return _best(self.arms) or next(as_good, None) or next(iter(cheaper), None)
 
     @property
     def is_undecided(self) -> bool:
         """Whether that arm may be as good as full fine-tuning."""
-        high = None if self.next is None else self.next.pooled.interval
-        return self.use is None and high is not None and high[1] >= 0
+        return self.next is not None and self.next.may_be_as_good
 
     @property
     def confidence(self) -> str:
@@ -149,14 +158,16 @@ def pool(effects: Sequence[Effect], level: float = LEVEL) -> Pooled:
 def _choose(arms: Sequence[ArmSummary]) -> tuple[ArmSummary | None, str]:
     """Choose the arm that is better than full, else the cheapest that is no worse by the margin, else full.
 
-    Full fine-tuning stays if anything about the arm's runs is in doubt.
+    An arm whose runs are in doubt is not chosen.
     """
-    if best := _best(arms):
-        return (None, "the second is better in these runs") if best.doubts else (best, f"better than `{FULL}`")
-    kept = [arm for arm in arms if arm.is_cheaper and _low(arm) > -MARGIN and not arm.doubts]
-    if kept:
+    sound = [arm for arm in arms if not arm.doubts]
+    if best := _best(sound):
+        return best, f"better than `{FULL}`"
+    if kept := [arm for arm in sound if arm.is_cheaper and _low(arm) > -MARGIN]:
         cheapest = min(kept, key=lambda arm: arm.relative("memory") or 1.0)
         return cheapest, f"no worse than `{FULL}` by more than {MARGIN:g} point, and cheaper"
+    if _best(arms):
+        return None, "the second is better in these runs"
     if not any(arm.is_cheaper for arm in arms):
         return None, "no arm is shown to be better, and no cheaper one was compared"
     return None, NOT_SHOWN

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from evidence import studies
 from evidence.convergence import late_changes
@@ -123,3 +124,8 @@ def test_the_page_says_how_many_rates_and_seeds_a_search_had_and_how_many_search
     ]
     assert "Of the other 2, no committed file has the hours of the search" in text
     assert "no committed file" not in page([], read_studies(["real-freezing-mrpc"]))
+
+
+def test_a_study_that_leaves_out_times_has_no_figure_of_them() -> None:
+    with pytest.raises(ValidationError, match="s compares no times, and its figure 'cost' shows them"):
+        Study(name="s", title="", data="real", differs="", compare={}, without_times=True, figures=({"name": "cost"},))

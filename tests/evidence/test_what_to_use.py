@@ -130,6 +130,26 @@ def test_an_arm_whose_runs_are_in_doubt_does_not_replace_full_fine_tuning(differ
         assert (found.use or found.next) == found.arms[0]
 
 
+def test_a_better_arm_in_doubt_does_not_hide_one_that_is_not() -> None:
+    doubted = [replace(effect(task, 3.0, 0.001, arm="mixout"), doubts=("short training",)) for task in "abcdef"]
+    sound = [effect(task, 2.0, 0.001, arm="lora") for task in "abcdef"]
+    found = summarize(WHERE, doubted + sound)
+    assert found is not None
+    assert found.use is not None
+    assert found.use.arm == "lora"
+
+
+def test_a_cheaper_arm_that_may_be_as_good_leaves_a_row_undecided_whatever_its_mean() -> None:
+    worse = [effect(task, -1.5, 0.001, arm="lora") for task in "abc"]
+    open_ended = [
+        effect(task, value, 4.0, arm="houlsby:size=64") for task, value in zip("abc", (-9, 2, 0), strict=True)
+    ]
+    found = summarize(WHERE, worse + open_ended)
+    assert found is not None
+    assert found.next is not None
+    assert (found.next.arm, found.is_undecided) == ("houlsby:size=64", True)
+
+
 def test_another_model_as_full_fine_tuning_gives_low_confidence() -> None:
     found = summarize(WHERE, [replace(effect(task, 2.0, 0.001), doubts=(OTHER_MODEL,)) for task in "abcdef"])
     assert found is not None
