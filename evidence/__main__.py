@@ -62,9 +62,9 @@ def run(
         if record:
             try:
                 keep(study, out)
-                forget_repetition(study)
             except FileNotFoundError as error:
                 sys.exit(f"The report of {study.name} has no figure {error.filename}. Mend 'figures' of its settings.")
+            forget_repetition(study)
     if record:
         pages()
     elif scale == "full":

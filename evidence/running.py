@@ -116,6 +116,8 @@ def _export(study: Study, scale: Scale, out: Path) -> None:
     runs = anywhere(runs).replace(str(_cut_model(study, out)), study.compare["model"])
     file = out / "runs" / study.runs.name
     file.parent.mkdir(parents=True, exist_ok=True)
+    for former in (study.search, study.row_noise):
+        file.with_name(former.name).unlink(missing_ok=True)
     file.write_text(runs, encoding="utf-8")
     gradgate("study", "export", str(out / study.name), "--curves", str(file.with_name(study.curves.name)), quiet=True)
     if tried := searched(out / study.name):
@@ -128,12 +130,14 @@ def _export(study: Study, scale: Scale, out: Path) -> None:
 
 
 def keep(study: Study, out: Path) -> None:
-    """Copy a study's numbers, runs and figures to those that are committed.
+    """Replace a study's committed numbers, runs and figures; what it no longer has goes.
 
     Raises:
-        FileNotFoundError: if the report lacks a figure.
+        FileNotFoundError: if the report lacks a figure; nothing is replaced then.
     """
+    drawn = {figure.file: figure.drawn(out / study.name).read_bytes() for figure in study.figures}
     for file in (study.runs, study.curves, study.search, study.row_noise, study.languages):
+        file.unlink(missing_ok=True)
         if (there := out / "runs" / file.name).exists():
             shutil.copyfile(there, file)
     if study.paper:
@@ -142,10 +146,10 @@ def keep(study: Study, out: Path) -> None:
         measured = forgetting_folder(out / study.name / "analyses" / FORGETTING).csv_file.read_text(encoding="utf-8")
         study.forgetting.write_text(measured.replace(str(_prompts(study, out)), DATA), encoding="utf-8")
     kept = FIGURES / study.name
-    shutil.rmtree(kept, ignore_errors=True)  # also figures that are no longer stored
+    shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)
-    for figure in study.figures:
-        shutil.copyfile(figure.drawn(out / study.name), kept / figure.file)
+    for name, figure in drawn.items():
+        (kept / name).write_bytes(figure)
 
 
 def _leave_out_times(results: Path, name: str) -> None:
