@@ -15,9 +15,14 @@ LATE = 0.2
 
 @dataclass(frozen=True)
 class LateChange:
-    """How much one arm's scores on dev change at the end, in points, positive for better ones; one value per run."""
+    """How much one arm's scores on dev change at the end, in points, positive for better ones; one value per run.
+
+    Attributes:
+        size: training examples; None for all.
+    """
 
     arm: str
+    size: int | None
     by_run: tuple[float, ...]
 
     @property
@@ -31,17 +36,18 @@ class LateChange:
 
 
 def late_changes(rows: Sequence[CurveRow]) -> list[LateChange]:
-    """Return the change of each arm, from its last evaluation before the last fifth of the steps to its last one.
+    """Return the change of each arm, with each size of the training set.
 
+    It is from the last evaluation before the last fifth of the steps to the last one.
     Runs without an evaluation before their last fifth are left out.
     """
-    runs: dict[str, dict[tuple[int, int], list[CurveRow]]] = {}
+    runs: dict[tuple[str, int | None], dict[tuple[int, int], list[CurveRow]]] = {}
     for row in rows:
         if row.dev is not None:
             arm = arm_of_texts(row.method, row.adapter).name
-            runs.setdefault(arm, {}).setdefault((row.seed, row.of_steps), []).append(row)
-    changes = {arm: [change for own in by_run.values() for change in _change(own)] for arm, by_run in runs.items()}
-    return [LateChange(arm, tuple(own)) for arm, own in changes.items() if own]
+            runs.setdefault((arm, row.train_size), {}).setdefault((row.seed, row.of_steps), []).append(row)
+    changes = {key: [change for own in by_run.values() for change in _change(own)] for key, by_run in runs.items()}
+    return [LateChange(*key, tuple(own)) for key, own in changes.items() if own]
 
 
 def _change(rows: Sequence[CurveRow]) -> Iterator[float]:

@@ -70,8 +70,11 @@ def _of_arm(grid: Grid, arm: Arm) -> Iterator[SearchedRun]:
 
 def at_an_end(runs: Sequence[SearchedRun]) -> list[str]:
     """Return the arms whose chosen rate is the lowest or the highest that was searched: a better one may lie beyond."""
-    rates = [run.lr for run in runs]
-    return list(dict.fromkeys(run.arm for run in runs if run.chosen and run.lr in (min(rates), max(rates))))
+    rates: dict[int | None, list[float]] = {}
+    for run in runs:
+        rates.setdefault(run.size, []).append(run.lr)
+    ends = {size: (min(tried), max(tried)) for size, tried in rates.items()}
+    return list(dict.fromkeys(run.arm for run in runs if run.chosen and run.lr in ends[run.size]))
 
 
 def search_hours(study: Study) -> float | None:

@@ -20,17 +20,25 @@ A table of a study has dev in points: in the search, by learning rate (**bold**:
 def training_table(study: Study) -> str:
     """Return a table with a row per arm; empty if neither the search nor the curves are committed."""
     runs = ROWS.read(study.search) if study.search.exists() else []
-    changes = {each.arm: each for each in late_changes(read_rows(study.curves))} if study.curves.exists() else {}
-    if not (runs or changes):
+    tried = dict.fromkeys((run.arm, run.size) for run in runs)
+    searched = {size for _, size in tried}
+    only = searched.pop() if len(searched) == 1 else None  # of curves that were recorded before they had sizes
+    curves = late_changes(read_rows(study.curves)) if study.curves.exists() else []
+    changes = {(each.arm, only if each.size is None else each.size): each for each in curves}
+    arms = dict.fromkeys((*changes, *tried))
+    if not arms:
         return ""
+    several = len({size for _, size in arms}) > 1
     rates = sorted({run.lr for run in runs})
     lines = [
         f"| arm | {''.join(f'{learning_rate(rate)} | ' for rate in rates)}change at the end |",
         f"|---|{'---:|' * (len(rates) + 1)}",
     ]
-    for arm in dict.fromkeys((*changes, *(run.arm for run in runs))):
-        own = [run for run in runs if run.arm == arm]
-        lines.append(f"| `{arm}` | {''.join(f'{_dev(own, rate)} | ' for rate in rates)}{_change(changes.get(arm))} |")
+    for arm, size in arms:
+        own = [run for run in runs if (run.arm, run.size) == (arm, size)]
+        name = f"`{arm}`" + f", {size or 'all'} rows" * several
+        devs = "".join(f"{_dev(own, rate)} | " for rate in rates)
+        lines.append(f"| {name} | {devs}{_change(changes.get((arm, size)))} |")
     return "\n".join(lines)
 
 

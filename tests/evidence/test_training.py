@@ -129,3 +129,21 @@ def test_the_page_says_how_many_rates_and_seeds_a_search_had_and_how_many_search
 def test_a_study_that_leaves_out_times_has_no_figure_of_them() -> None:
     with pytest.raises(ValidationError, match="s compares no times, and its figure 'cost' shows them"):
         Study(name="s", title="", data="real", differs="", compare={}, without_times=True, figures=({"name": "cost"},))
+
+
+def test_training_sets_of_two_sizes_are_kept_apart(study: Study) -> None:
+    flat = [
+        replace(ROW, train_size=size, of_steps=steps, step=step, dev=dev)
+        for size, steps, dev in ((100, 100, 0.5), (200, 120, 0.8))
+        for step in (steps // 2, steps)
+    ]
+    assert [(each.size, each.by_run) for each in late_changes(flat)] == [(100, (0.0,)), (200, (0.0,))]
+    write_curves(flat, study.curves)
+    tried = [
+        replace(TRIED, size=size, lr=lr, dev=dev, chosen=chosen)
+        for size, lr, dev, chosen in ((100, 1e-4, 0.4, True), (100, 1e-3, 0.3, False), (200, 1e-3, 0.6, True))
+    ]
+    ROWS.write(study.search, tried)
+    *_, small, large = training_table(study).splitlines()
+    assert small == "| `full`, 100 rows | **40.0** | 30.0 | +0.0 (+0.0 to +0.0) |"
+    assert large == "| `full`, 200 rows | – | **60.0** | +0.0 (+0.0 to +0.0) |"

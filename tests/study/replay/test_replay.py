@@ -98,6 +98,11 @@ def test_a_failed_arm_is_never_the_best(clear: list[CurveRow]) -> None:
     assert truth_of(curves).best == "a1"
 
 
+def test_training_sets_of_two_sizes_are_two_tasks(clear: list[CurveRow]) -> None:
+    both = [replace(row, train_size=size) for size in (100, None) for row in clear]
+    assert set(as_curves(both).grid.steps) == {"toy, 100 rows", "toy, all rows"}
+
+
 def test_curves_go_through_csv_unchanged(clear: list[CurveRow], tmp_path: Path) -> None:
     write_curves(clear, tmp_path / "grid.csv")
     assert read_rows(tmp_path / "grid.csv") == clear
@@ -120,7 +125,7 @@ def test_studies_of_rates_become_one_grid(tmp_path: Path, command: Command) -> N
     assert lines[1] == {
         "task": "toy", "model": "toy-bert", "arm": "full:lr=2e-05", "method": "full", "adapter": "", "lr": "2e-05",
         "seed": "0", "step": "80", "of_steps": "80", "dev": "0.71", "test": "0.7", "seconds": "2.0", "schedule": "cut",
-        "metric": "macro_f1", "better": "higher", "dev_loss": "0.4",
+        "metric": "macro_f1", "better": "higher", "dev_loss": "0.4", "train_size": "",
     }  # fmt: skip
     curves = as_curves(read_rows(out))
     assert curves.grid.arms == (

@@ -31,6 +31,7 @@ class CurveRow:
         schedule: :data:`WHOLE`, or the name of another.
         better: ``higher`` or ``lower`` scores.
         dev_loss: the loss on dev; None if unknown.
+        train_size: training examples; None for all, or if unknown.
     """
 
     task: str
@@ -49,6 +50,7 @@ class CurveRow:
     metric: str = ""
     better: Literal["higher", "lower"] = "higher"
     dev_loss: float | None = None
+    train_size: int | None = None
 
 
 def _refuse_impossible(row: CurveRow) -> None:
@@ -59,7 +61,7 @@ def _refuse_impossible(row: CurveRow) -> None:
 _FILE = CsvRows(
     CurveRow,
     "gradgate study export STUDY --curves FILE",
-    may_lack=("schedule", "metric", "better", "dev_loss"),
+    may_lack=("schedule", "metric", "better", "dev_loss", "train_size"),
     check=_refuse_impossible,
 )
 
@@ -102,6 +104,7 @@ def _shared(cell: RunResult, results: StudyResults) -> dict[str, Any]:
         "seed": cell.seed,
         "metric": study.task.metric,
         "better": "higher" if study.task.metric_higher_is_better else "lower",
+        "train_size": study.train_size,
     }
 
 

@@ -75,11 +75,13 @@ def as_curves(rows: Sequence[CurveRow]) -> Curves:
 
 
 def rows_by_run(rows: Sequence[CurveRow]) -> dict[RunKey, list[CurveRow]]:
-    """Group the rows by run; with several models, the name of a task includes its model's."""
-    several = len({row.model for row in rows}) > 1
+    """Group the rows by run; the name of a task includes its model and its training examples if there are several."""
+    models, sizes = ({getattr(row, name) for row in rows} for name in ("model", "train_size"))
     found: dict[RunKey, list[CurveRow]] = {}
     for row in rows:
-        task = f"{row.task} with {row.model}" if several else row.task
+        task = f"{row.task} with {row.model}" if len(models) > 1 else row.task
+        if len(sizes) > 1:
+            task += f", {'all' if row.train_size is None else row.train_size} rows"
         found.setdefault(RunKey(row.arm, task, row.seed), []).append(row)
     return found
 
