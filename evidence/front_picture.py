@@ -74,7 +74,7 @@ def word(advice: Advice) -> str:
 
 def _row(advice: Advice, y: int) -> str:
     arm, kind = shown(advice), word(advice)
-    low, high = (_x(min(max(end, ENDS[0]), ENDS[1])) for end in _interval(arm))
+    low, high = map(_x, _interval(arm))
     mean, bar = _x(arm.pooled.mean), y + 41
     return (
         f'<text x="{LEFT}" y="{y + 12}">{escape(_where(advice))}</text>\n'
@@ -100,6 +100,8 @@ def _scale(y: int) -> str:
 
 
 def _x(points: float) -> float:
+    """Return the place of a difference; one beyond the scale is at its end, and the numbers next to it are whole."""
+    points = min(max(points, ENDS[0]), ENDS[1])
     return LEFT + (points - ENDS[0]) / (ENDS[1] - ENDS[0]) * (RIGHT - LEFT)
 
 

@@ -53,9 +53,11 @@ def _sentences(text: str) -> Iterator[tuple[list[str], list[str]]]:
 
 def _row(words: list[str], tags: list[str]) -> dict[str, str]:
     entities: list[str] = []
+    before = "O"
     for word, tag in zip(words, tags, strict=True):
-        if tag.startswith("B-"):
-            entities.append(word)
-        elif tag.startswith("I-"):
+        if tag.startswith("I-") and before != "O":
             entities[-1] += f" {word}"
+        elif tag != "O":
+            entities.append(word)
+        before = tag
     return {"prompt": " ".join(words), "response": _BETWEEN.join(entities) or _NOTHING}

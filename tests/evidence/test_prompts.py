@@ -17,7 +17,7 @@ The\tNN\tO\tO
 colon\tNN\tO\tB-Disease
 cancer\tNN\tO\tI-Disease
 ,\tNN\tO\tO
-ataxia\tNN\tO\tB-Disease
+ataxia\tNN\tO\tI-Disease
 
 No\tNN\tO\tO
 name\tNN\tO\tO
