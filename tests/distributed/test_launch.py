@@ -143,8 +143,9 @@ def test_leaving_ends_communication_and_may_be_done_twice() -> None:
 def test_processes_that_joined_leave_when_they_end(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "import atexit\nimport torch.distributed as dist\nfrom gradgate.distributed import launch\n"
-        "atexit.register(lambda: print('communicates' if dist.is_initialized() else 'left', flush=True))\n"
+        "import atexit\nimport os\nimport torch.distributed as dist\nfrom gradgate.distributed import launch\n"
+        # One write each, as the processes share a pipe, where the parts of two prints mix.
+        "atexit.register(lambda: os.write(1, b'communicates ' if dist.is_initialized() else b'left '))\n"
         "launch.join(on_cpu=True)\nlaunch.wait()\n"
     )
     ended = in_two_processes(TORCHRUN, program)
