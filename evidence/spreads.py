@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evidence.arms import read_runs
+from evidence.arms import runs_by_arm
 from evidence.studies import read_studies
 from gradgate.statistics import collapsed, compare_paired
 from gradgate.statistics.collapse import LEAST_GAP
@@ -38,12 +38,11 @@ def spreads() -> list[RecordedSpread]:
 def own_spreads() -> list[RecordedSpread]:
     """Return the rows of the committed studies, in the order of the file."""
     found: Runs = {}
-    for study in read_studies():
-        for row in read_runs(study.runs) if study.is_committed else ():
-            source = f"{study.name} {row['train_size']}".strip()
-            key = (row["task"], Path(row["model"]).name, row["metric"], source)
-            arm = f"{row['adapter']} + {row['method']}"
-            found.setdefault(key, {}).setdefault(arm, {})[int(row["seed"])] = float(row["score"])
+    for study in (study for study in read_studies() if study.is_committed):
+        for size, by_arm in runs_by_arm(study.runs).items():
+            one = next(iter(by_arm.values()))[0]
+            key = (one["task"], Path(one["model"]).name, one["metric"], f"{study.name} {size}".strip())
+            found[key] = {arm: {int(row["seed"]): float(row["score"]) for row in own} for arm, own in by_arm.items()}
     return sorted(_spreads(found), key=lambda row: (row.task, row.metric, row.model, row.source))
 
 
