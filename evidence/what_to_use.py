@@ -109,8 +109,8 @@ _METHOD = """\
 - **The arm of a row** is one that is better than full fine-tuning, if there is one; else the cheapest that is no
   worse by more than 1 point; else full fine-tuning. It replaces full fine-tuning only if nothing about its runs is in
   doubt: after *short training*, more steps may change the difference, and with *rates at the edge*, other learning
-  rates may. If such an arm is better, or a cheaper one may be as good, the row says *undecided*: choose the cheaper
-  one if memory or time matters more.
+  rates may. If no arm is left, and one in doubt is better or a cheaper one may be as good, the row says *undecided*:
+  choose the cheaper one if memory or time matters more.
 - **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
   or two tasks, fewer than three runs per arm, another model as full fine-tuning, or generated data. It names the
   doubts; the tables below have the limits of the runs in full.
