@@ -11,6 +11,8 @@ from datasets import Dataset
 
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks import TaskSpec, count_rows, find_task, load_task
+from gradgate.tasks.held_out import dev_as_test
+from gradgate.tasks.languages import in_languages
 
 ROWS = "text\tlabel\na\tx\nb\ty\n"
 YAML = """
@@ -80,6 +82,24 @@ def test_the_source_without_a_test_split_is_scored_by_its_dev_rows(tmp_path: Pat
     ):
         find_task(str(tmp_path), languages=["en", "de"])
     assert find_task(str(tmp_path), languages=["de"]).languages == ("de",)
+
+
+@pytest.mark.parametrize(
+    ("languages", "tested"),
+    [
+        (["en"], {"test": "en"}),
+        (["de", "en"], {"dev.en": "en", "dev.de": "de"}),
+        (["de"], {"dev.en": "en", "dev.de": "de"}),
+    ],
+)
+def test_with_held_out_dev_rows_the_source_can_be_named(
+    tmp_path: Path, languages: list[str], tested: dict[str, str]
+) -> None:
+    put(tmp_path, "en/train.tsv", "en/dev.tsv", "de/dev.tsv", "fr/dev.tsv")
+    (tmp_path / "en/train.tsv").write_text(ROWS + "c\tx\nd\ty\n")
+    spec = in_languages(find_task(str(tmp_path)), languages, dev_is_scored=True)
+    data = dev_as_test(load_task(spec, required=("train",)), 2)
+    assert {split: data.spec.language_of(split) for split in data.tests} == tested
 
 
 def test_the_source_language_can_be_another(tmp_path: Path) -> None:

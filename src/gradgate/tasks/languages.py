@@ -139,8 +139,13 @@ def expand(spec: TaskSpec) -> TaskSpec:
     return spec
 
 
-def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
+def in_languages(spec: TaskSpec, languages: Iterable[str], dev_is_scored: bool = False) -> TaskSpec:
     """Return the expanded task, scored in only some of its languages.
+
+    Args:
+        spec: the expanded task.
+        languages: those to score.
+        dev_is_scored: the task's own dev split, in the source language, selects no checkpoint.
 
     Raises:
         UsageError: for a task in one language, or for a language that it is not in.
@@ -159,7 +164,8 @@ def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
     if spec.language_column is not None:
         return spec.model_copy(update={"languages": wanted})
     splits = spec.places
-    there = [spec.language_of(split) for split in scored(splits) if split not in TRAIN_AND_DEV]
+    selecting = TRAIN_AND_DEV if not dev_is_scored else ("train",)
+    there = [spec.language_of(split) for split in scored(splits) if split not in selecting]
     missing = [language for language in wanted if language not in there]
     if missing:
         raise DataError(
@@ -177,7 +183,7 @@ def in_languages(spec: TaskSpec, languages: Iterable[str]) -> TaskSpec:
 def _how_to_score_source(spec: TaskSpec) -> str:
     return (
         f". Its dev split in {spec.source}, the source, selects checkpoints. With dev_size=, rows of train do that and "
-        f"this split is scored, without naming {spec.source} in languages="
+        f"this split is scored"
     )
 
 

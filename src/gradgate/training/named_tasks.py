@@ -9,6 +9,7 @@ from gradgate.errors import DataError, UsageError
 from gradgate.runs.records import TaskRecord
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.find import find_task
+from gradgate.tasks.languages import in_languages
 from gradgate.tasks.multitask import KIND, MultitaskSpec, find_multitask, is_multitask
 from gradgate.tasks.spec import TaskSpec, build_spec
 from gradgate.tasks.tables import check_files
@@ -22,8 +23,10 @@ TASK_FLAGS = tuple(
 def find_task_of(config: RunConfig) -> TaskSpec:
     """Return the task that the configuration names, with its flags applied."""
     flags = {name: getattr(config, name) for name in TASK_FLAGS}
-    languages = None if config.languages is None else config.languages.split(",")
-    return find_task(config.task, data=config.data, languages=languages, source=config.source, **flags)
+    spec = find_task(config.task, data=config.data, source=config.source, **flags)
+    if config.languages is None:
+        return spec
+    return in_languages(spec, config.languages.split(","), dev_is_scored=config.dev_size is not None)
 
 
 def task_of_run(config: RunConfig, record: TaskRecord) -> TaskSpec:
