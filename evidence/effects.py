@@ -13,7 +13,8 @@ from evidence.authors import FILE as AUTHORS_FILE
 from evidence.authors import RATE_OF_FULL, UNTRAINED
 from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
-from evidence.studies import AT_AN_END, SHORT_TRAINING, Study, read_studies
+from evidence.limits import AT_AN_END, SHORT_TRAINING, limits_of
+from evidence.studies import Study, read_studies
 from gradgate.errors import GradgateError
 from gradgate.methods import Freeze, NamedGroups
 from gradgate.papers.claims.elsa import BASELINE, frozen_share
@@ -154,15 +155,17 @@ def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[E
         return
     layers = _LAYERS[study.compare["model"].rpartition("/")[2]]
     task = study.compare["task"]
+    limits = limits_of(study)
     for name, arm in named.items():
+        own = [limit for limit in limits if limit.is_about((name, FULL))]
         stacked = study.language_adapters is not None and split_arm(name).adapter
         arm_family = f"{family(name, layers)}{ON_LANGUAGES if stacked else ''}"
         yield _effect(
             where, _SAME.get(task, task), arm_family, name, *_with_and_without(compare_paired, arm.scores, full.scores),
-            study.name, study.limits,
+            study.name, "; ".join(map(str, own)),
             memory=_ratio(arm.memory, full.memory),
             seconds=None if study.without_times else _ratio(arm.seconds, full.seconds),
-            doubts=study.doubts,
+            doubts=tuple(limit.name for limit in own),
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from evidence.arms import thread_hours
 from evidence.forgetting import forgetting_table
 from evidence.language_adapters import language_hours, perplexities
+from evidence.limits import limits_of
 from evidence.paper_figures import figure_table
 from evidence.repetition import Repetition, repeated
 from evidence.row_noise import CAPTION as NOISE_CAPTION
@@ -187,7 +188,8 @@ def _study(study: Study, again: Repetition | None) -> str:
         f"### {study.name}",
         f"{study.title}. {_DATA[study.data]} data. Numbers: {_numbers_of(study)}. Settings: "
         f"[studies/{study.name}.yaml](studies/{study.name}.yaml). "
-        f"Thread hours of the runs: {thread_hours(study):.2f}{_further(study)}.{_search(study)}{_again(again)}",
+        f"Thread hours of the runs: {thread_hours(study):.2f}{_further(study)}.{_search(study)}{_again(again)}"
+        f"{_limits(study)}",
         f"{'Different from the paper' if study.paper else 'How it was done'}: {study.differs.strip()}",
         perplexities(study),
         training_table(study),
@@ -196,6 +198,11 @@ def _study(study: Study, again: Repetition | None) -> str:
         pictures,
     ]
     return "\n\n".join(filter(None, blocks))
+
+
+def _limits(study: Study) -> str:
+    limits = "; ".join(map(str, limits_of(study)))
+    return f" Limits: {limits}." if limits else ""
 
 
 def _numbers_of(study: Study) -> str:

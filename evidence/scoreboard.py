@@ -9,7 +9,8 @@ from pathlib import Path
 
 from evidence.authors import RATE_OF_FULL, UNTRAINED
 from evidence.deciding import deciding_section
-from evidence.studies import AT_AN_END, FOLDER, SHORT_TRAINING, Study
+from evidence.limits import AT_AN_END, SHORT_TRAINING, Limit, limits_of
+from evidence.studies import FOLDER, Study
 from evidence.verdicts import AUTHORS, Checked, deciding
 from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.claims.base import UNKNOWN
@@ -91,13 +92,15 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
 
 def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study]) -> Cell:
     """Return the cell of runs, with what limits them in its note and, by name, in its small print."""
+    limits = {study.name: limits_of(study) for study in studies}
     if source == AUTHORS:
         scope, note = [RATE_OF_FULL], [RATE_OF_FULL, UNTRAINED]
     else:
         own = [_OWN_RATES] * (verdict.claim.id in _AT_ONE_RATE)
         scope = [*[_OTHER_TASKS] * verdict.stand_in, *own]
-        note = [verdict.tasks, *own, *_limits(studies)]
-    doubts = [name for name in (SHORT_TRAINING, AT_AN_END) if any(name in study.doubts for study in studies)]
+        note = [verdict.tasks, *own, *_limits(limits)]
+    there = {limit.name for own in limits.values() for limit in own}
+    doubts = [name for name in (SHORT_TRAINING, AT_AN_END) if name in there]
     row = _filled(source, verdict)
     shown = doubts if row.verdict == UNKNOWN else [*scope, *doubts]
     steady = verdict.without_collapsed
@@ -107,10 +110,10 @@ def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study])
     return Cell(replace(row, note="; ".join((row.note, *note))), tuple(shown))
 
 
-def _limits(studies: Sequence[Study]) -> list[str]:
+def _limits(limits: Mapping[str, Sequence[Limit]]) -> list[str]:
     """Return the limits of studies, with their names if there are several."""
-    several = len(studies) > 1
-    return [f"{study.name}: {study.limits}" if several else study.limits for study in studies if study.limits]
+    said = {study: "; ".join(map(str, own)) for study, own in limits.items() if own}
+    return [f"{study}: {own}" if len(limits) > 1 else own for study, own in said.items()]
 
 
 def _filled(source: str, verdict: ClaimVerdict) -> ScoreboardRow:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 from evidence.studies import Study
 from gradgate.csv_rows import CsvRows
@@ -68,13 +69,18 @@ def _of_arm(grid: Grid, arm: Arm) -> Iterator[SearchedRun]:
         )
 
 
-def at_an_end(runs: Sequence[SearchedRun]) -> list[str]:
+def at_an_end(runs: Sequence[SearchedRun]) -> dict[str, Literal["lowest", "highest"]]:
     """Return the arms whose chosen rate is the lowest or the highest that was searched: a better one may lie beyond."""
     rates: dict[int | None, list[float]] = {}
     for run in runs:
         rates.setdefault(run.size, []).append(run.lr)
-    ends = {size: (min(tried), max(tried)) for size, tried in rates.items()}
-    return list(dict.fromkeys(run.arm for run in runs if run.chosen and run.lr in ends[run.size]))
+    ends: dict[str, Literal["lowest", "highest"]] = {}
+    for run in runs:
+        if run.chosen and run.lr == min(rates[run.size]):
+            ends[run.arm] = "lowest"
+        elif run.chosen and run.lr == max(rates[run.size]):
+            ends[run.arm] = "highest"
+    return ends
 
 
 def search_hours(study: Study) -> float | None:

@@ -20,7 +20,6 @@ DATA = "$DATA"
 """Stands for the folder of a study's data in the options of its analyses."""
 COST = "cost"
 """The figure of scores over times and memory."""
-SHORT_TRAINING, AT_AN_END = "short training", "rates at the edge"
 Scale = Literal["full", "quick"]
 
 
@@ -84,9 +83,11 @@ class Study(BaseModel):
         paper: whose claims it is made for; it says nothing of those of others. None for a study of no paper's claims.
         data: ``real`` data and a real pretrained model, or the embedded ``synthetic`` ones.
         differs: what is different from the papers, and what that may explain.
-        short_training: how long runs are, if more steps may change the scores; empty if not.
+        short_training: how long runs are, if more steps may change the scores and no committed curve shows it; empty
+            if not.
         without_times: times of its arms are not compared; ``differs`` says why.
-        edge_of_rates: which arms took the highest or lowest rate searched, so that others may do better; empty if none.
+        edge_of_rates: which arms took the highest or lowest rate searched, of a study whose search is not committed;
+            empty if none.
         compare: settings of ``gradgate compare``. Paths may begin with ``$GRADGATE_SHARED`` or
             ``$GRADGATE_MODELS``, where ``tools/`` writes models that are converted.
         first_rows: a file of the folder of data to how many of its rows are used, 0 to leave it out; others are
@@ -128,21 +129,6 @@ class Study(BaseModel):
         if self.without_times and any(figure.name == COST for figure in self.figures):
             raise ValueError(f"{self.name} compares no times, and its figure {COST!r} shows them; leave one out")
         return self
-
-    @property
-    def limits(self) -> str:
-        """What to say next to each verdict on it."""
-        return "; ".join(f"{name} ({how})" for name, how in self._doubts.items())
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """The limits that may change its verdicts, by name."""
-        return tuple(self._doubts)
-
-    @property
-    def _doubts(self) -> dict[str, str]:
-        named = {SHORT_TRAINING: self.short_training, AT_AN_END: self.edge_of_rates}
-        return {name: how for name, how in named.items() if how}
 
     @property
     def file(self) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from evidence.limits import limits_of
 from evidence.scoreboard import PAGE, TABLE, scoreboard_cells, scoreboard_page
 from evidence.studies import Study, read_studies
 from evidence.verdicts import Checked
@@ -37,8 +38,8 @@ def test_every_claim_has_a_row_per_source_and_the_package_has_the_same_table() -
 
 
 def test_a_verdict_on_short_training_or_rates_at_the_edge_says_so_in_its_line() -> None:
-    limited = [s for s in read_studies() if s.short_training or s.edge_of_rates]
-    assert {study.name for study in limited} >= {"real-adapters-citation_intent", "real-freezing-ncbi_disease"}
+    limited = {study.name for study in read_studies() if limits_of(study)}
+    assert limited >= {"real-adapters-citation_intent", "real-freezing-ncbi_disease"}
     e8 = scoreboard()["E8"]["real"]
     assert e8.verdict == "holds"
     assert "short training (" in e8.note

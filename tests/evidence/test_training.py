@@ -12,11 +12,12 @@ from pydantic import ValidationError
 
 from evidence import studies
 from evidence.convergence import late_changes
+from evidence.limits import limits_of
 from evidence.page import page
 from evidence.searches import ROWS, SearchedRun, at_an_end, search_hours, searched
 from evidence.studies import Study, read_studies
 from evidence.training import training_table
-from gradgate.study.replay.curve_rows import CurveRow, read_rows, write_curves
+from gradgate.study.replay.curve_rows import CurveRow, write_curves
 from support.study_folder import write_study
 
 STUDIES = [study for study in read_studies() if study.is_committed and study.curves.exists()]
@@ -32,11 +33,36 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
-def test_an_arm_at_an_end_of_the_rates_or_one_that_still_rises_is_said_on_its_lines(study: Study) -> None:
-    if study.search.exists():
-        assert bool(study.edge_of_rates) == bool(at_an_end(ROWS.read(study.search)))
-    if any(change.mean > 1 for change in late_changes(read_rows(study.curves))):
-        assert study.short_training
+def test_a_study_says_nothing_by_hand_of_rates_whose_search_is_committed(study: Study) -> None:
+    assert not (study.search.exists() and study.edge_of_rates)
+
+
+def test_arms_that_took_a_rate_at_an_end_limit_their_own_comparisons(study: Study) -> None:
+    middle = [replace(TRIED, lr=lr, chosen=lr == 1e-4) for lr in (1e-5, 1e-4, 1e-3)]
+    ROWS.write(study.search, [*middle, replace(TRIED, arm="head", lr=1e-3), replace(TRIED, arm="lora", lr=1e-5)])
+    (limit,) = limits_of(study)
+    assert str(limit) == "rates at the edge (of the rates searched, `head` took the highest and `lora` took the lowest)"
+    assert [limit.is_about(arms) for arms in (["full"], ["full", "head"], ["lora"])] == [False, True, True]
+
+
+def test_arms_that_gain_more_than_a_point_at_the_end_are_trained_too_short(study: Study) -> None:
+    ends = {"full": 0.505, "head": 0.53, "freeze:layers=1": 0.6}
+    rows = [
+        replace(ROW, arm=f"{arm}:lr=1", method=arm, step=step, dev=0.5 if step < 100 else end)
+        for arm, end in ends.items()
+        for step in (80, 100)
+    ]
+    write_curves(rows, study.curves)
+    long = study.model_copy(update={"compare": {"epochs": 2, "train_size": 1600}})
+    (limit,) = limits_of(long)
+    assert limit.how == (
+        "2 epochs of 1,600 examples, dev of `head` and `freeze:layers=1` still rises by 3.0 to 10.0 points at the end, "
+        "on average"
+    )
+    assert [limit.is_about([arm]) for arm in ends] == [False, True, True]
+    (by_hand,) = limits_of(long.model_copy(update={"short_training": "9 steps"}))
+    assert by_hand.how.startswith("9 steps, dev of `head`")
+    assert by_hand.is_about(["full"])
 
 
 def test_the_rate_of_an_arm_is_at_an_end_if_no_lower_or_no_higher_one_was_tried() -> None:
@@ -44,7 +70,7 @@ def test_the_rate_of_an_arm_is_at_an_end_if_no_lower_or_no_higher_one_was_tried(
     tried = [
         replace(TRIED, arm=arm, lr=lr, chosen=lr == chosen) for arm, chosen in rates.items() for lr in rates.values()
     ]
-    assert at_an_end(tried) == ["low", "high"]
+    assert at_an_end(tried) == {"low": "lowest", "high": "highest"}
 
 
 def test_the_end_of_a_run_begins_at_its_last_evaluation_before_the_last_fifth() -> None:

@@ -1,0 +1,89 @@
+"""Say what limits the verdicts on a study: training that was too short, and rates at an end of those searched."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from evidence.convergence import late_changes
+from evidence.searches import ROWS, at_an_end
+from evidence.studies import Study
+from gradgate.report.formats import listed
+from gradgate.study.replay.curve_rows import read_rows
+
+SHORT_TRAINING, AT_AN_END = "short training", "rates at the edge"
+RISES = 1.0
+"""An arm still rises if dev gains more points than this in its last fifth, on average over its runs."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One thing about the training of a study that may change its verdicts.
+
+    Attributes:
+        name: ``SHORT_TRAINING`` or ``AT_AN_END``.
+        how: in what way.
+        arms: those that it is about; None for all.
+    """
+
+    name: str
+    how: str
+    arms: frozenset[str] | None = None
+
+    def __str__(self) -> str:
+        """Return the name, with how in parentheses."""
+        return f"{self.name} ({self.how})"
+
+    def is_about(self, arms: Collection[str]) -> bool:
+        """Return True if it limits a comparison of these arms."""
+        return self.arms is None or not self.arms.isdisjoint(arms)
+
+
+def limits_of(study: Study) -> tuple[Limit, ...]:
+    """Return the limits of a study, from its committed curves and search, and from its file for what these lack."""
+    return (*_short_training(study), *_rates(study))
+
+
+def _short_training(study: Study) -> Iterator[Limit]:
+    rises: dict[str, float] = {}
+    arms = set()
+    for change in late_changes(read_rows(study.curves)) if study.curves.exists() else ():
+        arms.add(change.arm)
+        if change.mean > RISES:
+            rises[change.arm] = max(change.mean, rises.get(change.arm, 0))
+    if rises:
+        points = " to ".join(dict.fromkeys(f"{rise:.1f}" for rise in (min(rises.values()), max(rises.values()))))
+        how = f"dev of {_named(list(rises), len(arms))} still rises by {points} points at the end, on average"
+        own = study.short_training
+        yield Limit(SHORT_TRAINING, f"{own or _length(study)}, {how}", None if own else frozenset(rises))
+    elif study.short_training:
+        yield Limit(SHORT_TRAINING, study.short_training)
+
+
+def _rates(study: Study) -> Iterator[Limit]:
+    if not study.search.exists():
+        if study.edge_of_rates:
+            yield Limit(AT_AN_END, study.edge_of_rates)
+        return
+    runs = ROWS.read(study.search)
+    ends = at_an_end(runs)
+    if ends:
+        arms = len({run.arm for run in runs})
+        by_end: dict[str, list[str]] = {}
+        for arm, end in ends.items():
+            by_end.setdefault(end, []).append(arm)
+        how = f"of the rates searched, {listed(f'{_named(own, arms)} took the {end}' for end, own in by_end.items())}"
+        yield Limit(AT_AN_END, how, frozenset(ends))
+
+
+def _named(own: Sequence[str], arms: int) -> str:
+    if len(own) <= 2:
+        return listed(f"`{arm}`" for arm in own)
+    return f"all {arms} arms" if len(own) == arms else f"{len(own)} of {arms} arms"
+
+
+def _length(study: Study) -> str:
+    steps, epochs, size = (study.compare.get(name) for name in ("steps", "epochs", "train_size"))
+    if steps is not None:
+        return f"{steps} steps"
+    return f"{epochs} epoch{'s' * (epochs != 1)}" + (f" of {size:,} examples" if size else "")
