@@ -34,7 +34,11 @@ class Heard(SilentStudy):
     def __init__(self, on_step: Callable[[int], None] = lambda step: None) -> None:
         self.total: tuple[int, int] | None = None
         self.ended: list[tuple[str, str, bool]] = []
+        self.notes: list[str] = []
         self.on_step = on_step
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
     def begin_study(self, total: int, finished: int) -> None:
         self.total = total, finished
@@ -96,6 +100,17 @@ def test_methods_and_seeds_are_added_and_nothing_is_done_twice(study: Path, base
     after = files(study / "runs")
     assert {name: after[name] for name in before} == before
     assert json.loads((study / "study.json").read_text())["methods"] == ["full", "head", "graddrop"]
+
+
+def test_what_a_study_holds_from_before_is_named_while_it_has_missing_runs(study: Path, base: RunConfig) -> None:
+    (study / "runs/head/seed-0/scores.json").unlink()
+    heard = Heard()
+    compare(StudyRequest(base, ["full"], [1]), study, heard)
+    (note,) = [note for note in heard.notes if "from before" in note]
+    assert note.startswith(f"{study} also holds head and seed 0 from before, and the runs of these that are missing")
+    again = Heard()
+    compare(StudyRequest(base, ["full"], [1]), study, again)
+    assert not [note for note in again.notes if "from before" in note]
 
 
 @pytest.mark.parametrize(

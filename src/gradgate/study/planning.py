@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import UsageError
 from gradgate.layers import select
+from gradgate.report.formats import listed
 from gradgate.settings.adapter import AdapterSetting, read_adapter
 from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.budget import Budget
@@ -169,7 +170,28 @@ def plan(comparison: StudyRequest, out: Path, progress: StudyProgress, execution
     planned = _plan_all(conditions, out, comparison.base, request, execution, progress)
     if budget is not None:
         check_budgeted([each.grid for each in planned], [each.seen.task for each in planned])
+    elif left := _left_from_before([each.grid for each in planned], comparison):
+        progress.note(
+            f"{out} also holds {left} from before, and the runs of these that are missing are trained too. To leave "
+            "them out, pass another out=."
+        )
     return StudyLayout(conditions, planned)
+
+
+def _left_from_before(grids: Sequence[Grid], comparison: StudyRequest) -> str:
+    """Name the methods and seeds with missing runs that the study holds and the comparison does not ask for."""
+    missing = [
+        (arm, seed)
+        for grid in grids
+        for seed in grid.seeds
+        for arm in grid.arms
+        if not grid.folder_of(arm, seed).finished
+    ]
+    asked = cross(comparison.methods, comparison.adapters or [None])
+    methods = dict.fromkeys(arm.name for arm, _ in missing if comparison.sweep is None and arm not in asked)
+    seeds = dict.fromkeys(str(seed) for _, seed in missing if seed not in comparison.seeds)
+    named = [f"seed{'s' * (len(seeds) > 1)} {listed(seeds)}"] if seeds else []
+    return listed([*methods, *named]) if methods or named else ""
 
 
 @dataclass(frozen=True)
