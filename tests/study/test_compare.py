@@ -107,7 +107,7 @@ def test_what_a_study_holds_from_before_is_named_while_it_has_missing_runs(study
     heard = Heard()
     compare(StudyRequest(base, ["full"], [1]), study, heard)
     (note,) = [note for note in heard.notes if "from before" in note]
-    assert note.startswith(f"{study} also holds head and seed 0 from before, and the runs of these that are missing")
+    assert note.startswith(f"{study} also holds head, seed 0 from before, and the runs of these that are missing")
     again = Heard()
     compare(StudyRequest(base, ["full"], [1]), study, again)
     assert not [note for note in again.notes if "from before" in note]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import UsageError
 from gradgate.layers import select
-from gradgate.report.formats import listed
 from gradgate.settings.adapter import AdapterSetting, read_adapter
 from gradgate.settings.arm import Arm, read_arm
 from gradgate.settings.budget import Budget
@@ -190,8 +189,7 @@ def _left_from_before(grids: Sequence[Grid], comparison: StudyRequest) -> str:
     asked = cross(comparison.methods, comparison.adapters or [None])
     methods = dict.fromkeys(arm.name for arm, _ in missing if comparison.sweep is None and arm not in asked)
     seeds = dict.fromkeys(str(seed) for _, seed in missing if seed not in comparison.seeds)
-    named = [f"seed{'s' * (len(seeds) > 1)} {listed(seeds)}"] if seeds else []
-    return listed([*methods, *named]) if methods or named else ""
+    return ", ".join([*methods, *(f"seed {seed}" for seed in seeds)])
 
 
 @dataclass(frozen=True)
