@@ -13,7 +13,7 @@ from gradgate.study.replay.curve_rows import read_rows
 
 SHORT_TRAINING, AT_AN_END = "short training", "rates at the edge"
 RISES = 1.0
-"""An arm still rises if dev gains more points than this in its last fifth, on average over its runs."""
+"""An arm still rises if dev gains more points than this at the end (``late_changes``), on average over its runs."""
 
 
 @dataclass(frozen=True)

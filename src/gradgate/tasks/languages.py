@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from gradgate.errors import DataError, UsageError, nearest
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.types import LANGUAGE, TRAIN_AND_DEV, base_of, scored
+from gradgate.tasks.types import LANGUAGE, TRAIN, TRAIN_AND_DEV, base_of, scored
 
 ALL = "all"
 ZERO_SHOT = "zero-shot"
@@ -164,8 +164,8 @@ def in_languages(spec: TaskSpec, languages: Iterable[str], dev_is_scored: bool =
     if spec.language_column is not None:
         return spec.model_copy(update={"languages": wanted})
     splits = spec.places
-    selecting = TRAIN_AND_DEV if not dev_is_scored else ("train",)
-    there = [spec.language_of(split) for split in scored(splits) if split not in selecting]
+    unscored = (TRAIN,) if dev_is_scored else TRAIN_AND_DEV
+    there = [spec.language_of(split) for split in scored(splits) if split not in unscored]
     missing = [language for language in wanted if language not in there]
     if missing:
         raise DataError(
