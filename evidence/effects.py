@@ -28,7 +28,7 @@ from gradgate.tasks.find import find_task
 
 K = TypeVar("K")
 FULL = "full"
-ENGLISH, MANY = "English", "many, trained in one"
+ENGLISH, MANY = "English", "many languages, trained in one"
 CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts of speech", "generation"
 SIMILARITY = "similarity of sentences"
 PAIRS = "classification and similarity (GLUE)"
@@ -60,6 +60,9 @@ class Where:
     rows: str
     model: str
     languages: str = ENGLISH
+
+    def __str__(self) -> str:
+        return f"{self.kind}, {self.rows}, {self.model}, {self.languages}"
 
 
 @dataclass(frozen=True)

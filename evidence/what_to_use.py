@@ -252,8 +252,8 @@ def _cost_of(arm: ArmSummary, name: str, word: str) -> str:
 
 
 def _arms(advice: Advice) -> Iterator[str]:
-    where = advice.where
-    yield f"### {where.kind[0].upper()}{where.kind[1:]}, {where.rows}, {where.model}, {where.languages}"
+    situation = str(advice.where)
+    yield f"### {situation[0].upper()}{situation[1:]}"
     lines = ["| arm | difference to full | tasks | deviation between tasks | memory | time | runs of | limits |"]
     lines += ["|---|---:|---:|---:|---:|---:|---|---|"]
     limits = list(dict.fromkeys(effect.limits for arm in advice.arms for effect in arm.effects if effect.limits))
@@ -274,14 +274,11 @@ def _arms(advice: Advice) -> Iterator[str]:
 def _memory(known: Sequence[Advice]) -> str:
     """Return the cheaper arms whose memory was recorded on real data, the smallest of each situation first."""
     rows = []
-    for advice in known:
-        where = advice.where
+    for advice in (advice for advice in known if advice.where.model != EMBEDDED):
         arms = [arm for arm in advice.arms if arm.is_cheaper and arm.relative("memory") is not None]
-        for arm in sorted(arms, key=lambda arm: arm.relative("memory") or 1.0) if where.model != EMBEDDED else ():
-            rows.append(
-                f"| {where.kind}, {where.rows}, {where.model} | {arm.arm} | {_times(arm.relative('memory'))} | "
-                f"{_times(arm.relative('seconds'))} | {_points(arm)} |"
-            )
+        for arm in sorted(arms, key=lambda arm: arm.relative("memory") or 1.0):
+            memory, seconds = (_times(arm.relative(name)) for name in ("memory", "seconds"))
+            rows.append(f"| {advice.where} | {arm.arm} | {memory} | {seconds} | {_points(arm)} |")
     return _MEMORY.format(rows="\n".join(rows))
 
 
@@ -293,12 +290,11 @@ def freezing_section(known: Sequence[Advice]) -> str:
     """Return where freezing layers does not help, by the pooled differences and by single tasks."""
     lines = ["## Where freezing does not help", ""]
     for advice in known:
-        where = advice.where
         for arm in advice.arms:
             if arm.arm.startswith("freeze") and arm.pooled.interval is not None and arm.pooled.interval[1] < 0:
                 doubts = f" ({', '.join(arm.doubts)})" if arm.doubts else ""
                 lines.append(
-                    f"- **{where.kind}, {where.rows}, {where.model}**: {_called(arm)} is worse than full fine-tuning "
+                    f"- **{advice.where}**: {_called(arm)} is worse than full fine-tuning "
                     f"over {counted_tasks(arm.pooled.tasks)}, in points: {_points(arm)}{doubts}."
                 )
     half, more = (task_counts(share) for share in (0.5, 0.75))

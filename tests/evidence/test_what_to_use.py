@@ -271,3 +271,12 @@ def test_the_methods_that_the_page_names_exist() -> None:
     adapters = {"houlsby", "lora", "rslora", "dora", "pfeiffer"}
     for name in set(commands) - adapters:
         method(name if name != "freeze" else "freeze:layers=1")
+
+
+def test_each_line_on_memory_or_freezing_names_its_situation_in_full() -> None:
+    lists = PAGE.read_text(encoding="utf-8").split("## Where freezing")[1].split("## How the numbers")[0]
+    lines = [line for line in lists.splitlines() if re.match(r"\| (?!situation|--)|- \*\*(?!Single)", line)]
+    situations = [line.strip("|-* ").split("**:")[0].split(" | ")[0] for line in lines]
+    assert len(situations) > len(set(situations)) > 5
+    assert set(situations) <= set(map(str, SITUATIONS))
+    assert len(set(map(str, SITUATIONS))) == len(SITUATIONS)
