@@ -10,10 +10,11 @@ from typing import TypeVar
 
 from evidence.arms import Arm, grid_arms, is_on_dev, scored_languages, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
-from evidence.authors import RATE_OF_FULL, UNTRAINED
+from evidence.authors import RATE_OF_FULL, UNTRAINED, read_rates
 from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
 from evidence.limits import AT_AN_END, SHORT_TRAINING, limits_of
+from evidence.rates import Rates, study_rates
 from evidence.studies import Study, read_studies
 from gradgate.errors import GradgateError
 from gradgate.methods import Freeze, NamedGroups
@@ -80,6 +81,7 @@ class Effect:
         without_collapsed: the same without collapsed runs; None if none collapsed.
         compared: number of arms that its source compared with full fine-tuning; its own is one of them.
         memory, seconds: relative to full fine-tuning: the peak, and the time per step or run; None if not recorded.
+        rates: at which both were compared; None if no committed file has them.
     """
 
     where: Where
@@ -96,6 +98,7 @@ class Effect:
     seconds: float | None = None
     doubts: tuple[str, ...] = ()
     without_collapsed: Effect | None = None
+    rates: Rates | None = None
 
 
 @cache
@@ -169,6 +172,7 @@ def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[E
             memory=_ratio(arm.memory, full.memory),
             seconds=None if study.without_times else _ratio(arm.seconds, full.seconds),
             doubts=tuple(limit.name for limit in own),
+            rates=study_rates(study, name, FULL),
         )  # fmt: skip
 
 
@@ -193,12 +197,15 @@ def _of_grids() -> Iterator[Effect]:
             yield _effect(
                 where, _SAME.get(task, task), arm_family, name, *versus, f"grids/{grid.name}", limits,
                 doubts=(SHORT_TRAINING, *edge),
+                rates=Rates(tuple(sorted(grid.rates))),
             )  # fmt: skip
 
 
 def _of_authors() -> Iterator[Effect]:
     """Yield the Elsa authors' runs at half and three quarters of the layers, and of the head."""
     numbers = read_numbers(AUTHORS_FILE)["elsa"]
+    used = {(each.model, each.task): (each.used,) for each in read_rates()}
+    tried = tuple(sorted({rate for own in used.values() for rate in own}))
     for place in numbers.places(BASELINE):
         if place.task == MISMATCHED or place.model.startswith("MT-"):
             continue  # scores of the same runs; models that were trained on these tasks before
@@ -216,6 +223,7 @@ def _of_authors() -> Iterator[Effect]:
                     f"the Elsa authors, {place.model}", f"{RATE_OF_FULL}; {UNTRAINED}; scores on dev",
                     runs=min(len(scores), len(full)), compared=len(set(numbers.methods(place)) - {BASELINE}),
                     doubts=(RATE_OF_FULL,),
+                    rates=Rates(tried, *[used[place.model, place.task]] * 2),
                 )  # fmt: skip
 
 
@@ -280,12 +288,13 @@ def _effect(
     memory: float | None = None,
     seconds: float | None = None,
     doubts: tuple[str, ...] = (),
+    rates: Rates | None = None,
 ) -> Effect:
     """Return an effect in points from comparisons of shares, the second without collapsed runs if there are any."""
     difference, variance = _in_points(versus)
     effect = Effect(
         where, task, arm, example, difference, variance, versus.n if runs is None else runs, source,
-        limits, compared, memory, seconds, doubts,
+        limits, compared, memory, seconds, doubts, rates=rates,
     )  # fmt: skip
     if steady is None:
         return effect

@@ -37,11 +37,13 @@ from evidence.effects import (
     effects,
 )
 from evidence.pooling import Pooled
+from evidence.rates import rate_to_take, rates_to_try
 from evidence.studies import FOLDER
 from evidence.summaries import NOT_SHOWN, Advice, ArmSummary, summarize
 from gradgate.papers.claims.elsa import frozen_share
 from gradgate.papers.claims.thresholds import counted_tasks
 from gradgate.papers.recorded import read_numbers
+from gradgate.report.formats import learning_rate
 from gradgate.statistics import Word
 
 PAGE = FOLDER / "what-to-use.md"
@@ -94,7 +96,8 @@ gradgate recommend --model MODEL --task TASK --minutes 30
 This command finds the best arm on your own data: use it where *nothing is known*. Where a row is *undecided*, its
 command compares the two arms. A row says *full fine-tuning* unless an arm is shown to be better, or to be as good at
 a lower cost. Differences are to full fine-tuning, in points of the task's metric, with 95 % intervals. N is the
-number of layers of the model.
+number of layers of the model. `--lr` is the middle one of the rates that the arm took in these runs, with batches of 16
+in most, and `--search` a range around those of both arms: at another rate, an arm may lose what its row shows.
 """
 _METHOD = """\
 ## How the numbers are made
@@ -196,10 +199,21 @@ def _called(arm: ArmSummary) -> str:
 
 
 def command(advice: Advice) -> str:
-    """Return how to train with the arm, or how to compare the two that may be best."""
+    """Return how to train with the arm, or how to compare the two that may be best, at rates like those of the runs."""
     if advice.next is not None and advice.is_undecided:
-        return f"gradgate compare -m {FULL} {_arm_words(advice.next)} --model MODEL --task TASK"
-    return f"gradgate train {_arm_words(advice.use)} --model MODEL --task TASK"
+        rates = rates_to_try([effect.rates for effect in advice.next.effects if effect.rates])
+        search = f' --search "lr={",".join(map(learning_rate, rates))}"' if rates else ""
+        return f"gradgate compare -m {FULL} {_arm_words(advice.next)}{search} --model MODEL --task TASK"
+    rate = rate_to_take(_taken(advice))
+    given = "" if rate is None else f" --lr {learning_rate(rate)}"
+    return f"gradgate train {_arm_words(advice.use)}{given} --model MODEL --task TASK"
+
+
+def _taken(advice: Advice) -> list[float]:
+    """Return the rates that the arm to use took, as far as they are known; those of full fine-tuning if it is that."""
+    arms = advice.arms if advice.use is None else (advice.use,)
+    known = [effect.rates for arm in arms for effect in arm.effects if effect.rates]
+    return [rate for each in known for rate in (each.full if advice.use is None else each.arm)]
 
 
 def _arm_words(arm: ArmSummary | None) -> str:

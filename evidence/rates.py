@@ -1,0 +1,57 @@
+"""Say at which learning rates an arm and full fine-tuning were compared, and which of them a reader should try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from evidence.searches import ROWS
+from evidence.studies import Study
+from gradgate.study.search import read_space
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The learning rates of one comparison.
+
+    Attributes:
+        tried: by both arms, the lowest first.
+        arm: what the arm took, one per size of the training set; empty if no committed file has it.
+        full: what full fine-tuning took, likewise.
+    """
+
+    tried: tuple[float, ...]
+    arm: tuple[float, ...] = ()
+    full: tuple[float, ...] = ()
+
+
+def study_rates(study: Study, arm: str, full: str) -> Rates:
+    """Return the rates of an arm of a study and of its full fine-tuning."""
+    texts = study.compare.get("search")
+    if not texts:
+        rate = float(study.compare["lr"])
+        return Rates((rate,), (rate,), (rate,))
+    tried = sorted({float(setting["lr"]) for setting in read_space(texts, seeds=1).settings})
+    chosen = [run for run in ROWS.read(study.search) if run.chosen] if study.search.exists() else []
+    taken = (tuple(dict.fromkeys(run.lr for run in chosen if run.arm == name)) for name in (arm, full))
+    return Rates(tuple(tried), *taken)
+
+
+def rate_to_take(taken: Sequence[float]) -> float | None:
+    """Return the middle one of the rates that an arm took; None if none is known."""
+    return median_low(taken) if taken else None
+
+
+def rates_to_try(comparisons: Sequence[Rates]) -> tuple[float, ...]:
+    """Return a short range to search: the rates that both arms took, and the next lower and higher one.
+
+    All rates that were tried, if no committed file has those that the arms took; none without comparisons.
+    """
+    known = [each for each in comparisons if each.arm and each.full]
+    tried = sorted({rate for each in known or comparisons for rate in each.tried})
+    if not known:
+        return tuple(tried)
+    taken = [rate for each in known for rate in (*each.arm, *each.full)]
+    first, last = tried.index(min(taken)), tried.index(max(taken))
+    return tuple(tried[max(first - 1, 0) : last + 2])
