@@ -44,7 +44,7 @@ FORTY, LONGER = (f"1,000 to 7,000 rows, {steps} steps at one of two rates" for s
 MATH = "20,000 rows"
 MISMATCHED = "MNLI-mm"
 """Scores of MNLI's runs on other genres."""
-OTHER_MODEL = "full is another, larger model"
+OTHER_MODEL, ONE_RATE = "full is another, larger model", "one rate each"
 ON_LANGUAGES = " on language adapters"
 AFTER_TAPT = " after pretraining on the task's text"
 _SAME = {"sst2_sentences": "sst2"}
@@ -240,7 +240,7 @@ def _of_others() -> Iterator[Effect]:
             limits = "full is RoBERTa-large, the probe is on MPNet-base" if few else "reruns of one seed; one rate each"
             yield _effect(
                 where, task, family(name), name, *_with_and_without(compare_paired, ours, theirs),
-                source, limits, compared=compared_arms(source), doubts=(OTHER_MODEL,) if few else ("one rate each",),
+                source, limits, compared=compared_arms(source), doubts=(OTHER_MODEL,) if few else (ONE_RATE,),
                 memory=_ratio(_mean_of(scores, "memory"), _mean_of(full, "memory")),
                 seconds=_ratio(_mean_of(scores, "seconds"), _mean_of(full, "seconds")),
             )  # fmt: skip

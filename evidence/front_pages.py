@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 
-from evidence.effects import (
-    ALL,
-    BASE,
-    CLASSIFY,
-    ENTITIES,
-    LARGE,
-    MANY,
-    MULTILINGUAL,
-    PAIRS,
-    SMALL,
-    TAGS,
-    THOUSANDS,
-    Where,
-)
-from evidence.front_picture import FILE, described, drawn
+from evidence.effects import ALL, BASE, CLASSIFY, EMBEDDED, ONE_RATE, OTHER_MODEL, PAIRS, SMALL, THOUSANDS, Where
+from evidence.front_picture import FILE, described, drawn, shown, shown_arm
+from evidence.limits import SHORT_TRAINING
 from evidence.studies import FOLDER
 from evidence.summaries import Advice, ArmSummary
 from evidence.what_to_use import advices, task_counts
@@ -33,33 +22,32 @@ MARK = "made by python -m evidence pages"
 RESULT, PICTURE = "result", "picture"
 WIDTH = 118
 """Of the lines, in characters."""
-SHOWN = (
-    Where(CLASSIFY, THOUSANDS, SMALL),
-    Where(PAIRS, ALL, BASE),
-    Where(PAIRS, ALL, LARGE),
-    Where(ENTITIES, THOUSANDS, SMALL),
-    Where(CLASSIFY, THOUSANDS, MULTILINGUAL),
-    Where(TAGS, THOUSANDS, MULTILINGUAL, MANY),
-)
-"""Situations with a cheaper arm, on real data with several seeds per arm; their rates may have been searched for full
-fine-tuning alone."""
+_LEFT_OUT = {SHORT_TRAINING, ONE_RATE, OTHER_MODEL}
+"""Doubts about the arm of a situation that keep it out of the picture."""
 
 
 def written() -> dict[Path, str]:
     """Return the pages and the picture with their texts."""
     found = advices()
-    shown = [advice for where in SHOWN if (advice := found[where]) is not None]
+    known = [advice for advice in found.values() if advice is not None]
+    real = [advice for advice in known if advice.where.model != EMBEDDED and shown_arm(advice) is not None]
+    sound = in_picture(real)
     frozen, ours = (_half(found[where]) for where in (Where(PAIRS, ALL, BASE), Where(CLASSIFY, THOUSANDS, SMALL)))
-    result, behind = result_of(frozen, ours), behind_it(frozen)
+    result, behind = result_of(frozen, ours), behind_it(frozen, len(real) - len(sound))
     pictures = {
-        README: f"![{described(shown)}]({FILE.relative_to(README.parent).as_posix()})",
+        README: f"![{described(sound)}]({FILE.relative_to(README.parent).as_posix()})",
         INDEX: f"```{{raw}} html\n:file: {FILE.relative_to(INDEX.parent).as_posix()}\n```",
     }
     pages = {
         page: replaced(replaced(page.read_text(encoding="utf-8"), RESULT, result), PICTURE, f"{behind}\n\n{picture}")
         for page, picture in pictures.items()
     }
-    return {FILE: drawn(shown), **pages}
+    return {FILE: drawn(sound), **pages}
+
+
+def in_picture(advices: Sequence[Advice]) -> list[Advice]:
+    """Return the situations whose runs are long enough, at rates that were searched; each has an arm to show."""
+    return [each for each in advices if _LEFT_OUT.isdisjoint(shown(each).doubts)]
 
 
 def replaced(page: str, name: str, text: str) -> str:
@@ -99,8 +87,8 @@ def _limits(arm: ArmSummary) -> str:
     return f" (limits of some: {', '.join(arm.doubts)})" if arm.doubts else ""
 
 
-def behind_it(frozen: ArmSummary) -> str:
-    """Return what the result is computed from."""
+def behind_it(frozen: ArmSummary, left_out: int) -> str:
+    """Return what the result is computed from, and how many situations the picture leaves out."""
     models, half = len({effect.source for effect in frozen.effects}), task_counts(0.5)
     return fill(
         f"The result on GLUE is the mean over {frozen.pooled.tasks} tasks and {models} encoders, of all runs that the "
@@ -108,8 +96,10 @@ def behind_it(frozen: ArmSummary) -> str:
         "have left some weights untrained ([limits](evidence/authors.md#limits-of-these-runs))."
         f"{_without_collapsed(frozen)} Of {half['all']} pairs of task and model, base and large, {half[Word.WORSE]} "
         f"are worse with half of the layers frozen, and {half[Word.BETTER] or 'none'} better. Memory and time were not "
-        "recorded; [in ours](evidence/README.md) frozen layers make a step faster (E8). [What should I "
-        "use?](evidence/what-to-use.md) has every situation, and those of which nothing is known.",
+        "recorded; [in ours](evidence/README.md) frozen layers make a step faster (E8). These intervals are of one "
+        "comparison each; those below hold for all arms of a situation together. The picture leaves out "
+        f"{left_out} situations whose runs were short, had one rate each or compared different models: they are in "
+        "[What should I use?](evidence/what-to-use.md), with those of which nothing is known.",
         WIDTH,
         break_on_hyphens=False,
     )
@@ -134,4 +124,4 @@ def change(arm: ArmSummary) -> str:
 
 def _half(advice: Advice | None) -> ArmSummary:
     assert advice is not None, "no run is of this situation"
-    return next(arm for arm in advice.arms if arm.arm == "freeze half of the layers")
+    return next(arm for arm in advice.arms if arm.arm == "freeze half of the layers").alone()

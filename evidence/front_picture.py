@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 
-from evidence.effects import MULTILINGUAL, PAIRS
+from evidence.effects import MANY, MULTILINGUAL, PAIRS
 from evidence.studies import FOLDER
 from evidence.summaries import Advice, ArmSummary
 
 FILE = FOLDER.parent / "docs" / "images" / "against-full.svg"
 WIDTH, TOP, ROW, BOTTOM = 360, 78, 54, 50
 LEFT, RIGHT = 10, 350
-ENDS = (-20, 20)
+ENDS = (-6, 6)
 """Points at the left and right end of the scale."""
 TITLE = "Difference to full fine-tuning"
 NOTE = "Points of the task’s metric with 95 % intervals: the best"
@@ -59,9 +60,14 @@ def described(advices: Sequence[Advice]) -> str:
     return f"{TITLE}, in points with 95 % intervals: {'; '.join(parts)}."
 
 
+def shown_arm(advice: Advice) -> ArmSummary | None:
+    """Return the arm to use, or the cheaper arm with the best mean if that is full fine-tuning; None without one."""
+    return advice.use or advice.next
+
+
 def shown(advice: Advice) -> ArmSummary:
-    """Return the arm to use, or the cheaper arm with the best mean if that is full fine-tuning."""
-    arm = advice.use or advice.next
+    """Return the arm of a situation that has one."""
+    arm = shown_arm(advice)
     assert arm is not None, f"no cheaper arm in {advice.where}"
     return arm
 
@@ -90,7 +96,7 @@ def _scale(y: int) -> str:
     ticks = "\n".join(
         f'<line class="rule" x1="{_x(at):.1f}" x2="{_x(at):.1f}" y1="{y + 4}" y2="{y + 9}"/>\n'
         f'<text class="muted" x="{_x(at):.1f}" y="{y + 23}" text-anchor="middle">{at:+d}</text>'.replace("+0", "0")
-        for at in range(-15, 16, 5)
+        for at in range(-4, 5, 2)
     ).replace(">-", ">−")
     return (
         f'<line class="rule" x1="{LEFT}" x2="{RIGHT}" y1="{y + 4}" y2="{y + 4}"/>\n{ticks}\n'
@@ -106,9 +112,19 @@ def _x(points: float) -> float:
 
 
 def _where(advice: Advice) -> str:
-    kind = "GLUE" if advice.where.kind == PAIRS else advice.where.kind
-    model = "multilingual" if advice.where.model == MULTILINGUAL else advice.where.model.replace("sentence ", "")
-    return f"{kind}, {advice.where.rows}, {model}"
+    """Return the situation in few words: the number of rows in thousands, the languages only if there may be many."""
+    where = advice.where
+    kind = "GLUE" if where.kind == PAIRS else where.kind
+    rows = re.sub(
+        r"(\d[\d,]*) to (\d[\d,]*)", lambda found: f"{_thousands(found[1])}–{_thousands(found[2])} k", where.rows
+    )
+    if where.model != MULTILINGUAL:
+        return f"{kind}, {rows}, {where.model.replace('sentence ', '')}"
+    return f"{kind}, {rows}, multilingual, {'zero-shot' if where.languages == MANY else where.languages}"
+
+
+def _thousands(number: str) -> str:
+    return f"{int(number.replace(',', '')) / 1000:g}"
 
 
 def _tasks(arm: ArmSummary) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean
 
@@ -53,6 +53,10 @@ class ArmSummary:
     def doubts(self) -> tuple[str, ...]:
         """The limits of its runs that may change the verdict, by name."""
         return tuple(dict.fromkeys(doubt for effect in self.effects for doubt in effect.doubts))
+
+    def alone(self) -> ArmSummary:
+        """Return it with the intervals of this one comparison, for an arm that was named before the runs."""
+        return replace(self, pooled=pool(self.effects), without_collapsed=_without_collapsed(self.effects, LEVEL))
 
     def relative(self, name: str) -> float | None:
         """Return the mean of a cost relative to full fine-tuning; None if not recorded."""

@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evidence.effects import ALL, BASE, PAIRS, Where
-from evidence.front_pages import INDEX, MARK, README, SHOWN, change, replaced
-from evidence.front_picture import FILE, drawn, shown, word
+from evidence.effects import ALL, BASE, ONE_RATE, OTHER_MODEL, PAIRS, Effect, Where
+from evidence.front_pages import INDEX, MARK, README, change, in_picture, replaced
+from evidence.front_picture import FILE, drawn, shown, shown_arm, word
+from evidence.limits import SHORT_TRAINING
 from evidence.pooling import Pooled
 from evidence.summaries import Advice, ArmSummary
 from evidence.what_to_use import advices
@@ -59,12 +60,21 @@ def test_both_pages_begin_with_the_same_result_and_have_the_picture() -> None:
     assert len(texts[0].splitlines()) <= 150
 
 
+def test_runs_in_doubt_stay_out_of_the_picture_whichever_way_they_point() -> None:
+    found = [advice(difference, difference - 0.5, difference + 0.5) for difference in (-2.0, 2.0)]
+    assert in_picture(found) == found
+    for doubt in (SHORT_TRAINING, ONE_RATE, OTHER_MODEL):
+        effect = Effect(found[0].where, "a", "lora", "lora:r=8", 0.0, 0.1, 5, "a study", doubts=(doubt,))
+        assert in_picture([replace(each, use=replace(each.arms[0], effects=(effect,))) for each in found]) == []
+
+
 def test_the_picture_has_each_situation_within_its_scale() -> None:
-    found = [each for where in SHOWN if (each := advices()[where]) is not None]
+    found = in_picture([each for each in advices().values() if each is not None and shown_arm(each) is not None])
     root = ElementTree.fromstring(drawn(found))
     width = float(root.attrib["viewBox"].split()[2])
     circles = [float(circle.attrib["cx"]) for circle in root.iter(f"{SVG}circle")]
-    assert len(circles) == len(SHOWN) == len(found)
+    assert len(circles) == len(found) > 5
+    assert len({text.text for text in root.iter(f"{SVG}text") if "rows" in (text.text or "")}) == len(found)
     assert all(0 < x < width for x in circles)
     texts = [text.text or "" for text in root.iter(f"{SVG}text")]
     for each in found:
