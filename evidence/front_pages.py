@@ -96,8 +96,8 @@ def behind_it(frozen: ArmSummary, left_out: int) -> str:
         "have left some weights untrained ([limits](evidence/authors.md#limits-of-these-runs))."
         f"{_without_collapsed(frozen)} Of {half['all']} pairs of task and model, base and large, {half[Word.WORSE]} "
         f"are worse with half of the layers frozen, and {half[Word.BETTER] or 'none'} better. Memory and time were not "
-        "recorded; [in ours](evidence/README.md) frozen layers make a step faster (E8). These intervals are of one "
-        "comparison each; those below hold for all arms of a situation together. The picture leaves out "
+        "recorded; [in ours](evidence/README.md) frozen layers make a step faster (E8). Each of these intervals covers "
+        "one comparison; those below hold for all arms of a situation together. The picture leaves out "
         f"{left_out} situations whose runs were short, had one rate each or compared different models: they are in "
         "[What should I use?](evidence/what-to-use.md), with those of which nothing is known.",
         WIDTH,

@@ -14,6 +14,7 @@ from evidence.effects import (
     ALL,
     BASE,
     CLASSIFY,
+    EMBEDDED,
     ON_LANGUAGES,
     OTHER_MODEL,
     PAIRS,
@@ -24,6 +25,7 @@ from evidence.effects import (
     effects,
     family,
 )
+from evidence.limits import SHORT_TRAINING
 from evidence.pooling import random_effects
 from evidence.studies import read_studies
 from evidence.summaries import pool, summarize
@@ -280,3 +282,11 @@ def test_each_line_on_memory_or_freezing_names_its_situation_in_full() -> None:
     assert len(situations) > len(set(situations)) > 5
     assert set(situations) <= set(map(str, SITUATIONS))
     assert len(set(map(str, SITUATIONS))) == len(SITUATIONS)
+
+
+def test_freezing_was_better_on_real_data_only_where_training_was_short_as_the_faq_says() -> None:
+    found = [each for each in advices().values() if each is not None and each.where.model != EMBEDDED]
+    frozen = [arm for each in found for arm in each.arms if arm.arm.startswith(("freeze", "head"))]
+    better = [arm for arm in frozen if arm.pooled.interval is not None and arm.pooled.interval[0] > 0]
+    assert better
+    assert all(SHORT_TRAINING in arm.doubts for arm in better)
