@@ -1,4 +1,4 @@
-"""Say what limits the verdicts on a study: training that was too short, and rates at an end of those searched."""
+"""Say what limits the verdicts on a study: short training, rates at an end of those searched, scores near guessing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evidence.studies import Study
 from gradgate.report.formats import listed
 from gradgate.study.replay.curve_rows import read_rows
 
-SHORT_TRAINING, AT_AN_END = "short training", "rates at the edge"
+SHORT_TRAINING, AT_AN_END, NEAR_GUESSING = NAMES = ("short training", "rates at the edge", "scores near guessing")
 RISES = 1.0
 """An arm still rises if dev gains more points than this at the end (``late_changes``), on average over its runs."""
 
@@ -21,7 +21,7 @@ class Limit:
     """One thing about the training of a study that may change its verdicts.
 
     Attributes:
-        name: ``SHORT_TRAINING`` or ``AT_AN_END``.
+        name: one of ``NAMES``.
         how: in what way.
         arms: those that it is about; None for all.
     """
@@ -41,7 +41,7 @@ class Limit:
 
 def limits_of(study: Study) -> tuple[Limit, ...]:
     """Return the limits of a study, from its committed curves and search, and from its file for what these lack."""
-    return (*_short_training(study), *_rates(study))
+    return (*_short_training(study), *_rates(study), *_guessing(study))
 
 
 def _short_training(study: Study) -> Iterator[Limit]:
@@ -74,6 +74,11 @@ def _rates(study: Study) -> Iterator[Limit]:
             by_end.setdefault(end, []).append(arm)
         how = f"of the rates searched, {listed(f'{_named(own, arms)} took the {end}' for end, own in by_end.items())}"
         yield Limit(AT_AN_END, how, frozenset(ends))
+
+
+def _guessing(study: Study) -> Iterator[Limit]:
+    if (near := study.near_guessing) is not None:
+        yield Limit(NEAR_GUESSING, near.how.strip(), near.arms or None)
 
 
 def _named(own: Sequence[str], arms: int) -> str:

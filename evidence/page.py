@@ -9,11 +9,12 @@ from evidence.arms import thread_hours
 from evidence.forgetting import forgetting_table
 from evidence.language_adapters import language_hours, perplexities
 from evidence.limits import limits_of
+from evidence.missing import missing_section
 from evidence.paper_figures import figure_table
 from evidence.repetition import Repetition, repeated
 from evidence.row_noise import CAPTION as NOISE_CAPTION
 from evidence.row_noise import row_noise_table
-from evidence.searches import search_hours
+from evidence.searches import search_hours, stopped_early
 from evidence.studies import FOLDER, Study
 from evidence.training import CAPTION, training_table
 from evidence.verdicts import AUTHORS, KINDS, Checked, deciding
@@ -56,10 +57,10 @@ collapsed, verdicts are given with and without them.
   method itself, not whether it holds for a large pretrained model.
 
 The paper's tasks and others of their kind have separate verdicts. Each study searches the learning rate of each
-method on dev, with the same number of runs, then trains with three or more seeds. Most searches stop a run that is
-behind at half of its steps (`prune`), also one at a rate next to the best. Nothing is selected on test data. No study
-has a `--budget`: it ends poor arms early, and a claim needs every arm with every seed; [Grids](grids/README.md) test
-budgets.
+method on dev, with the same number of runs, then trains with three or more seeds. Most searches stop runs that are
+behind (`prune`), also at a rate next to the best; a study says after which part of their steps. Nothing is selected
+on test data. No study has a `--budget`: it ends poor arms early, and a claim needs every arm with every seed;
+[Grids](grids/README.md) test budgets.
 
 | command | what it does |
 |---|---|
@@ -88,8 +89,9 @@ def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     """Return the page as Markdown."""
     there = [study for study in studies if study.is_committed]
     blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _undecided(found)]
-    blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
     again = repeated()
+    blocks += ["## What is missing", missing_section(there, again)]
+    blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
     blocks += [
         "## Studies",
         _spent(there),
@@ -227,7 +229,7 @@ def _search(study: Study) -> str:
         return ""
     space = read_space(texts, seeds=study.compare.get("search_seeds", 1))
     seeds = "one seed" if len(space.seeds) == 1 else f"{len(space.seeds)} seeds"
-    return f" Search: {len(space.settings)} learning rates per arm, {seeds} each."
+    return f" Search: {len(space.settings)} learning rates per arm, {seeds} each{stopped_early(study)}."
 
 
 def _again(found: Repetition | None) -> str:

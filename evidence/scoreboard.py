@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evidence.authors import RATE_OF_FULL, UNTRAINED
 from evidence.deciding import deciding_section
-from evidence.limits import AT_AN_END, SHORT_TRAINING, Limit, limits_of
+from evidence.limits import NAMES, Limit, limits_of
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import AUTHORS, Checked, deciding
 from gradgate.papers.check import ClaimVerdict
@@ -29,7 +29,7 @@ _NOTHING = {
 }
 _AT_ONE_RATE = ("E1", "E2", "E3", "E4", "E5", "E6")
 """Claims of a paper whose arms all have the learning rate of full fine-tuning."""
-_OTHER_TASKS, _OWN_RATES = "other tasks", "own rates"
+_OTHER_TASKS, _OWN_RATES, _GLUE_ALONE = "other tasks", "own rates", "GLUE alone"
 _INTRODUCTION = """\
 # Scoreboard
 
@@ -43,11 +43,12 @@ scripts, and `gradgate papers` shows the same verdicts.
 _BEHIND = """\
 ## The numbers behind
 
-Each line shows the deciding part; if none decides, the first undecided one. *Short training* and *rates at the edge*
-are limits of the study: longer runs or other rates may change the verdict. *Other tasks*: of the same kind as the
-paper's. *Own rates*: each arm has a learning rate of its own, while the paper gave all that of full fine-tuning. If
-runs collapsed (ten points and five robust standard deviations below the median of their arm), what is left without
-them follows.
+Each line shows the deciding part; if none decides, the first undecided one, and then that of the other tasks, if there
+are such studies. *Short training*, *rates at the edge* and *scores near guessing* are limits of the study: longer runs,
+other rates or more rows may change the verdict. *Other tasks*: of the same kind as the paper's. *Own rates*: each arm
+has a learning rate of its own, while the paper gave all that of full fine-tuning. *GLUE alone*: the authors published
+no runs of named entities and parts of speech. If runs collapsed (ten points and five robust standard deviations below
+the median of their arm), what is left without them follows.
 """
 
 
@@ -83,7 +84,11 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
     chosen = (decided or verdicts)[0]  # those on the paper's tasks come first
     if source != PRINTED:
         names = (Path(part).stem for part in chosen.parts)
-        return _measured_cell(source, chosen, [studies[name] for name in names if name in studies])
+        cell = _measured_cell(source, chosen, [studies[name] for name in names if name in studies])
+        others = [
+            f"{each.tasks}, {each.outcome.state}: {deciding(each.outcome)}" for each in verdicts if each != chosen
+        ]
+        return replace(cell, row=replace(cell.row, note="; ".join((cell.row.note, *others))))
     if len({verdict.outcome.state for verdict in decided}) > 1:
         states = "; ".join(f"{verdict.outcome.state} in {verdict.source}" for verdict in decided)
         return Cell(replace(_filled(source, chosen), verdict=UNKNOWN, note=f"the paper contradicts itself: {states}"))
@@ -94,13 +99,14 @@ def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study])
     """Return the cell of runs, with what limits them in its note and, by name, in its small print."""
     limits = {study.name: limits_of(study) for study in studies}
     if source == AUTHORS:
-        scope, note = [RATE_OF_FULL], [RATE_OF_FULL, UNTRAINED]
+        scope = [_GLUE_ALONE, RATE_OF_FULL, UNTRAINED]
+        note = [*scope]
     else:
         own = [_OWN_RATES] * (verdict.claim.id in _AT_ONE_RATE)
         scope = [*[_OTHER_TASKS] * verdict.stand_in, *own]
         note = [verdict.tasks, *own, *_limits(limits)]
     there = {limit.name for own in limits.values() for limit in own}
-    doubts = [name for name in (SHORT_TRAINING, AT_AN_END) if name in there]
+    doubts = [name for name in NAMES if name in there]
     row = _filled(source, verdict)
     shown = doubts if row.verdict == UNKNOWN else [*scope, *doubts]
     steady = verdict.without_collapsed

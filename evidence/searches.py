@@ -83,6 +83,17 @@ def at_an_end(runs: Sequence[SearchedRun]) -> dict[str, Literal["lowest", "highe
     return ends
 
 
+def stopped_early(study: Study) -> str:
+    """Say how many runs of a search were stopped, and after which part of their steps; nothing without any."""
+    runs = ROWS.read(study.search) if study.search.exists() else []
+    whole = {run.size: run.steps for run in runs if run.dev is not None}
+    parts = sorted(run.steps / whole[run.size] for run in runs if run.dev is None)
+    if not parts:
+        return ""
+    between = dict.fromkeys(f"{100 * part:.0f} %" for part in (parts[0], parts[-1]))
+    return f"; {len(parts)} of {len(runs)} runs were stopped after {' to '.join(between)} of their steps"
+
+
 def search_hours(study: Study) -> float | None:
     """Return how long the search of a study took, in hours of one CPU thread by the clock; None if not recorded."""
     if not study.search.exists():

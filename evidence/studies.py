@@ -74,6 +74,20 @@ class LanguageAdapters(BaseModel):
         return self.settings | (self.quick if scale == "quick" else {})
 
 
+class NearGuessing(BaseModel):
+    """Arms that are hardly better than always giving the most frequent answer.
+
+    Attributes:
+        how: what they reach, and what that answer does.
+        arms: which; empty for all.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    how: str
+    arms: frozenset[str] = frozenset()
+
+
 class Study(BaseModel):
     """One study.
 
@@ -88,6 +102,7 @@ class Study(BaseModel):
         without_times: times of its arms are not compared; ``differs`` says why.
         edge_of_rates: which arms took the highest or lowest rate searched, of a study whose search is not committed;
             empty if none.
+        near_guessing: arms that learned hardly more than the most frequent answer; None if none is known.
         compare: settings of ``gradgate compare``. Paths may begin with ``$GRADGATE_SHARED`` or
             ``$GRADGATE_MODELS``, where ``tools/`` writes models that are converted.
         first_rows: a file of the folder of data to how many of its rows are used, 0 to leave it out; others are
@@ -114,6 +129,7 @@ class Study(BaseModel):
     short_training: str = ""
     without_times: bool = False
     edge_of_rates: str = ""
+    near_guessing: NearGuessing | None = None
     compare: dict[str, Any]
     first_rows: dict[str, int] = Field(default_factory=dict)
     prompts_of_words: int | None = None

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from scipy import stats
 
-from evidence.effects import AFTER_TAPT, FULL, ON_LANGUAGES, OTHER_MODEL, Effect, Where
+from evidence.effects import AFTER_TAPT, FULL, ON_LANGUAGES, OTHER_MODEL, SIMILARITY, Effect, Where
 from evidence.pooling import LEVEL, Pooled, random_effects
 
 NOT_SHOWN = "no arm is shown to be better, or as good and cheaper"
@@ -106,11 +106,12 @@ class Advice:
         shown = self.use or self.next or self.arms[0]
         tasks, few = shown.pooled.tasks, shown.pooled.tasks < 3 or shown.runs < 3
         generated = ("generated data",) * ("embedded" in self.where.model)
+        familiar = ("encoder trained for similarity before",) * (self.where.kind == SIMILARITY)
         level = "low" if few or generated or OTHER_MODEL in shown.doubts else "medium"
         if level == "medium" and tasks >= 5 and not any(effect.limits for effect in shown.effects):
             level = "high"
         tasks_and_runs = f"{tasks} task{'s' * (tasks > 1)}", f"{shown.runs} or more runs per arm"
-        return f"{level}: {', '.join((*tasks_and_runs, *shown.doubts, *generated))}"
+        return f"{level}: {', '.join((*tasks_and_runs, *shown.doubts, *familiar, *generated))}"
 
 
 def summarize(where: Where, effects: Sequence[Effect]) -> Advice | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from evidence.advised_command import command
 from evidence.authors import FILE as AUTHORS_FILE
 from evidence.authors_page import task_verdicts
 from evidence.effects import (
@@ -16,7 +17,6 @@ from evidence.effects import (
     ENTITIES,
     FEW,
     FORTY,
-    FULL,
     GENERATE,
     HUNDREDS,
     LARGE,
@@ -26,7 +26,6 @@ from evidence.effects import (
     MILLIONS,
     MISMATCHED,
     MULTILINGUAL,
-    ON_LANGUAGES,
     PAIRS,
     PROBED,
     SIMILARITY,
@@ -37,13 +36,11 @@ from evidence.effects import (
     effects,
 )
 from evidence.pooling import Pooled
-from evidence.rates import rate_to_take, rates_to_try
 from evidence.studies import FOLDER
 from evidence.summaries import NOT_SHOWN, Advice, ArmSummary, summarize
 from gradgate.papers.claims.elsa import frozen_share
 from gradgate.papers.claims.thresholds import counted_tasks
 from gradgate.papers.recorded import read_numbers
-from gradgate.report.formats import learning_rate
 from gradgate.statistics import Word
 
 PAGE = FOLDER / "what-to-use.md"
@@ -105,21 +102,40 @@ _METHOD = """\
 - **An effect** is an arm minus full fine-tuning, with one model on one task: the paired difference if the runs share
   seeds, else Welch's. The options of an arm in one study, such as two widths of an adapter, are averaged first, then
   the models of a task.
+- **Scores** are those of test, by the metric that a study picks its settings with. Claims of a paper that scores GLUE's
+  dev are checked on dev, so their numbers differ a little from these.
 - **A situation** pools its tasks by a random-effects mean, with Paule and Mandel's variance between tasks and the
   interval of Hartung, Knapp, Sidik and Jonkman. The interval is for the mean over tasks like these; single tasks
   differ by the *deviation between tasks*. A single task has the t interval over its runs.
 - **All arms of a situation** form one family: their intervals hold together at 95 % (Bonferroni), over all arms that
-  a source compared, including those that gradgate lacks. They are over runs, with the test rows as they are.
+  a source compared, including those that gradgate lacks. They are over runs, with the test rows as they are. The
+  first page of the documentation has two of these comparisons on their own, with narrower intervals.
 - **Collapsed runs** are ten points and five robust standard deviations below the median of their arm. Where there are
   any, the second difference is without them.
 - **The arm of a row** is one that is better than full fine-tuning, if there is one; else the cheapest that is no
   worse by more than 1 point; else full fine-tuning. It replaces full fine-tuning only if nothing about its runs is in
-  doubt: after *short training*, more steps may change the difference, and with *rates at the edge*, other learning
-  rates may. If no arm is left, and one in doubt is better or a cheaper one may be as good, the row says *undecided*:
-  choose the cheaper one if memory or time matters more.
+  doubt: after *short training*, more steps may change the difference, with *rates at the edge*, other learning rates
+  may, and with *scores near guessing*, the arms learned too little to differ. If no arm is left, and one in doubt is
+  better or a cheaper one may be as good, the row says *undecided*: choose the cheaper one if memory or time matters
+  more.
 - **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
   or two tasks, fewer than three runs per arm, another model as full fine-tuning, or generated data. It names the
   doubts; the tables below have the limits of the runs in full.
+"""
+_FREEZING = """\
+## Where freezing does not help
+
+In these situations, an arm that leaves layers or groups closed is worse than full fine-tuning:
+
+| situation | arm | difference to full | tasks | limits |
+|---|---|---:|---:|---|
+{rows}
+
+In the runs of the Elsa authors, {worse} of {all} pairs of task and model are worse with half of the layers frozen, and
+{better} better; with three quarters, {more_worse} and {more_better} of {more_all} ([which](authors.md)).
+
+Freezing from the bottom up saves memory and time: the backward pass stops at the lowest open layer, and closed weights
+have no optimizer state. Use it if memory or time is short.
 """
 _MEMORY = """\
 ## If memory or time is short
@@ -133,12 +149,8 @@ and `--gpu GiB` lists first what fits.
 |---|---|---:|---:|---:|
 {rows}
 """
-_COMMANDS = {
-    "head": "-m head",
-    "probe": "-m probe",
-    "freeze half of the layers": "-m freeze:layers=N/2",
-    "freeze two thirds or more of the layers": "-m freeze:layers=3N/4",
-}
+_FROZEN = ("freeze", "head", "groups")
+"""How the names of arms begin that leave groups closed all the time; the head alone is all layers frozen."""
 
 
 def what_to_use() -> str:
@@ -196,32 +208,6 @@ def _named(advice: Advice) -> str:
 
 def _called(arm: ArmSummary) -> str:
     return arm.arm.replace("freeze ", "freezing ", 1)
-
-
-def command(advice: Advice) -> str:
-    """Return how to train with the arm, or how to compare the two that may be best, at rates like those of the runs."""
-    if advice.next is not None and advice.is_undecided:
-        rates = rates_to_try([effect.rates for effect in advice.next.effects if effect.rates])
-        search = f' --search "lr={",".join(map(learning_rate, rates))}"' if rates else ""
-        return f"gradgate compare -m {FULL} {_arm_words(advice.next)}{search} --model MODEL --task TASK"
-    rate = rate_to_take(_taken(advice))
-    given = "" if rate is None else f" --lr {learning_rate(rate)}"
-    return f"gradgate train {_arm_words(advice.use)}{given} --model MODEL --task TASK"
-
-
-def _taken(advice: Advice) -> list[float]:
-    """Return the rates that the arm to use took, as far as they are known; those of full fine-tuning if it is that."""
-    arms = advice.arms if advice.use is None else (advice.use,)
-    known = [effect.rates for arm in arms for effect in arm.effects if effect.rates]
-    return [rate for each in known for rate in (each.full if advice.use is None else each.arm)]
-
-
-def _arm_words(arm: ArmSummary | None) -> str:
-    if arm is None:
-        return f"-m {FULL}"
-    example = arm.effects[0].example
-    words = _COMMANDS.get(arm.arm, f'-m "{example}"' if " " in example else f"-m {example}")
-    return f'{words} --language-adapters "LANGUAGES/{{language}}"' if arm.arm.endswith(ON_LANGUAGES) else words
 
 
 def _difference(advice: Advice) -> str:
@@ -302,26 +288,22 @@ def _times(value: float | None) -> str:
 
 def freezing_section(known: Sequence[Advice]) -> str:
     """Return where freezing layers does not help, by the pooled differences and by single tasks."""
-    lines = ["## Where freezing does not help", ""]
-    for advice in known:
-        for arm in advice.arms:
-            if arm.arm.startswith("freeze") and arm.pooled.interval is not None and arm.pooled.interval[1] < 0:
-                doubts = f" ({', '.join(arm.doubts)})" if arm.doubts else ""
-                lines.append(
-                    f"- **{advice.where}**: {_called(arm)} is worse than full fine-tuning "
-                    f"over {counted_tasks(arm.pooled.tasks)}, in points: {_points(arm)}{doubts}."
-                )
+    rows = "\n".join(
+        f"| {advice.where} | {_called(arm)} | {_points(arm)} | {arm.pooled.tasks} | {_said(arm, advice)} |"
+        for advice in known
+        for arm in advice.arms
+        if arm.arm.startswith(_FROZEN) and arm.pooled.interval is not None and arm.pooled.interval[1] < 0
+    )
     half, more = (task_counts(share) for share in (0.5, 0.75))
-    lines.append(
-        f"- **Single tasks of the Elsa authors**: with half of the layers frozen, {half[Word.WORSE]} of {half['all']} "
-        f"pairs of model and task are worse than full fine-tuning and {half[Word.BETTER]} better; with three quarters, "
-        f"{more[Word.WORSE]} and {more[Word.BETTER]} of {more['all']} ([which](authors.md))."
-    )
-    lines.append(
-        "\nFreezing from the bottom up saves memory and time: the backward pass stops at the lowest open layer, and "
-        "closed weights have no optimizer state. Use it if memory or time is short."
-    )
-    return "\n".join(lines)
+    return _FREEZING.format(
+        rows=rows, all=half["all"], worse=half[Word.WORSE], better=half[Word.BETTER],
+        more_worse=more[Word.WORSE], more_better=more[Word.BETTER], more_all=more["all"],
+    )  # fmt: skip
+
+
+def _said(arm: ArmSummary, advice: Advice) -> str:
+    little = ("by less than 1 point and cheaper, so recommended above",) * (arm == advice.use)
+    return ", ".join((*little, *arm.doubts)) or "–"
 
 
 def task_counts(share: float) -> dict[object, int]:

@@ -11,7 +11,7 @@ import pytest
 from evidence.limits import limits_of
 from evidence.scoreboard import PAGE, TABLE, scoreboard_cells, scoreboard_page
 from evidence.studies import Study, read_studies
-from evidence.verdicts import Checked
+from evidence.verdicts import AUTHORS, Checked
 from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.claims import claims
 from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome, State
@@ -88,7 +88,7 @@ def test_the_papers_tasks_come_before_others(own: State) -> None:
     other: State = "fails" if own == "holds" else "holds"
     found = rows(Checked(CLAIM, (), {"real": (verdict(own), verdict(other, stand_in=True))}))
     assert (found["real"].verdict, found["real"].seeds, found["real"].tasks) == (own, 5, 1)
-    assert found["real"].note.endswith("the paper's tasks; own rates")
+    assert found["real"].note.endswith(f"the paper's tasks; own rates; other tasks, {other}: x = 1, claimed above 0")
 
 
 def test_limits_of_the_study_follow_the_number() -> None:
@@ -97,6 +97,15 @@ def test_limits_of_the_study_follow_the_number() -> None:
     cell = next(cell for cell in scoreboard_cells([checked], [study]) if cell.row.source == "real")
     assert cell.row.note.endswith("; other tasks; own rates; short training (9 steps)")
     assert cell.small_print == ("other tasks", "own rates", "short training")
+
+
+def test_the_authors_runs_are_named_as_what_they_are() -> None:
+    (cell,) = (
+        cell
+        for cell in scoreboard_cells([Checked(CLAIM, (), {AUTHORS: (verdict("holds"),)})], [])
+        if cell.row.source == AUTHORS
+    )
+    assert cell.small_print[0] == "GLUE alone"
 
 
 def test_the_grid_is_escaped_and_each_cell_has_a_sign_and_a_word() -> None:

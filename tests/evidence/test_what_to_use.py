@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from evidence.advised_command import command
 from evidence.arms import scored_languages, study_arms
 from evidence.authors import FILE as AUTHORS
 from evidence.effects import (
@@ -29,7 +30,7 @@ from evidence.limits import SHORT_TRAINING
 from evidence.pooling import random_effects
 from evidence.studies import read_studies
 from evidence.summaries import pool, summarize
-from evidence.what_to_use import PAGE, SITUATIONS, advices, command, costs
+from evidence.what_to_use import PAGE, SITUATIONS, advices, costs
 from gradgate.methods import method
 from gradgate.papers.claims.elsa import BASELINE
 from gradgate.papers.claims.numbers import Key, Place
@@ -277,8 +278,8 @@ def test_the_methods_that_the_page_names_exist() -> None:
 
 def test_each_line_on_memory_or_freezing_names_its_situation_in_full() -> None:
     lists = PAGE.read_text(encoding="utf-8").split("## Where freezing")[1].split("## How the numbers")[0]
-    lines = [line for line in lists.splitlines() if re.match(r"\| (?!situation|--)|- \*\*(?!Single)", line)]
-    situations = [line.strip("|-* ").split("**:")[0].split(" | ")[0] for line in lines]
+    lines = [line for line in lists.splitlines() if line.startswith("| ") and not line.startswith("| situation")]
+    situations = [line.strip("| ").split(" | ")[0] for line in lines]
     assert len(situations) > len(set(situations)) > 5
     assert set(situations) <= set(map(str, SITUATIONS))
     assert len(set(map(str, SITUATIONS))) == len(SITUATIONS)

@@ -1,0 +1,41 @@
+"""Write the command of a row of advice: train with its arm, or compare the two that may be best."""
+
+from __future__ import annotations
+
+from evidence.effects import FULL, ON_LANGUAGES
+from evidence.rates import rate_to_take, rates_to_try
+from evidence.summaries import Advice, ArmSummary
+from gradgate.report.formats import learning_rate
+
+_COMMANDS = {
+    "head": "-m head",
+    "probe": "-m probe",
+    "freeze half of the layers": "-m freeze:layers=N/2",
+    "freeze two thirds or more of the layers": "-m freeze:layers=3N/4",
+}
+
+
+def command(advice: Advice) -> str:
+    """Return how to train with the arm, or how to compare the two that may be best, at rates like those of the runs."""
+    if advice.next is not None and advice.is_undecided:
+        rates = rates_to_try([effect.rates for effect in advice.next.effects if effect.rates])
+        search = f' --search "lr={",".join(map(learning_rate, rates))}"' if rates else ""
+        return f"gradgate compare -m {FULL} {_arm_words(advice.next)}{search} --model MODEL --task TASK"
+    rate = rate_to_take(_taken(advice))
+    given = "" if rate is None else f" --lr {learning_rate(rate)}"
+    return f"gradgate train {_arm_words(advice.use)}{given} --model MODEL --task TASK"
+
+
+def _taken(advice: Advice) -> list[float]:
+    """Return the rates that the arm to use took, as far as they are known; those of full fine-tuning if it is that."""
+    arms = advice.arms if advice.use is None else (advice.use,)
+    known = [effect.rates for arm in arms for effect in arm.effects if effect.rates]
+    return [rate for each in known for rate in (each.full if advice.use is None else each.arm)]
+
+
+def _arm_words(arm: ArmSummary | None) -> str:
+    if arm is None:
+        return f"-m {FULL}"
+    example = arm.effects[0].example
+    words = _COMMANDS.get(arm.arm, f'-m "{example}"' if " " in example else f"-m {example}")
+    return f'{words} --language-adapters "LANGUAGES/{{language}}"' if arm.arm.endswith(ON_LANGUAGES) else words

@@ -1,0 +1,71 @@
+"""Say what the evidence lacks: long runs, searches, seeds, repetitions, and the study that is for no claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from evidence.arms import study_arms
+from evidence.limits import AT_AN_END, NEAR_GUESSING, SHORT_TRAINING, limits_of
+from evidence.repetition import Repetition
+from evidence.searches import ROWS, SearchedRun
+from evidence.studies import Study
+from gradgate.report.formats import listed
+
+_TIE = 0.01
+"""Of the metric, by which one seed hardly tells two rates apart."""
+_LEFT_OUT = """\
+One study on a task of a paper is for no claim: after four epochs of STS-B, freezing half of the layers of
+multilingual-e5-small is 4.8 points better than full fine-tuning (`real-freezing-multilingual-stsb`). It would make E6
+hold. With twelve epochs, one run per arm (not committed), full fine-tuning is ahead by 1.1, so the study may only show
+how fast each learns."""
+
+
+def missing_section(studies: Sequence[Study], again: Mapping[str, Repetition]) -> str:
+    """Return what the committed studies lack, as a list in Markdown."""
+    return "\n".join(
+        f"- {line}" for line in (*_of_training(studies), *_of_repetitions(studies, again), " ".join(_LEFT_OUT.split()))
+    )
+
+
+def _of_training(studies: Sequence[Study]) -> Iterator[str]:
+    real = [study for study in studies if study.data == "real"]
+    limited = {study.name: {limit.name for limit in limits_of(study)} for study in real}
+    short, ends, guessing = (
+        sum(name in own for own in limited.values()) for name in (SHORT_TRAINING, AT_AN_END, NEAR_GUESSING)
+    )
+    yield (
+        f"Of {len(real)} studies on real data, {short} have short training, {ends} rates at the edge and {guessing} "
+        f"scores near guessing, {sum(not own for own in limited.values())} none of these. Each says so in the line of "
+        "its numbers."
+    )
+    unknown = [f"`{study.name}`" for study in real if not study.search.exists()]
+    if unknown:
+        yield f"The search of {listed(unknown)} is not committed; these are older and shorter than the others."
+    seeds = [len(arm.scores) for study in real for arms in study_arms(study).values() for arm in arms]
+    yield f"Arms have {min(seeds)} to {max(seeds)} seeds, and intervals of a study of one task say nothing of others."
+    searches = [picks for study in real if study.search.exists() for picks in _picked(ROWS.read(study.search))]
+    ties = sum(margin < _TIE for margin in searches)
+    yield (
+        f"Most rates were picked with one seed each. In {ties} of {len(searches)} searches of an arm, another rate was "
+        "within a point on dev, so the pick may be by chance."
+    )
+
+
+def _picked(runs: Sequence[SearchedRun]) -> Iterator[float]:
+    """Yield by how much the chosen rate of each arm was ahead on dev of the next one that was trained to the end."""
+    for arm in dict.fromkeys((run.size, run.arm) for run in runs):
+        own = [run for run in runs if (run.size, run.arm) == arm and run.dev is not None]
+        devs = {chosen: [run.dev or 0.0 for run in own if run.chosen == chosen] for chosen in (True, False)}
+        if devs[False]:
+            yield max(devs[True]) - max(devs[False])
+
+
+def _of_repetitions(studies: Sequence[Study], again: Mapping[str, Repetition]) -> Iterator[str]:
+    searched = [study.name for study in studies if study.search.exists()]
+    found = [again[name] for name in searched if name in again]
+    same = sum(each.equal == each.numbers for each in found)
+    yield (
+        f"{len(found)} of the {len(searched)} studies with a committed search were run again from a fresh clone on the "
+        f"same machine; in {same} of them every number was the same to the last digit. They are among the shortest; no "
+        "other machine has run them."
+    )
