@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median_low
 
 from evidence.searches import ROWS
 from evidence.studies import Study
 from gradgate.study.search import read_space
+
+_HALF_A_DECADE = 2.5
+"""The least factor between rates like 1e-5, 3e-5 and 1e-4."""
 
 
 @dataclass(frozen=True)
@@ -53,5 +57,12 @@ def rates_to_try(comparisons: Sequence[Rates]) -> tuple[float, ...]:
     if not known:
         return tuple(tried)
     taken = [rate for each in known for rate in (*each.arm, *each.full)]
-    first, last = tried.index(min(taken)), tried.index(max(taken))
-    return tuple(tried[max(first - 1, 0) : last + 2])
+    wider = _widened(tried)
+    return tuple(wider[max(wider.index(min(taken)) - 1, 0) : wider.index(max(taken)) + 2])
+
+
+def _widened(rates: Sequence[float]) -> list[float]:
+    """Return rates with one more at each end, if they have two per power of ten, such as 1e-5, 3e-5 and 1e-4."""
+    if len(rates) < 2 or min(high / low for low, high in pairwise(rates)) < _HALF_A_DECADE:
+        return list(rates)
+    return [float(f"{rates[1] / 10:.2g}"), *rates, float(f"{rates[-2] * 10:.2g}")]

@@ -17,7 +17,11 @@ def test_the_rate_is_the_middle_one_that_was_taken() -> None:
 
 def test_the_range_has_the_rates_of_both_arms_and_one_beyond_at_each_end() -> None:
     assert rates_to_try([Rates(TRIED, (3e-4,), (3e-5,))]) == (1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
-    assert rates_to_try([Rates(TRIED, (3e-3,), (1e-5,))]) == TRIED
+
+
+def test_the_range_goes_beyond_what_was_tried_where_an_arm_took_an_end() -> None:
+    assert rates_to_try([Rates(TRIED, (3e-3,), (1e-5,))]) == (3e-6, *TRIED, 1e-2)
+    assert rates_to_try([Rates((1e-5, 2e-5, 3e-5), (1e-5,), (3e-5,))]) == (1e-5, 2e-5, 3e-5)
 
 
 def test_comparisons_whose_rates_are_not_known_do_not_widen_the_range() -> None:
