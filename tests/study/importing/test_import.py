@@ -176,6 +176,27 @@ def test_percent_is_stored_as_shares(tmp_path: Path) -> None:
     assert scores_of(tmp_path / "study")["full"] == pytest.approx([0.7, 0.71, 0.72, 0.73])
 
 
+def test_an_arm_that_failed_has_low_scores_in_percent(tmp_path: Path) -> None:
+    rows = [{"arm": row["arm"], "seed": row["seed"], "accuracy": row["score"] * 100} for row in LONG]
+    failed = [
+        {"arm": "failed", "seed": row["seed"], "accuracy": score}
+        for row, score in zip(LONG[:3], [0.0, 0.1, 0.2], strict=True)
+    ]
+    imported(write_csv(tmp_path / "r.csv", [*rows, *failed]), tmp_path / "study")
+    assert scores_of(tmp_path / "study")["failed"] == pytest.approx([0.0, 0.001, 0.002])
+
+
+def test_scores_in_shares_and_in_percent_are_refused(tmp_path: Path) -> None:
+    shares = [{"arm": "full", "seed": seed, "accuracy": 0.8 + seed / 100} for seed in range(3)]
+    percent = [{"arm": "lora", "seed": seed, "accuracy": 78.0 + seed} for seed in range(4)]
+    files = [write_csv(tmp_path / "a.csv", shares), write_csv(tmp_path / "b.csv", percent)]
+    with pytest.raises(DataError, match=r"partly percent: 0.8 in a.csv line 2, and 78 in b.csv line 2"):
+        imported(files, tmp_path / "study")
+    typo = [*shares, {"arm": "full", "seed": 3, "accuracy": 8.2}]
+    with pytest.raises(DataError, match=r"and 8.2 in .*line 5. Correct the one that is wrong"):
+        imported(write_csv(tmp_path / "c.csv", typo), tmp_path / "study")
+
+
 def test_losses_are_lower_better(tmp_path: Path) -> None:
     rows = [{"arm": row["arm"], "seed": row["seed"], "test_loss": 10 * row["score"]} for row in LONG]
     imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
@@ -16,6 +16,8 @@ from gradgate.tasks.metrics.names import metric_column, split_name
 REPORTED = "reported"
 """The split of scores whose source does not say one."""
 _NO_METRIC = "score"
+_LARGEST_SHARE = 1.5
+"""A bounded score above it, by its absolute value, is in percent."""
 
 
 class Cell(NamedTuple):
@@ -191,17 +193,47 @@ def _duplicate(
 
 
 def shares(read: ReadScores, bounded: Mapping[str, bool]) -> tuple[ReadScores, list[str]]:
-    """Return scores as shares of 1 where a bounded metric of a task is in percent, and what was divided by 100."""
-    largest: dict[tuple[str, str], float] = {}
+    """Return scores as shares of 1 where a bounded metric of a task is in percent, and what was divided by 100.
+
+    Raises:
+        DataError: if some scores of a task's metric look like percent and others like shares.
+    """
+    groups: dict[tuple[str, str], list[Score]] = {}
     for score in read.scores:
-        key = score.cell.task, score.cell.metric
-        largest[key] = max(largest.get(key, 0.0), abs(score.value))
-    percent = {key for key, most in largest.items() if bounded[key[1]] and most > 1.5}
+        if bounded[score.cell.metric]:
+            groups.setdefault((score.cell.task, score.cell.metric), []).append(score)
+    percent = {key for key, own in groups.items() if any(abs(score.value) > _LARGEST_SHARE for score in own)}
     if not percent:
         return read, []
+    for key in percent:
+        _require_one_scale(groups[key])
     scores = [
         score._replace(value=score.value / 100) if (score.cell.task, score.cell.metric) in percent else score
         for score in read.scores
     ]
     metrics = sorted({metric for _, metric in percent})
     return replace(read, scores=scores), metrics
+
+
+def _require_one_scale(scores: Sequence[Score]) -> None:
+    """Refuse scores above 1.5 if most are at most 1, or if all of an arm are, and would fit as shares.
+
+    An arm that failed has low scores in percent: one with 0.1 among others with 40 and more passes, as 10 % would be
+    out of place, too.
+    """
+    high = [score for score in scores if abs(score.value) > _LARGEST_SHARE]
+    low = [score for score in scores if 0 < abs(score.value) <= 1]
+    if len(low) > len(high):
+        raise _mixed(low[0], high[0])
+    least = min(abs(score.value) for score in high)
+    for arm in dict.fromkeys(score.cell.arm for score in low):
+        own = [score for score in scores if score.cell.arm == arm and score.value != 0]
+        if all(score in low for score in own) and 100 * max(abs(score.value) for score in own) > least / 2:
+            raise _mixed(own[0], high[0])
+
+
+def _mixed(low: Score, high: Score) -> DataError:
+    return DataError(
+        f"The {low.cell.metric} scores are partly shares and partly percent: {low.value:g} in {low.place}, and "
+        f"{high.value:g} in {high.place}. Correct the one that is wrong, or write all of them as shares of 1."
+    )
