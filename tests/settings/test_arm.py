@@ -12,7 +12,7 @@ from gradgate.errors import MethodError, UsageError
 from gradgate.methods import Full, Gradual, method
 from gradgate.methods.catalog import ADAPTERS
 from gradgate.settings.adapter import NAMES, read_adapter
-from gradgate.settings.arm import OWN_SETTINGS, Arm, OwnSettings, read_arm
+from gradgate.settings.arm import OWN_SETTINGS, Arm, OwnSettings, check_adapters, read_arm
 from gradgate.settings.recorded import arm_name, arm_of_texts, recorded_arm
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.specs import Spec
@@ -194,3 +194,22 @@ def test_a_run_takes_an_arm_apart(method_text: str, expected: dict[str, Any]) ->
 def test_a_run_has_one_adapter() -> None:
     with pytest.raises(UsageError, match=r"'lora:r=8' names an adapter, and so does adapter='houlsby'"):
         make_config(method="lora:r=8", adapter="houlsby")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("lora", "lora:r=8"), ("dora", "dora:lora_alpha=8"), ("lora + gradual", "lora:lora_dropout=0 + gradual:every=50")],
+)
+def test_arms_that_train_the_same_by_pefts_defaults_are_refused(one: str, other: str) -> None:
+    pytest.importorskip("peft")
+    assert read_arm(one) != read_arm(other)
+    with pytest.raises(UsageError, match="train the same"):
+        check_adapters([read_arm(one), read_arm(other)])
+
+
+@pytest.mark.parametrize(
+    "other", ["lora:r=4", "lora:lr=1e-3", "lora + gradual", "dora", "lora:tapt_steps=5", "houlsby"]
+)
+def test_arms_that_differ_in_anything_are_compared(other: str) -> None:
+    pytest.importorskip("peft")
+    check_adapters([read_arm("lora"), read_arm("lora"), read_arm(other)])

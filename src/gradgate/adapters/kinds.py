@@ -6,7 +6,7 @@ An adapter of a new family is a subclass of :class:`AdapterKind` and its line in
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,10 @@ class AdapterKind(ABC):
         Raises:
             UsageError: if a package is missing, or an option or its value is wrong.
         """
+
+    def complete(self) -> Hashable:
+        """Return what decides how it trains, with the defaults of a package that only :meth:`check` imports."""
+        return self
 
     @abstractmethod
     def put(self, model: Any, fresh: Collection[str], seed: int) -> None:

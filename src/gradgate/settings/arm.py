@@ -12,7 +12,7 @@ texts, which :func:`read_arm` turns into an :class:`Arm` where they enter::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -139,6 +139,13 @@ class Arm:
     def __hash__(self) -> int:
         return hash(self._values)
 
+    def complete(self) -> Hashable:
+        """Return what decides how it trains, with the defaults of its adapter's package."""
+        spec, adapter, own = self._values
+        kind = None if adapter is None else adapter.kind.complete()
+        of_training = adapter and (adapter.tapt_steps, adapter.tapt_epochs, adapter.tapt_batch, adapter.pooler)
+        return spec, kind, of_training, own
+
     @cached_property
     def _values(self) -> tuple[str, AdapterSetting | None, frozenset[tuple[str, Any]]]:
         """What decides how it trains. A rate counts once, whether the adapter's text has it or the overrides do."""
@@ -146,6 +153,22 @@ class Arm:
         if adapter is not None and adapter.lr is not None:
             own[_RATE], adapter = adapter.lr, adapter.without_rate()
         return self.method.spec, adapter, frozenset(own.items())
+
+
+def check_adapters(arms: Iterable[Arm]) -> None:
+    """Check the adapters of the arms of a study, which imports what they need.
+
+    Raises:
+        UsageError: for a wrong option of an adapter, or two arms that train the same with a package's defaults.
+    """
+    found: dict[Hashable, Arm] = {}
+    for arm in arms:
+        if arm.adapter is None:
+            continue
+        arm.adapter.kind.check()
+        other = found.setdefault(arm.complete(), arm)
+        if other != arm:
+            raise UsageError(f"{other.name} and {arm.name} train the same. Leave one out, or give one other options.")
 
 
 def read_arm(given: object) -> Arm:

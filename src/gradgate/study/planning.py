@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gradgate.errors import UsageError
 from gradgate.layers import select
 from gradgate.settings.adapter import AdapterSetting, read_adapter
-from gradgate.settings.arm import Arm, read_arm
+from gradgate.settings.arm import Arm, check_adapters, read_arm
 from gradgate.settings.budget import Budget
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import RunConfig
@@ -211,9 +211,7 @@ class _ConditionRequest:
         swept = read_sweep(comparison.sweep) if comparison.sweep is not None else None
         methods = [swept.reference, *comparison.methods] if swept else list(comparison.methods)
         check_counts(methods, comparison.seeds)
-        for arm in cross(methods, comparison.adapters or [None]):
-            if arm.adapter is not None:
-                arm.adapter.kind.check()
+        check_adapters(cross(methods, comparison.adapters or [None]))
         request = cls(
             methods,
             list(comparison.seeds),

@@ -65,6 +65,11 @@ class PeftKind(AdapterKind):
         """Let PEFT read the options."""
         self._peft().read_config(self)
 
+    def complete(self) -> tuple[str, str]:
+        """Return PEFT's type and its whole configuration as text, so that ``lora`` is ``lora:r=8``."""
+        options = self._peft().read_config(self).to_dict()
+        return self.type, repr(sorted((name, _ordered(value)) for name, value in options.items()))
+
     def put(self, model: Any, fresh: Collection[str], seed: int) -> None:
         """Add the adapter as PEFT's ``get_peft_model`` does, but inside the model, which keeps its class."""
         peft = self._peft()
@@ -123,6 +128,10 @@ class PeftKind(AdapterKind):
         from gradgate.adapters.peft import attach as peft_adapter
 
         return peft_adapter
+
+
+def _ordered(value: Any) -> str:
+    return repr(sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value)
 
 
 def split_type(text: str) -> str:
