@@ -13,7 +13,7 @@ from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gradgate.errors import RunError
+from gradgate.errors import RunError, UsageError
 from gradgate.replacing import check_inside, check_replaceable, fresh_file, is_part, sync
 
 if TYPE_CHECKING:
@@ -212,6 +212,24 @@ def in_use(path: Path, besides: Collection[str] = ()) -> bool:
     if not path.is_dir():
         return path.is_file()
     return not all(is_part(p) or p.suffix == ".lock" or p.name in besides for p in path.iterdir())
+
+
+def refuse_used(path: Path, what: str, besides: Collection[str] = ()) -> None:
+    """Refuse a place for new files that is in use.
+
+    Args:
+        path: what ``out=`` names.
+        what: is wrong with a folder that is in use, such as ``holds no run``.
+        besides: names that it may have.
+
+    Raises:
+        UsageError: for a file.
+        RunError: for a folder as :func:`in_use`.
+    """
+    if path.is_file():
+        raise UsageError(f"out={path} is a file. Expected a folder, which need not exist; pass another name.")
+    if in_use(path, besides):
+        raise RunError(f"{path} is not empty and {what}. Pass another out=.")
 
 
 def portable_name(text: str) -> str:

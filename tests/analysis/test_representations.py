@@ -138,7 +138,7 @@ def test_bad_input_is_said(command, runs, settings, tmp_path):
     assert "are both full with seed 0" in said(str(runs / "full"), str(runs / "full"), "-o", str(tmp_path / "b"))
     shutil.copytree(runs / "full", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "model")
-    assert "kept no model" in said(str(tmp_path / "run"))
+    assert "run/model has been removed. Put it back" in said(str(tmp_path / "run"))
     (tmp_path / "run" / "run.json").write_text("{")
     (tmp_path / "run" / "model").mkdir()
     assert "run.json is damaged" in said(str(tmp_path / "run"))

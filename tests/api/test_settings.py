@@ -12,7 +12,7 @@ import typer
 import gradgate
 from gradgate.cli import app
 from gradgate.errors import UsageError
-from gradgate.settings.base import CheckedSettings
+from gradgate.settings.base import CheckedSettings, checked_settings
 from gradgate.settings.compare import CompareSettings, RecommendSettings
 from gradgate.settings.run import RunConfig
 from gradgate.settings.values import read_seeds
@@ -64,3 +64,19 @@ def test_a_formula_keeps_its_signs() -> None:
 def test_an_unknown_setting_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"no setting 'batchsize'. Did you mean 'batch_size'"):
         gradgate.train(batchsize=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seeds": "2,2,5"}, "2 is listed twice"),
+        ({"seeds": [0, 0]}, "0 is listed twice"),
+        ({"train_size": [32, 64, 32]}, "lists 32 twice"),
+        ({"task": ["sst2", "sst2"]}, "task= lists sst2 twice"),
+        ({"search": ["lr=1e-5,1e-4"], "lr": 1e-3}, "lr= and search='lr=...' cannot be combined"),
+        ({"search": {"batch_size": [4, 8]}, "batch_size": 4}, "cannot be combined"),
+    ],
+)
+def test_what_would_be_trained_once_or_not_at_all_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        checked_settings(CompareSettings, {"method": ["full"], **settings})

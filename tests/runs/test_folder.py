@@ -72,7 +72,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("42")
-    with pytest.raises(RunError, match="not empty and holds no run"):
+    with pytest.raises(UsageError, match=r"run is a file\. Expected a folder"):
         RunFolder(tmp_path / "run").claim(make_config())
     with pytest.raises(RunError, match=r"Cannot write .*Not a directory"):
         RunFolder(tmp_path / "run/below").claim(make_config())

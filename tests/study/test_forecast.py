@@ -75,6 +75,7 @@ def test_a_run_of_one_step_is_timed(base: RunConfig) -> None:
 def test_an_arm_that_cannot_train_says_why(base: RunConfig, tmp_path: Path) -> None:
     found = told(base.model_copy(update={"lr": 1e30}), tmp_path / "study")
     assert "full" in {arm.label for arm in found.arms if arm.trouble}
+    assert found.runs == sum(arm.runs for arm in found.arms if not arm.trouble)
 
 
 def test_the_commands_print_it(settings: dict[str, Any], tmp_path: Path, command: Command) -> None:

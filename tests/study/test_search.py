@@ -67,11 +67,13 @@ def test_ranges_are_drawn_from_the_same_at_each_call() -> None:
         (["seed=1,2"], None, "'seed' cannot be searched"),
         (["lrate=1e-5"], None, "cannot be searched"),
         (["lr=1e-5", "lr=2e-5"], None, "gives 'lr' twice"),
-        (["lr=fast"], None, "lr='fast'"),
-        (["lr=-1,1"], None, "lr='-1'"),
+        (["lr=fast"], None, "lr=fast"),
+        (["lr=-1,1"], None, "lr=-1"),
         (["lr=1e-5..1e-4"], None, "needs trials="),
         (["lr=1e-5,1e-4"], 4, "lists are tried in full"),
         (["lr=1e-4..1e-5"], 4, "is not a range of numbers"),
+        (["lr=1e-3,0.001"], None, "gives lr the value 0.001 twice"),
+        (["lr="], None, "'lr=' has an empty value"),
     ],
 )
 def test_what_cannot_be_searched_is_wrong_usage(texts: list[str], trials: int | None, message: str) -> None:

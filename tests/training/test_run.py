@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from gradgate import deltas
 from gradgate.errors import NonFiniteError, RunError, UsageError
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.training.run import train
 from support.bits import assert_same_bits, on_disk
@@ -130,6 +132,17 @@ def test_a_finished_run_is_not_done_again(finished: tuple[Path, RunConfig]) -> N
     assert files(folder) == before
     assert scores == json.loads((folder / "scores.json").read_text())
     assert heard.notes == [f"{folder} is finished; nothing to do."]
+
+
+def test_a_finished_run_says_if_its_model_is_gone(finished: tuple[Path, RunConfig], tmp_path: Path) -> None:
+    heard = Heard()
+    folder, config = tmp_path / "run", finished[1]
+    shutil.copytree(finished[0], folder)
+    shutil.rmtree(folder / "model")
+    train(config, folder, heard)
+    assert heard.notes == [f"{folder} is finished, though {folder / 'model'} has been removed; nothing to do."]
+    with pytest.raises(RunError, match=r"model has been removed\. Put it back"):
+        RunFolder(folder).require_finished()
 
 
 def test_one_configuration_gives_one_result(settings: dict[str, Any], tmp_path: Path) -> None:
@@ -284,6 +297,11 @@ def test_the_optimizer_is_the_one_that_is_named(settings: dict[str, Any], tmp_pa
 def test_an_optimizer_that_cannot_be_had_is_told(settings: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"Trainer has no such optimizer\. Did you mean 'adafactor'"):
         train(make_config(**settings | {"optim": "adafactr"}), tmp_path / "unknown")
+    assert not (tmp_path / "unknown").exists()
+    (tmp_path / "made").mkdir()
+    with pytest.raises(UsageError, match="no such optimizer"):
+        train(make_config(**settings | {"optim": "adafactr"}), tmp_path / "made")
+    assert (tmp_path / "made").is_dir()
     if importlib.util.find_spec("bitsandbytes") is None:
         with pytest.raises(UsageError, match=r"optim=adamw_bnb_8bit cannot be built: .*bitsandbytes"):
             train(make_config(**settings | {"optim": "adamw_bnb_8bit"}), tmp_path / "absent")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gradgate.csv_rows import CsvRows
 from gradgate.errors import DataError, FolderLockedError, RunError
-from gradgate.files import NoLocksError, in_use, read_json, take_lock, write_json
+from gradgate.files import NoLocksError, read_json, refuse_used, take_lock, write_json
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -93,8 +93,8 @@ class AnalysisFolder(Generic[Row]):
                     f"{self.path} contains what was measured with other settings ({listed}). Pass another out=, or "
                     f"remove the folder to measure again."
                 )
-        elif in_use(self.path):
-            raise RunError(f"{self.path} is not empty and has no {self.name}. Pass another out=.")
+        else:
+            refuse_used(self.path, f"has no {self.name}")
         write_json(self.settings_file, settings)
 
     def settings(self) -> dict[str, Any]:

@@ -347,6 +347,7 @@ def train_in(
     config: RunConfig, folder: Path, *, quiet: bool = False, push_to_hub: str | None = None, public: bool = False
 ) -> Run:
     """Train with checked settings; see :func:`train`."""
+    RunFolder(folder).refuse_other_files()
     if not RunFolder(folder).is_done(config):
         config.require_trackers()
         check_tasks(config)

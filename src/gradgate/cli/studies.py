@@ -125,9 +125,10 @@ def compare(
     Methods can be crossed with tasks, models, adapters and training set sizes. Run the command again to resume.
     """
     if dry_run:
-        show_forecast(forecast_of(settings, out_folder, quiet=quiet or as_json), as_json)
-    else:
-        _show(compare_in(settings, out_folder, quiet=quiet or as_json), quiet, as_json)
+        found = forecast_of(settings, out_folder, quiet=quiet or as_json)
+        show_forecast(found, as_json)
+        raise typer.Exit(found.arms != () and not found.runs)
+    _show(compare_in(settings, out_folder, quiet=quiet or as_json), quiet, as_json)
 
 
 @takes_settings(of=WorkerSettings)

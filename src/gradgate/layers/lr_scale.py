@@ -21,14 +21,16 @@ def read_lr_scale(texts: Iterable[str]) -> dict[str, float]:
     for text in texts:
         selector, equals, factor = (part.strip() for part in text.rpartition("="))  # a selector may contain "=" itself
         if not (equals and selector):
-            raise UsageError(f"lr_scale={shown(text)}: expected SELECTOR=FACTOR, such as head=10 or layers.*.mlp=0.1.")
+            raise UsageError(
+                f"lr_scale={shown(text)}: expected SELECTOR=FACTOR, such as 'head=10' or 'layers.*.mlp=0.1'."
+            )
         if selector in scale:
             raise UsageError(f"lr_scale gives a factor for {shown(selector)} twice. Expected one; remove the other.")
         try:
             scale[selector] = float(factor)
         except ValueError:
             raise UsageError(
-                f"lr_scale={shown(text)}: expected a number after the last '=', such as {selector}=0.1."
+                f"lr_scale={shown(text)}: expected a number after the last '=', such as '{selector}=0.1'."
             ) from None
     return checked_lr_scale(scale)
 

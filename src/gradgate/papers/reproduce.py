@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gradgate.errors import RunError, fault_with_place
-from gradgate.files import in_use, read_json, remedy, write_json
+from gradgate.files import read_json, refuse_used, remedy, write_json
 from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, ON_THE_SAMPLE, Numbers, Place
 from gradgate.papers.measured import PaperScore, numbers_of
 from gradgate.papers.planning import PlannedCell, ReproductionPlan, Scale
@@ -230,8 +230,7 @@ def _labels(cell: TableEntry) -> tuple[str, str, str, str]:
 def _claim(out: Path, plan: ReproductionPlan) -> None:
     """Refuse a folder that holds something else."""
     if not is_reproduction(out):
-        if in_use(out):
-            raise RunError(f"{out} is not empty and is not a reproduction. Pass another out=.")
+        refuse_used(out, "is not a reproduction")
         return
     record = ReproductionRecord.read(out)
     if (record.preset, record.scale) != (plan.preset.name, plan.scale):

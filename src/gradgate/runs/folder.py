@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gradgate.errors import FolderLockedError, RunError
-from gradgate.files import NoLocksError, below, check_name, in_use, read_json, remedy, take_lock, write_json, write_text
+from gradgate.files import (
+    NoLocksError,
+    below,
+    check_name,
+    read_json,
+    refuse_used,
+    remedy,
+    take_lock,
+    write_json,
+    write_text,
+)
 from gradgate.methods.timeline import Timeline
 from gradgate.replacing import remove_parts
 from gradgate.runs.checkpoints import latest_checkpoint
@@ -189,10 +199,11 @@ class RunFolder:
             RunError: if it has no run, one that has not finished, or one without its model.
         """
         self.require_scores()
-        if not self.model.is_dir():
-            raise RunError(
-                f"The run in {self.path} kept no model ({self.model} is missing). Train with keep_model=True."
-            )
+        if self.model.is_dir():
+            return
+        if read_json(self.run_file).get("config", {}).get("keep_model", True):
+            raise RunError(f"{self.model} has been removed. Put it back, or train again with another out=.")
+        raise RunError(f"The run in {self.path} kept no model ({self.model} is missing). Train with keep_model=True.")
 
     def claim(self, config: Recorded) -> None:
         """Make this configuration the owner of the folder, or check that it already is.
@@ -213,7 +224,7 @@ class RunFolder:
                     f"Pass another out=, such as {self._free_name()}, or remove the folder if the run is not needed."
                 )
         else:
-            self._refuse_other_files()
+            self.refuse_other_files()
         write_json(self.run_file, {"config": config.record()})
 
     def is_done(self, config: Recorded) -> bool:
@@ -258,8 +269,7 @@ class RunFolder:
             FolderLockedError: if another process has it.
             RunError: if nothing can be written, or the folder contains files that are not a run, or links.
         """
-        if not self.run_file.is_file():
-            self._refuse_other_files()
+        self.refuse_other_files()
         check_name(self.path)
         for name in _WRITTEN:
             below(self.path, name)
@@ -312,9 +322,10 @@ class RunFolder:
             f"{self.path} is being trained by {holder}. Wait until it has ended, or pass another out=."
         )
 
-    def _refuse_other_files(self) -> None:
-        if in_use(self.path):
-            raise RunError(f"{self.path} is not empty and holds no run. Pass another out=.")
+    def refuse_other_files(self) -> None:
+        """Raise UsageError for a file, and RunError for a folder with anything but a run."""
+        if not self.run_file.is_file():
+            refuse_used(self.path, "holds no run")
 
     def latest_checkpoint(self) -> Path | None:
         """Return the newest whole checkpoint; raise RunError if all existing ones are damaged."""

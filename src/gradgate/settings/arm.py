@@ -297,6 +297,10 @@ def _read_method(text: str, own: _Own) -> Method:
         name = first.partition(":")[0].strip()
         if is_known(name):
             raise
+        if name in NAMES:
+            raise MethodError(
+                f"{shown(text)} is an adapter, behind another one. Leave one out: a run has one."
+            ) from None
         if not nearest(name, NAMES):
             raise MethodError(f"{error} Adapters: {', '.join(NAMES)}.") from None
         raise MethodError(

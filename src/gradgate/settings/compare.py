@@ -16,7 +16,7 @@ from gradgate.settings.budget import Budget, parse_budget
 from gradgate.settings.data import SubjectSettings
 from gradgate.settings.fields import AdaptersField, ArmsField, PlacesField
 from gradgate.settings.run import RunConfig, SharedSettings
-from gradgate.settings.values import read_search, read_seeds, read_train_sizes, several
+from gradgate.settings.values import read_search, read_seeds, read_train_sizes, repeated, several
 
 QUEUE_VARIABLE = "GRADGATE_QUEUE"
 OLD_VARIABLE = "GRADGATE_STORE"
@@ -50,6 +50,14 @@ class CrossedData(CheckedSettings):
         description=also("train_size", "repeat to compare several sizes; 'all' takes every row"),
         json_schema_extra={"metavar": "<int|all>"},
     )
+
+    @field_validator("model", "task")
+    @classmethod
+    def _each_once(cls, asked: Any, info: ValidationInfo) -> Any:
+        named = [each for each in asked if isinstance(each, str)]
+        if (again := repeated(named)) is not None:
+            raise UsageError(f"{info.field_name}= lists {again} twice. List each once.")
+        return asked
 
 
 class CrossedMethods(CheckedSettings):
@@ -234,6 +242,15 @@ class CompareSettings(ExecutionSettings, BudgetSettings, SearchSettings, SharedS
         description="Number of seeds (3 means 0, 1, 2), or the seeds themselves (0,7,42; or 7, for one).",
         json_schema_extra={"default": "3", "text": True},
     )
+
+    @model_validator(mode="after")
+    def _searched_or_given(self) -> CompareSettings:
+        """Refuse the value of a setting that is searched: no run would have it."""
+        searched = [text.partition("=")[0].strip().replace("-", "_") for text in self.search]
+        for name in searched:
+            if name in self.model_fields_set:
+                raise UsageError(f"{name}= and search='{name}=...' cannot be combined. Leave one out.")
+        return self
 
     @model_validator(mode="after")
     def _of_runs(self) -> CompareSettings:

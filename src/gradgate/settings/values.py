@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from gradgate.errors import UsageError
 from gradgate.settings.base import MOST_SEED
 
+Value = TypeVar("Value")
 ALL = "all"
 MOST_SEEDS = 10_000
 
@@ -52,7 +53,14 @@ def _from_text(text: str, shown: str) -> list[int]:
         raise UsageError(f"seeds={shown}: expected at most {MOST_SEEDS:,} seeds; for this one seed write {text},")
     if max(numbers) > MOST_SEED:
         raise UsageError(f"seeds={shown}: expected seeds of at most {MOST_SEED}. Pass a smaller one.")
+    if (again := repeated(numbers)) is not None:
+        raise UsageError(f"seeds={shown}: {again} is listed twice. List each seed once.")
     return list(range(numbers[0])) if counted else numbers
+
+
+def repeated(values: Sequence[Value]) -> Value | None:
+    """Return a value that is listed twice; None if each is listed once."""
+    return next((value for place, value in enumerate(values) if value in values[:place]), None)
 
 
 def read_train_sizes(given: object) -> list[int | None]:
@@ -67,6 +75,8 @@ def read_train_sizes(given: object) -> list[int | None]:
             raise UsageError(
                 f"train_size={text!r}: expected a whole number, such as 10, or {ALL} for every row of the training set."
             )
+    if (again := repeated(texts)) is not None:
+        raise UsageError(f"train_size= lists {again} twice. List each size once.")
     return [None if text == ALL else int(text) for text in texts]
 
 

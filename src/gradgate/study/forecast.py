@@ -88,8 +88,8 @@ class Forecast:
 
     @property
     def runs(self) -> int:
-        """All that are to be trained."""
-        return sum(arm.runs for arm in self.arms)
+        """All that are to be trained, without those whose first steps could not be."""
+        return sum(arm.runs for arm in self.arms if arm.trouble is None)
 
     @property
     def seconds(self) -> float:
@@ -126,7 +126,7 @@ def forecast(comparison: StudyRequest, out: Path, progress: StudyProgress, execu
             group = [run for run in every if not run.folder.finished]
             if not group:
                 continue
-            arm = _arm(part.grid.labelled(each.name), group[0].config, len(group), part.seen.task, progress)
+            arm = _arm_or_why(part.grid.labelled(each.name), group[0].config, len(group), part.seen.task, progress)
             arms.append(arm)
             scoring += arm.runs * _scoring(group[0].config, part.seen.task.rows, arm)
             disk += sum(_disk(run.config, part.seen) for run in group)
@@ -153,7 +153,7 @@ def forecast_run(config: RunConfig, out: Path, progress: StudyProgress) -> Forec
         progress: is told that it is timed.
 
     Raises:
-        GradgateError: for data or a model that the run cannot work with.
+        GradgateError: for data, a model or settings that the run cannot work with.
     """
     from gradgate.training.preview import preview  # imports torch
 
@@ -203,17 +203,21 @@ def _by_arm(runs: Iterable[GridRun]) -> dict[Arm, list[GridRun]]:
     return found
 
 
+def _arm_or_why(name: str, config: RunConfig, runs: int, task: TaskRecord, progress: StudyProgress) -> ArmForecast:
+    """Time the first steps of an arm, or say why they could not be trained: the other arms of a study may be."""
+    try:
+        return _arm(name, config, runs, task, progress)
+    except GradgateError as error:
+        return ArmForecast(name, runs, config.steps or 0, None, _peak(config, task), str(error))
+
+
 def _arm(name: str, config: RunConfig, runs: int, task: TaskRecord, progress: StudyProgress) -> ArmForecast:
     """Time the first steps of an arm, and estimate its peak."""
     from gradgate.training.first_steps import time_first_steps  # imports torch
 
     progress.note(f"timing the first steps of {name}")
-    peak = _peak(config, task)
-    try:
-        first = time_first_steps(config)
-    except GradgateError as error:
-        return ArmForecast(name, runs, config.steps or 0, None, peak, str(error))
-    return ArmForecast(name, runs, first.total, first.seconds, peak)
+    first = time_first_steps(config)
+    return ArmForecast(name, runs, first.total, first.seconds, _peak(config, task))
 
 
 def _peak(config: RunConfig, task: TaskRecord) -> int | None:

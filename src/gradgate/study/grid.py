@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gradgate.errors import RunError, UsageError
-from gradgate.files import in_use
+from gradgate.files import refuse_used
 from gradgate.runs.folder import RUNS_FOLDER, RunFolder
 from gradgate.runs.records import ModelRecord, TaskRecord
 from gradgate.settings.adapter import AdapterSetting
@@ -103,8 +103,8 @@ class Grid:
         if existing is not None:
             _check_same_settings(path, existing.settings, settings_of(base))
             base = base.model_copy(update=worded_as(existing.settings, settings_of(base)))
-        elif in_use(path, besides=(RECOMMEND_FILE,)):
-            raise RunError(f"{path} is not empty and holds no study. Pass another out=.")
+        else:
+            refuse_used(path, "holds no study", besides=(RECOMMEND_FILE,))
         grid = cls(path, base, tuple(methods), tuple(seeds), tuple(adapters), condition=condition)
         grid.check_probes()
         grid = grid._merge_existing(existing)

@@ -97,8 +97,8 @@ def refuse_training(folder: Path) -> None:
     """Raise UsageError for an imported study, in which nothing can be trained."""
     if is_imported(folder) or (folder / IMPORT_FILE).is_file():
         raise UsageError(
-            f"{folder} holds imported results, and nothing can be trained in it. Pass another out= for a study of "
-            f"your own; 'gradgate report {folder}' compares these."
+            f"{folder} holds imported results, and nothing can be trained in it. Use another folder "
+            f"for runs of your own; 'gradgate report {folder}' compares these."
         )
 
 

@@ -79,12 +79,12 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
         if name not in OWN_SETTINGS:
             raise UsageError(
                 f"search={text!r}: {name!r} cannot be searched.{nearest(name, OWN_SETTINGS)} Expected one of "
-                f"{', '.join(OWN_SETTINGS)}, as in lr=1e-5,2e-5."
+                f"{', '.join(OWN_SETTINGS)}, as in 'lr=1e-5,2e-5'."
             )
         if name in axes:
             raise UsageError(f"search= gives {name!r} twice. Give it once with all its values: '{name}=a,b,c'.")
         ends = [_value(name, end) for end in rest.split("..")]
-        axes[name] = (ends[0], ends[1]) if len(ends) == 2 else [_value(name, word) for word in rest.split(",")]
+        axes[name] = (ends[0], ends[1]) if len(ends) == 2 else _values(name, rest)
     ranged = [name for name, axis in axes.items() if isinstance(axis, tuple)]
     if ranged and trials is None:
         raise UsageError(f"search={ranged[0]!r} is a range, which needs trials=, the number of settings to draw.")
@@ -113,10 +113,24 @@ def wants_rates(task: TaskRecord, grid: Grid) -> bool:
     return task.kind == "generation" and all(arm.lr is None for arm in grid.arms)
 
 
+def _values(name: str, text: str) -> list[Any]:
+    values = [_value(name, word) for word in text.split(",")]
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise UsageError(f"search= gives {name} the value {value} twice. Give it once.")
+    return values
+
+
 def _value(name: str, text: str) -> Any:
     if ".." in text or "," in text:
         return text
-    return read_setting(name, text.strip())
+    given = f"{name}={text.strip()}"
+    if not text.strip():
+        raise UsageError(f"search={given!r} has an empty value. Expected values with commas, as in 'lr=1e-5,2e-5'.")
+    try:
+        return read_setting(name, text.strip())
+    except UsageError as error:
+        raise UsageError(f"search={given!r} cannot be tried: {str(error).partition(': ')[2]}") from None
 
 
 def _drawn(axes: dict[str, Any], trials: int) -> list[dict[str, Any]]:

@@ -92,7 +92,8 @@ def train(
         The content of ``scores.json``; with ``until``, the progress of the run and its scores on dev.
 
     Raises:
-        GradgateError: for any fault that a user can fix; files that were saved before stay in the folder.
+        GradgateError: for any fault that a user can fix; files that were saved before stay in the folder. A wrong
+            setting leaves no new folder.
         FolderLockedError: if another process trains in the folder.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped the run after saving it.
     """
@@ -102,7 +103,13 @@ def train(
     config.check_adapter()
     check_launch(config)
     launch.join(on_cpu(config))
-    scores = _train_in(config, folder, progress, cache or folder.cache, until)
+    is_new = not folder.path.exists()
+    try:
+        scores = _train_in(config, folder, progress, cache or folder.cache, until)
+    except UsageError:
+        if is_new and launch.is_first() and not folder.history_file.is_file():
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
     if until is not None:
         reached = launch.on_first(lambda: read_progress(folder))
         assert reached is not None, "a run that ends without an error has finished or is paused"
@@ -133,6 +140,8 @@ def _train_in(
 def _claim(config: RunConfig, folder: RunFolder, locks: ExitStack, until: int | None) -> str:
     """Claim the folder with ``RunFolder.claim_alone``. Return why there is nothing to train; empty if there is."""
     done = "is finished" if folder.claim_alone(config, locks) else ""
+    if done and config.keep_model and not folder.model.is_dir():
+        done = f"{done}, though {folder.model} has been removed"
     reached = read_progress(folder) if until is not None and not done else None
     if reached is not None and until is not None and reached.step >= until:
         done = f"is paused at {reached}"

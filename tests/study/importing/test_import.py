@@ -197,6 +197,13 @@ def test_scores_in_shares_and_in_percent_are_refused(tmp_path: Path) -> None:
         imported(write_csv(tmp_path / "c.csv", typo), tmp_path / "study")
 
 
+def test_numbers_between_semicolons_may_have_a_decimal_comma(tmp_path: Path) -> None:
+    rows = [f"{row['arm']};{row['seed']};{row['score']}".replace(".", ",") for row in LONG]
+    (tmp_path / "r.csv").write_text("\n".join(["arm;seed;accuracy", *rows]))
+    imported(tmp_path / "r.csv", tmp_path / "study")
+    assert scores_of(tmp_path / "study")["full"] == [0.7, 0.71, 0.72, 0.73]
+
+
 def test_losses_are_lower_better(tmp_path: Path) -> None:
     rows = [{"arm": row["arm"], "seed": row["seed"], "test_loss": 10 * row["score"]} for row in LONG]
     imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError, RunError, UsageError, nearest, some_of
-from gradgate.files import in_use, read_json, write_json
+from gradgate.files import read_json, refuse_used, write_json
 from gradgate.runs.records import DEV, TRAIN, ModelRecord, TaskRecord
 from gradgate.settings.base import MOST_SEED
 from gradgate.settings.imports import ImportSettings
@@ -161,10 +161,9 @@ def _lost_costs(asked: ImportSettings, mappings: Sequence[ColumnMapping]) -> Ite
 
 def _check_folder(out: Path, files: Sequence[SourceFile], asked: ImportSettings) -> None:
     """Refuse a folder with anything but an import of these files by the same columns."""
-    if not in_use(out):
-        return
     if not (out / IMPORT_FILE).is_file():
-        raise RunError(f"{out} is not empty and holds no import. Pass another out=.")
+        refuse_used(out, "holds no import")
+        return
     record = read_json(out / IMPORT_FILE)
     before = {(file["name"], file["sha256"]) for file in record.get("files", [])}
     if before != {(file.name, file.sha256) for file in files} or not files:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from gradgate.errors import DataError, UsageError
 from gradgate.study.importing.raw import RawTable, columns_of
 
 _MOST_BYTES = 2 << 30
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
 
 def read_text(path: Path) -> str:
@@ -40,6 +42,8 @@ def read_text(path: Path) -> str:
 def read_delimited(path: Path, text: str) -> RawTable:
     """Read CSV or TSV with a header; the delimiter is the one of tab, semicolon and comma that the header has most.
 
+    Numbers between semicolons may have a decimal comma, as spreadsheets write them in many languages.
+
     Raises:
         DataError: for a file without a header or with a row of more cells than columns; the line is named.
     """
@@ -61,12 +65,16 @@ def read_delimited(path: Path, text: str) -> RawTable:
                     f"{path}, line {reader.line_num}: {cells} cells in {len(names)} columns. Put cells with a "
                     f"{delimiter!r} in quotes."
                 )
-            rows.append(row)
+            rows.append(row if delimiter != ";" else {name: _with_point(cell) for name, cell in row.items()})
             lines.append(reader.line_num)
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}. Expected a table with a header.") from None
     form = {"\t": "TSV", ";": "CSV", ",": "CSV"}[delimiter]
     return RawTable(path.name, tuple(names), rows, form, lambda index: f"{path.name} line {lines[index]}")
+
+
+def _with_point(cell: str | None) -> str | None:
+    return cell.replace(",", ".") if cell is not None and _DECIMAL_COMMA.fullmatch(cell) else cell
 
 
 def read_json_lines(path: Path, text: str) -> RawTable:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradgate.errors import UsageError
+from gradgate.files import refuse_used
 from gradgate.settings.arm import read_arm
 from gradgate.settings.run import RunConfig
 from gradgate.study.budget import FullGrid
@@ -68,12 +69,16 @@ def prepare_race(
         began: when the command started.
 
     Raises:
-        UsageError: if fewer than two arms can be trained here, or in these minutes.
+        UsageError: if fewer than two arms can be trained here, or in these minutes; or if ``out`` is a file.
+        RunError: if the folder holds something else.
     """
+    existing = read_recommend(out)
+    if existing is None:
+        refuse_used(out, "holds no recommendation")
+
     from gradgate.training.preview import preview  # imports torch
 
     seen = preview(config)
-    existing = read_recommend(out)
     if existing is None:
         race = _planned(config, seen, minutes, seeds, progress, began)
     else:
