@@ -317,5 +317,5 @@ def test_a_test_file_replaces_every_test_split(tmp_path: Path) -> None:
     spec = find_task("stsb", data=tmp_path, test_file=tmp_path / "mine.tsv")
     assert spec.files == {"train": "train.tsv", "dev": "dev.tsv", "test": str(tmp_path / "mine.tsv")}
     assert spec.format_of("test").header
-    with pytest.raises(DataError, match=r"unknown metric 'f1' for regression"):
+    with pytest.raises(UsageError, match=r"metric='f1' is unknown for regression"):
         find_task("stsb", metric="f1")

@@ -16,7 +16,7 @@ from gradgate.tasks.languages import expand, in_languages
 from gradgate.tasks.spec import TaskSpec, build_spec, read_spec
 from gradgate.tasks.splits import missing_parts
 from gradgate.tasks.tables import read_one
-from gradgate.tasks.types import LANGUAGE, TRAIN_AND_DEV, read_shares
+from gradgate.tasks.types import KIND_INFO, LANGUAGE, TRAIN_AND_DEV, read_shares
 
 _YAML_ENDINGS = (".yaml", ".yml")
 
@@ -148,6 +148,15 @@ def _check_path(name: str) -> None:
         ) from None
 
 
+def _checked_metric(metric: str, kind: str) -> str:
+    known = KIND_INFO[kind].metrics
+    if metric not in known:
+        raise UsageError(
+            f"metric={metric!r} is unknown for {kind}.{nearest(metric, known)} Expected {', '.join(known)}."
+        )
+    return metric
+
+
 def _change(spec: TaskSpec, given: Given) -> TaskSpec:
     """Replace the parts of a spec that the user set, and check it again."""
     values: dict[str, Any] = spec.model_dump()
@@ -166,7 +175,7 @@ def _change(spec: TaskSpec, given: Given) -> TaskSpec:
             del values[entry]
         values.update(kind=given.kind, metric="", label_map=None, form=None)
     if given.metric:
-        values["metric"] = given.metric
+        values["metric"] = _checked_metric(given.metric, values["kind"])
     files = given.files()
     if files:
         kept = {

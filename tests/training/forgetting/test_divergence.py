@@ -276,7 +276,7 @@ def test_wrong_metrics_are_named(configure: Configure, other: Path, setting: str
 
 
 def test_no_task_selects_by_it(configure: Configure, data: Path) -> None:
-    with pytest.raises(DataError, match=r"unknown metric 'kl' for generation; expected one of loss, perplexity,"):
+    with pytest.raises(UsageError, match=r"metric='kl' is unknown for generation.* Expected loss, perplexity,"):
         prepare_task(configure(metric="kl"))
 
 
