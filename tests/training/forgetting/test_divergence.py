@@ -15,7 +15,7 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 import gradgate.training.generation.token_divergence as divergence
-from gradgate.errors import DataError, UsageError
+from gradgate.errors import UsageError
 from gradgate.evaluation.finished import load_finished
 from gradgate.runs.progress import Silent
 from gradgate.settings.run import RunConfig, make_config
