@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -103,19 +104,26 @@ def train(
     config.check_adapter()
     check_launch(config)
     launch.join(on_cpu(config))
-    is_new = not folder.path.exists()
-    try:
+    with _removed_if_unused(folder):
         scores = _train_in(config, folder, progress, cache or folder.cache, until)
-    except UsageError:
-        if is_new and launch.is_first() and not folder.history_file.is_file():
-            shutil.rmtree(folder.path, ignore_errors=True)
-        raise
     if until is not None:
         reached = launch.on_first(lambda: read_progress(folder))
         assert reached is not None, "a run that ends without an error has finished or is paused"
         return reached
     record: dict[str, Any] = to_json(scores or launch.on_first(lambda: read_scores(folder.scores_file)))
     return record
+
+
+@contextmanager
+def _removed_if_unused(folder: RunFolder) -> Iterator[None]:
+    """Remove a folder that is made in the body if a wrong setting ends it before the first step."""
+    is_new = not folder.path.exists()
+    try:
+        yield
+    except UsageError:
+        if is_new and launch.is_first() and not folder.history_file.is_file():
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
 
 
 def _check_pause(until: int | None) -> None:
