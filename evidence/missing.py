@@ -68,6 +68,6 @@ def _of_repetitions(studies: Sequence[Study], again: Mapping[str, Repetition]) -
         f"{len(found)} of the {len(searched)} studies with a committed search were run again from a fresh clone on the "
         f"same machine; in {same} of them every number was the same to the last digit. One more, "
         "`real-freezing-multilingual-sst2`, had another rate in one arm, as its search had been of an older version; "
-        "its new numbers replaced the old ones. All are among the shorter studies, of which three were drawn at random. "
+        "its new numbers replaced the old ones. All are among the shorter studies, three of them drawn at random. "
         "No other machine has run them."
     )
