@@ -64,7 +64,7 @@ class Syntax:
                 raise self.error(f"Expected option=value in {name!r}, got {shown(part)}{self._hinted(name)}.")
             if not value:
                 raise self.error(
-                    f"The option {option!r} of {name!r} has no value. Expected '{option}=value'; set it or leave the "
+                    f"The option {option!r} of {name!r} has no value. Expected {option}=value; set it or leave the "
                     f"option out{self._hinted(name)}."
                 )
             if option in options:
@@ -167,7 +167,7 @@ class Spec:
             except ValidationError as error:
                 reason = expectation(error.errors()[0])
                 raise self.syntax.error(
-                    f"The option {shown(f'{option}={text}')} of {self.name!r} cannot be read: "
+                    f"The option {option}={shown(text)} of {self.name!r} cannot be read: "
                     f"{reason[0].lower()}{reason[1:]}.{nearest_of_quoted(text, reason)}"
                 ) from None
         return values

@@ -244,15 +244,6 @@ class CompareSettings(ExecutionSettings, BudgetSettings, SearchSettings, SharedS
     )
 
     @model_validator(mode="after")
-    def _searched_or_given(self) -> CompareSettings:
-        """Refuse the value of a setting that is searched: no run would have it."""
-        searched = [text.partition("=")[0].strip().replace("-", "_") for text in self.search]
-        for name in searched:
-            if name in self.model_fields_set:
-                raise UsageError(f"{name}= and search='{name}=...' cannot be combined. Leave one out.")
-        return self
-
-    @model_validator(mode="after")
     def _of_runs(self) -> CompareSettings:
         _ = self.run
         return self
