@@ -88,3 +88,13 @@ def test_the_commands_print_it(settings: dict[str, Any], tmp_path: Path, command
     assert code == 0
     assert [arm["label"] for arm in json.loads(out)["arms"]] == ["full"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forecast_of_what_cannot_be_trained_fails(settings: dict[str, Any], tmp_path: Path, command: Command) -> None:
+    flags = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    flags += ["--optim", "adafactr", "--dry-run"]
+    said = command("train", *flags, "-o", str(tmp_path / "run"))
+    assert (said.code, "has no such optimizer" in said.err) == (2, True)
+    said = command("compare", *flags, "-m", "full", "-o", str(tmp_path / "study"))
+    assert (said.code, "0 runs would be trained." in said.out) == (1, True)
+    assert "Time:" not in said.out

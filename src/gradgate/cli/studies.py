@@ -127,7 +127,7 @@ def compare(
     if dry_run:
         found = forecast_of(settings, out_folder, quiet=quiet or as_json)
         show_forecast(found, as_json)
-        raise typer.Exit(found.arms != () and not found.runs)
+        raise typer.Exit(int(bool(found.arms) and not found.runs))
     _show(compare_in(settings, out_folder, quiet=quiet or as_json), quiet, as_json)
 
 

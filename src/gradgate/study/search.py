@@ -23,6 +23,7 @@ from gradgate.runs.records import Failure, RunRecord, TaskRecord, read_record, w
 from gradgate.runs.scores import Scores
 from gradgate.runs.state import RunState
 from gradgate.settings.arm import OWN_SETTINGS, Arm, format_settings, read_setting
+from gradgate.settings.values import repeated
 from gradgate.study.conditions import condition_folders
 from gradgate.study.grid import MOST_RUNS, Grid, GridRun
 from gradgate.study.study_file import SearchRecord, SearchResult, damage_of, locked_folder
@@ -115,9 +116,8 @@ def wants_rates(task: TaskRecord, grid: Grid) -> bool:
 
 def _values(name: str, text: str) -> list[Any]:
     values = [_value(name, word) for word in text.split(",")]
-    for place, value in enumerate(values):
-        if value in values[:place]:
-            raise UsageError(f"search= gives {name} the value {value} twice. Give it once.")
+    if (again := repeated(values)) is not None:
+        raise UsageError(f"search= gives {name} the value {again} twice. Give it once.")
     return values
 
 
