@@ -108,7 +108,7 @@ def test_options_become_values_of_their_types(kind: Any, text: str, value: objec
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x:o=lots", "option o='lots' of 'x' cannot be read: expected a whole number"),
+        ("x:o=lots", "option 'o=lots' of 'x' cannot be read: expected a whole number"),
         ("x:oo=1", "thing 'x' has no option 'oo'. Did you mean 'o'. Options: p=x"),
         ("x:alias=1,o=2", "option 'o' of 'x' is given twice"),
     ],

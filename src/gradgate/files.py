@@ -226,10 +226,26 @@ def refuse_used(path: Path, what: str, besides: Collection[str] = ()) -> None:
         UsageError: for a file.
         RunError: for a folder as :func:`in_use`.
     """
-    if path.is_file():
-        raise UsageError(f"out={path} is a file. Expected a folder, which need not exist; pass another name.")
+    _refuse_file(path)
     if in_use(path, besides):
         raise RunError(f"{path} is not empty and {what}. Pass another out=.")
+
+
+def refuse_nonempty(path: Path) -> None:
+    """Refuse a place for a new folder that is neither absent nor an empty folder.
+
+    Raises:
+        UsageError: for a file.
+        RunError: for a folder with anything in it, locks too.
+    """
+    _refuse_file(path)
+    if path.is_dir() and any(path.iterdir()):
+        raise RunError(f"{path} is not empty. Pass a new folder as out=.")
+
+
+def _refuse_file(path: Path) -> None:
+    if path.is_file():
+        raise UsageError(f"out={path} is a file. Expected a folder, which need not exist; pass another name.")
 
 
 def portable_name(text: str) -> str:

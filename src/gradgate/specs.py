@@ -167,7 +167,7 @@ class Spec:
             except ValidationError as error:
                 reason = expectation(error.errors()[0])
                 raise self.syntax.error(
-                    f"The option {option}={shown(text)} of {self.name!r} cannot be read: "
+                    f"The option {shown(f'{option}={text}')} of {self.name!r} cannot be read: "
                     f"{reason[0].lower()}{reason[1:]}.{nearest_of_quoted(text, reason)}"
                 ) from None
         return values

@@ -375,6 +375,11 @@ def test_an_unknown_adapter_is_wrong_usage_with_the_nearest_name(command: Comman
         assert "no kind of adapter 'houlsbi'. Did you mean 'houlsby'?" in said.err
 
 
+def test_texts_longer_than_the_model_are_wrong_usage(command: Command, tmp_path: Path) -> None:
+    said = command("train", "--steps", "1", "--max-length", "100000", "--out", str(tmp_path / "run"))
+    assert (said.code, "Lower --max-length." in said.err) == (2, True)
+
+
 def test_a_language_adapter_is_trained_from_a_file(command: Command, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("the film was good\n" * 40)
     words = ("--model", str(tiny_model), "--language-data", str(tmp_path / "lines.txt"), "--steps", "2")

@@ -122,6 +122,7 @@ def test_a_task_without_train_is_scored_with_the_labels_of_the_run(run: Path, ta
         ({"languages": ["fr"]}, r"has no fr; its languages are en, de, sw"),
         ({"task": "stsb"}, r"The task stsb is regression, and the model of .* was trained for classification"),
         ({"out": "."}, r"is not empty and is not the folder of an evaluation"),
+        ({"out": "something"}, r"something is a file\. Expected a folder"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(run: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -231,6 +231,8 @@ def test_folder_in_use_is_left_alone(runs: dict[str, Path], tmp_path: Path) -> N
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(RunError, match="is not empty"):
         gg.Run(runs["full"]).export(tmp_path)
+    with pytest.raises(UsageError, match="is a file"):
+        gg.Run(runs["full"]).export(tmp_path / "letter.txt")
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 

@@ -144,6 +144,14 @@ def test_what_cannot_work_is_refused_before_the_training(
     assert not hub.requests
 
 
+def test_public_without_a_repository_is_refused(run: gg.Run, hub: Hub, tmp_path: Path, command: Command) -> None:
+    said = command("export", str(run.path), "--out", str(tmp_path / "model"), "--public")
+    assert (said.code, "Name one with --push-to-hub." in " ".join(said.err.split())) == (2, True)
+    with pytest.raises(UsageError, match="Name one with push_to_hub="):
+        gg.train(out=tmp_path / "run", public=True, quiet=True)
+    assert (list(tmp_path.iterdir()), hub.requests) == ([], [])
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [

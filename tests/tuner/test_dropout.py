@@ -77,5 +77,5 @@ def test_a_joined_method_turns_it_off_too() -> None:
 def test_the_option_is_text_like_any_other(tmp_path: Path) -> None:
     assert method("graddrop:dropout=off").spec == "graddrop:dropout=off"
     assert method("graddrop:dropout=on").spec == "graddrop"
-    with pytest.raises(ValueError, match=r"option dropout='never' of 'graddrop' cannot be read"):
+    with pytest.raises(ValueError, match=r"option 'dropout=never' of 'graddrop' cannot be read"):
         make_config(method="graddrop:dropout=never")

@@ -16,7 +16,7 @@ from gradgate.api.pushing import push_run, refuse_several_models
 from gradgate.api.shown import ResultView, data_frame
 from gradgate.distributed import launch
 from gradgate.errors import UsageError
-from gradgate.evaluation.export.hub_repository import HubRepository, check_push
+from gradgate.evaluation.export.hub_repository import HubRepository, check_public, check_push
 from gradgate.places import short_name, typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.base import checked_settings
@@ -348,6 +348,7 @@ def train_in(
 ) -> Run:
     """Train with checked settings; see :func:`train`."""
     RunFolder(folder).refuse_other_files()
+    check_public(push_to_hub, public)
     if not RunFolder(folder).is_done(config):
         config.require_trackers()
         check_tasks(config)

@@ -13,7 +13,7 @@ from gradgate.api.pushing import push_run, refuse_several_models
 from gradgate.cli.options import AsJson, Config, Public, PushToHub, Quiet, takes_settings
 from gradgate.cli.render import errors, print_json, print_line
 from gradgate.errors import UsageError
-from gradgate.evaluation.export.hub_repository import HubRepository
+from gradgate.evaluation.export.hub_repository import HubRepository, check_public
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
 from gradgate.settings.finished import ExportSettings
@@ -50,6 +50,7 @@ def export(
     """
     if out_folder is None and push_to_hub is None:
         raise UsageError("No place for the model was given. Pass --out FOLDER, --push-to-hub NAME, or both.")
+    check_public(push_to_hub, public)
     if push_to_hub is not None and len(runs) > 1:
         raise UsageError(
             f"--push-to-hub {push_to_hub} with {len(runs)} runs: a repository has one model. Name one run."

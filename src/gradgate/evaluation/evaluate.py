@@ -10,9 +10,9 @@ from typing import Any
 
 from transformers import PrinterCallback
 
-from gradgate.errors import RunError, UsageError
+from gradgate.errors import UsageError
 from gradgate.evaluation.finished import FinishedRun, begin, load_finished
-from gradgate.files import below, in_use
+from gradgate.files import below, refuse_used
 from gradgate.runs.checkpoints import writing_to
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import write_predictions
@@ -157,10 +157,15 @@ def _task_of_file(run: FinishedRun, file: Path, languages: Sequence[str] | None,
 
 
 def _free_folder(path: Path) -> RunFolder:
-    """Return the folder of an evaluation; raise RunError for one that has other files."""
+    """Return the folder of an evaluation.
+
+    Raises:
+        UsageError: for a file.
+        RunError: for a folder that has other files.
+    """
     folder = RunFolder(path)
-    if folder.run_file.exists() or (in_use(folder.path) and not folder.finished):
-        raise RunError(f"{folder.path} is not empty and is not the folder of an evaluation. Pass another out=.")
+    if folder.run_file.exists() or not folder.finished:
+        refuse_used(folder.path, "is not the folder of an evaluation")
     return folder
 
 

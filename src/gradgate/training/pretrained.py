@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from gradgate import hub
-from gradgate.errors import GradgateError, RunError
+from gradgate.errors import GradgateError, RunError, UsageError
 from gradgate.hub import model_source
 from gradgate.layers.quantized import keep_one_kernel
 from gradgate.runs.model import whole_model
@@ -101,7 +101,8 @@ def load_for_task(
 
     Raises:
         RunError: if the model cannot be loaded, or its weights do not fit it.
-        UsageError: if the head should be kept, but neither the names nor the number of its labels say how.
+        UsageError: for texts longer than the model has positions, or a head that should be kept if neither the names
+            nor the number of its labels say how.
     """
     settings = load_pretrained(AutoConfig, config, "configuration", **kind.config_overrides(data))
     if getattr(settings, "pad_token_id", None) is None:
@@ -196,7 +197,7 @@ def set_dropout(settings: Any, rate: float | None) -> None:
 def _check_fit(config: RunConfig, settings: Any) -> None:
     limit = getattr(settings, "max_position_embeddings", None)
     if limit is not None and config.max_length > limit:
-        raise RunError(
+        raise UsageError(
             f"max_length={config.max_length} is more than the {limit} positions of {config.model}. Lower max_length=."
         )
     if config.device == "cuda" and not torch.cuda.is_available():

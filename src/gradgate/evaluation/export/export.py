@@ -13,7 +13,7 @@ from gradgate.evaluation.export.forms import LIBRARIES, Exportable
 from gradgate.evaluation.export.usage import Loading
 from gradgate.evaluation.finished import FinishedRun, begin, config_of, load_finished
 from gradgate.evaluation.predict import names_of
-from gradgate.files import in_use, write_text
+from gradgate.files import refuse_nonempty, write_text
 from gradgate.places import typed_path
 from gradgate.replacing import replaced_folder
 from gradgate.runs.card import CARD_FILE, CardFindings, CardSource, model_card
@@ -76,14 +76,13 @@ def export(
         The models: one per run, or one per task of a run of several tasks.
 
     Raises:
-        UsageError: for a form that a run cannot take, or a run that is named twice.
+        UsageError: for a form that a run cannot take, a run that is named twice, or an ``out`` that is a file.
         RunError: for a run that has not finished or kept no model, or a folder that is not empty.
         DeltaError: if a delta, or a whole model for PEFT, cannot be made.
     """
     progress = begin("gradgate export", progress)
     out = typed_path(out)
-    if in_use(out):
-        raise RunError(f"{out} is not empty. Pass a new folder as out=, or remove it.")
+    refuse_nonempty(out)
     chosen = [_Chosen.of(run, settings, findings, hub_name) for run in runs]
     names = [""] if len(chosen) == 1 else names_of([each.run.path for each in chosen])
     found: list[ExportedModel] = []

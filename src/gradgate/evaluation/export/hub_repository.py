@@ -72,6 +72,16 @@ class HubRepository:
         return f"{api.endpoint}/{self.name}"
 
 
+def check_public(push_to_hub: str | None, public: bool) -> None:
+    """Refuse ``public`` without a repository: nothing would be published.
+
+    Raises:
+        UsageError: if it is.
+    """
+    if public and push_to_hub is None:
+        raise UsageError("public=True creates a public repository, but none is named. Name one with push_to_hub=.")
+
+
 def check_push(name: str) -> None:
     """Refuse a push that cannot work, without asking the network.
 
