@@ -100,6 +100,7 @@ def test_a_run_without_power_ends_as_if_unbroken(
             file.write_bytes(file.read_bytes()[: 100 * step])
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", unbroken)
+    assert sum(rows(tmp_path / "run").values()) == sum(rows(unbroken).values())
 
 
 def test_a_run_may_go_on_with_the_cache_switched(settings: dict[str, Any], tmp_path: Path) -> None:

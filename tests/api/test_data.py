@@ -49,6 +49,18 @@ def test_a_table_is_divided_as_one_file_is(rows: object, tmp_path: Path) -> None
     assert not (tmp_path / "runs/x").exists()  # the folder is the run's
 
 
+def test_names_of_tags_in_lists_are_kept(tmp_path: Path) -> None:
+    features = datasets.Features(
+        {
+            "tokens": datasets.List(datasets.Value("string")),
+            "ner_tags": datasets.List(datasets.ClassLabel(names=["O", "B-PER", "I-PER"])),
+        }
+    )
+    rows = [{"tokens": ["Anna", "sings", str(number)], "ner_tags": [1, 0, 0]} for number in range(20)]
+    spec = find_task(task_name(datasets.Dataset.from_list(rows, features=features), tmp_path / "run"))
+    assert (spec.kind, label_names(spec)) == ("token-classification", ("O", "B-PER", "I-PER"))
+
+
 def test_splits_that_are_given_are_kept(tmp_path: Path) -> None:
     splits = datasets.DatasetDict(
         {"train": as_dataset(ROWS[:20]), "validation": as_dataset(ROWS[20:30]), "test": as_dataset(ROWS[30:])}

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from transformers import BertForSequenceClassification
 
 from gradgate.deltas import SharedPrefix
 from gradgate.errors import DataError, UsageError
@@ -95,6 +101,56 @@ def test_columns_of_the_rows_are_given_back(runs: list[Path], tmp_path: Path) ->
     assert several.as_csv().splitlines()[0].startswith("index,language,full.predicted")
     with pytest.raises(DataError, match=r"no column 'lang'; its columns are 'language', 'text'\. Name one with keep="):
         predict(runs, tmp_path / "rows.csv", keep=["lang"])
+
+
+def test_sentences_of_token_rows_keep_the_cells_of_their_first_token(settings: dict[str, Any], tmp_path: Path) -> None:
+    header, rows = (
+        "sentence_id,word,tag\n",
+        [f"s{number // 3},good{number},{'OB'[number % 2]}\n" for number in range(90)],
+    )
+    (tmp_path / "t.csv").write_text(header + "".join(rows))
+    train(make_config(**settings | {"task": str(tmp_path / "t.csv"), "steps": 2}), tmp_path / "run")
+    (tmp_path / "new.csv").write_text(header + "".join(rows[:12]))
+    kept = predict([tmp_path / "run"], tmp_path / "new.csv", keep=["sentence_id"]).records()
+    assert [(row["sentence_id"], len(row["predicted"])) for row in kept] == [(f"s{n}", 3) for n in range(4)]
+
+
+def test_a_column_that_is_called_like_a_prediction_is_refused(runs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("predicted,label,text\nmine,mine,a good day\n")
+    with pytest.raises(UsageError, match=r"keep=predicted: the predictions have a column of that name"):
+        predict(runs[:1], tmp_path / "rows.csv", keep=["predicted"]).records()
+    kept = predict(runs[:1], tmp_path / "rows.csv", keep=["label"])
+    assert kept.records()[0]["label"] == "mine"
+    with pytest.raises(UsageError, match=r"keep=label: the predictions have a column of that name"):
+        kept.columns()
+
+
+def test_kept_dates_are_written_as_text(runs: list[Path], tmp_path: Path) -> None:
+    rows = {"text": ["a good day"], "when": [datetime(2026, 2, 3, 4, 5)], "price": [Decimal("1.50")]}
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    found = predict(runs[:1], tmp_path / "rows.parquet", keep=["when", "price"])
+    found.write(tmp_path / "out.jsonl")
+    written = json.loads((tmp_path / "out.jsonl").read_text())
+    assert (written["when"], written["price"]) == ("2026-02-03T04:05:00", "1.50")
+    assert found.columns()[0]["when"] == rows["when"][0]
+
+
+def test_batches_have_the_rows_that_are_asked_for(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    forward = BertForSequenceClassification.forward
+
+    def counted(self: Any, input_ids: Any = None, **inputs: Any) -> Any:
+        sizes.append(len(input_ids))
+        return forward(self, input_ids, **inputs)
+
+    monkeypatch.setattr(BertForSequenceClassification, "forward", functools.wraps(forward)(counted))
+    predict(runs[:1], "\n".join(TEXTS), batch_size=2)
+    assert sizes == [2, 1]
+
+
+def test_lines_end_where_those_of_a_file_do(runs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_bytes("a\u2028good day\r\na\x0cbad\x85day\nthe weather".encode())
+    assert len(predict(runs[:1], tmp_path / "rows.txt").records()) == 3
 
 
 def test_rows_are_read_as_the_split_that_their_file_is_named_like(shared: Path) -> None:

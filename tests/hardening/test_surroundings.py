@@ -158,11 +158,12 @@ def test_labels_that_are_not_the_models_are_refused(run: Path, labels: list[str]
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[1]", b'{"a": NaN' + b"1" * 10])
 def test_damaged_predictions_are_named(run: Path, content: bytes) -> None:
-    from gradgate.evaluation.predict import _may_lack_answers
+    from gradgate.evaluation.finished import load_finished
 
+    finished = load_finished(run)
     (run / "predictions" / "dev.jsonl").write_bytes(content)
     with pytest.raises(RunError, match=r"dev\.jsonl is damaged in line 1: "):
-        _may_lack_answers(RunFolder(run))
+        _ = finished.may_lack_answers
 
 
 NUMBERS: dict[str, tuple[type, str, Any]] = {

@@ -11,7 +11,7 @@ import pytest
 
 from gradgate.errors import DataError
 from gradgate.tasks import find_task, load_task
-from gradgate.tasks.unlabelled import load_unlabelled, read_file
+from gradgate.tasks.unlabelled import examples_of, load_unlabelled, read_file
 from support.data_forms import lines, rows, table, texts
 
 
@@ -103,6 +103,33 @@ def test_an_answer_without_choice_is_named(name: str, tmp_path: Path) -> None:
         load_task(find_task(write(tmp_path, STORED[name], broken=True)))
 
 
+@pytest.mark.parametrize(
+    ("choices", "answers", "labels"),
+    [
+        (["3", "4", "7"], ["4", "7", "3"], [1, 2, 0]),
+        (["3", "4", "7"], ["1", "2", "0"], [1, 2, 0]),
+        (["1", "2", "3"], [1, 2, 0], [1, 2, 0]),
+        (["0", "1", "2"], ["1", "2", "0"], [1, 2, 0]),
+        (["1", "2", "3"], ["1", "2", "3"], [0, 1, 2]),
+    ],
+)
+def test_numbers_may_be_texts_of_choices(
+    choices: list[str], answers: list[Any], labels: list[int], tmp_path: Path
+) -> None:
+    own = rows(question=texts(), choices=[choices] * 24, answer=answers * 8)
+    (tmp_path / "t.jsonl").write_text(lines(own))
+    train = load_task(find_task(tmp_path / "t.jsonl")).train
+    expected = dict(zip(texts(), labels * 8, strict=True))
+    assert [row["label"] for row in train] == [expected[row["premise"]] for row in train]
+
+
+def test_numbers_that_may_be_either_are_named(tmp_path: Path) -> None:
+    own = rows(question=texts(), choices=[["1", "2", "3"]] * 24, answer=["1", "2"] * 12)
+    (tmp_path / "t.jsonl").write_text(lines(own))
+    with pytest.raises(DataError, match=r"t\.jsonl:1: the answer '1' may be the number of a choice, from 0, or its te"):
+        find_task(tmp_path / "t.jsonl")
+
+
 def test_train_says_where_numbers_begin(tmp_path: Path) -> None:
     stored = STORED["numbers from 1"]
     write(tmp_path, stored, "train.csv")
@@ -116,7 +143,8 @@ def test_choices_are_read_without_answers(tmp_path: Path) -> None:
     stored = STORED["letters"]
     spec = find_task(write(tmp_path, stored))
     (tmp_path / "new.csv").write_text(table(stored.header[:-1], [stored.cells(n)[:-1] for n in range(3)]))
-    found = load_unlabelled(spec, load_task(spec).labels, read_file(tmp_path / "new.csv", spec)).tests["test"]
+    rows = examples_of(spec, read_file(tmp_path / "new.csv", spec))
+    found = load_unlabelled(spec, load_task(spec).labels, rows).tests["test"]
     assert found["choices"][0] == stored.choices
 
 

@@ -16,7 +16,7 @@ from gradgate.tasks import find_task, load_task
 from gradgate.tasks.forms import FORMS as ROW_FORMS
 from gradgate.tasks.tables import check_files
 from gradgate.tasks.understood import understand
-from gradgate.tasks.unlabelled import load_unlabelled, read_file
+from gradgate.tasks.unlabelled import examples_of, load_unlabelled, read_file
 from support.command_line import Command
 from support.data_forms import FORMS, at, lines, named_rows, queues, rows, table, texts, tickets
 
@@ -114,7 +114,9 @@ def test_predictions_read_what_training_reads(form: str, tmp_path: Path) -> None
     data = load_task(spec)
     other = path.with_name(f"new{path.suffix}")
     path.rename(other)
-    assert len(load_unlabelled(spec, data.labels, read_file(other, spec)).tests["test"]) == sum(data.rows.values())
+    assert len(load_unlabelled(spec, data.labels, examples_of(spec, read_file(other, spec))).tests["test"]) == sum(
+        data.rows.values()
+    )
 
 
 def test_a_nested_column_can_be_named(tmp_path: Path) -> None:

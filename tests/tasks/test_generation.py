@@ -15,7 +15,7 @@ from gradgate.errors import DataError, RunError
 from gradgate.tasks import TaskData, find_task, kind_of, load_task, metrics
 from gradgate.tasks.kinds.generation import Generation, prompt_of
 from gradgate.tasks.types import GenerationOptions
-from gradgate.tasks.unlabelled import SPLIT, load_unlabelled, read_text
+from gradgate.tasks.unlabelled import SPLIT, examples_of, load_unlabelled, read_text
 from support.generators import TEMPLATE, save_rows, word_tokenizer
 
 IGNORED = -100
@@ -208,10 +208,10 @@ def test_tables_of_any_form_hold_the_same_rows(tmp_path: Path) -> None:
 def test_rows_without_responses_can_be_predicted(tmp_path: Path) -> None:
     spec = task(tmp_path, PAIR).spec
     texts = "the day\na film"
-    held = load_unlabelled(spec, None, read_text(texts, spec)).tests[SPLIT]
+    held = load_unlabelled(spec, None, examples_of(spec, read_text(texts, spec))).tests[SPLIT]
     assert [prompt_of(row) for row in held] == texts.split("\n")
     asked = json.dumps({"messages": TALK[:3]})
-    held = load_unlabelled(spec, None, read_text(asked, spec)).tests[SPLIT]
+    held = load_unlabelled(spec, None, examples_of(spec, read_text(asked, spec))).tests[SPLIT]
     assert [prompt_of(row) for row in held] == [TALK[:3]]
 
 

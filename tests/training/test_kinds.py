@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, ndcg_score
 
+from gradgate.evaluation.evaluate import evaluate
 from gradgate.evaluation.predict import predict
 from gradgate.settings.run import make_config
 from gradgate.tasks import find_task, kind_of
@@ -111,6 +112,18 @@ def test_accumulated_batches_train_as_one(kind: str, settings: dict[str, Any], t
         assert (parts["loss"], parts["grad_norm"]) == pytest.approx((whole["loss"], whole["grad_norm"]), rel=1e-3)
 
 
+def test_a_score_of_minus_100_counts(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Among classes, -100 marks what is not in the loss."""
+    rows = "".join(f"a good day,{-100 if number % 2 else number}\n" for number in range(24))
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.csv").write_text(f"text,score\n{rows}")
+    own = {"task": str(tmp_path), "steps": 3, "dropout": 0.0}
+    for name, size, parts in (("whole", 6, 1), ("parts", 1, 6)):
+        train(make_config(**settings | own | {"batch_size": size, "accumulate": parts}), tmp_path / name)
+    losses = [[line["loss"] for line in history(tmp_path / name, "train")] for name in ("whole", "parts")]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+
+
 def test_the_activation_cache_keeps_the_choices_of_a_row_together(settings: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     own = {"task": str(SAVE["multiple-choice"](tmp_path / "data")), "dropout": 0.0, "method": "freeze:layers=1"}
@@ -119,6 +132,18 @@ def test_the_activation_cache_keeps_the_choices_of_a_row_together(settings: dict
     assert_same_run(tmp_path / "with", tmp_path / "without")
     rows = json.loads((tmp_path / "with/scores.json").read_text())["cost"]["prefix_rows"]
     assert rows["read"] > 0
+
+
+def test_scores_later_allow_no_answer_as_those_of_the_run(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Whether questions may have none is learned from train, not from the rows that are scored."""
+    (tmp_path / "with").mkdir()
+    (tmp_path / "without").mkdir()
+    task = save_questions(tmp_path / "with", unanswered=True)
+    answered = save_questions(tmp_path / "without") / "test.json"
+    (task / "test.json").write_text(answered.read_text())
+    scores = train(make_config(**settings | {"task": str(task), "steps": 2}), tmp_path / "run")
+    assert evaluate(tmp_path / "run")["tests"] == scores["tests"]
+    assert predict([tmp_path / "run"], answered).records() == without_gold(predictions(tmp_path / "run", "test"))
 
 
 def test_questions_without_an_answer_may_be_left_unanswered(settings: dict[str, Any], tmp_path: Path) -> None:

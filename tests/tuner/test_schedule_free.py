@@ -150,3 +150,13 @@ def test_steps_that_would_be_too_large_are_told() -> None:
         warnings.simplefilter("error")
         Tuner(model, made("AdamWScheduleFree", model.parameters()), "freeze:layers=1").detach()
         Tuner(model, made("SGDScheduleFree", model.parameters()), "gradual:every=2").detach()
+
+
+@pytest.mark.parametrize("kind", ["AdamWScheduleFree", "SGDScheduleFree"])
+def test_an_average_that_is_weighted_by_one_rate_takes_no_factors(kind: str) -> None:
+    model = build("bert")
+    optimizer = made(kind, model.parameters())
+    with Tuner(model, optimizer, "full", lr_scale={"head": 10.0}):
+        with pytest.raises(AttachError, match=r"keeps .*weight_sum per group, which depends on the rate"):
+            step(model, optimizer, 0)
+        assert len(optimizer.param_groups) == 1

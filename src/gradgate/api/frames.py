@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gradgate.errors import UsageError
+from gradgate.tasks.readers.class_names import has_names, with_class_names
 
 EXPECTED = (
     "expected a task's name, a data file, a folder or a YAML file; or rows: a pandas DataFrame, a datasets.Dataset, a "
@@ -66,17 +67,14 @@ def _columns(rows: Any, parameter: str) -> list[tuple[Any, Any]]:
 
 
 def _with_names(rows: Any) -> list[tuple[Any, Any]]:
-    """Return the columns of a datasets.Dataset, with class names in place of numbers."""
+    """Return the columns of a datasets.Dataset, with class names in place of numbers, in lists too."""
     import pyarrow as pa
-    from datasets import ClassLabel
 
     table = rows.with_format("arrow")[:]
     columns = dict(zip(table.column_names, table.columns, strict=True))
-    for name, kind in rows.features.items():
-        if isinstance(kind, ClassLabel):
-            numbers = columns[name].to_pylist()
-            words = [None if number is None or number < 0 else kind.int2str(number) for number in numbers]
-            columns[name] = pa.chunked_array([pa.array(words, pa.string())])
+    numbers = {name: columns[name].to_pylist() for name, feature in rows.features.items() if has_names(feature)}
+    for name, words in with_class_names(numbers, rows.features).items():
+        columns[name] = pa.chunked_array([pa.array(words)])
     return list(columns.items())
 
 

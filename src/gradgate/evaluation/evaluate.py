@@ -92,6 +92,7 @@ def _score_task(run: FinishedRun, data: TaskData, folder: RunFolder, progress: R
     """Score every split of a task, and write the scores and predictions."""
     for text in data.notes:
         progress.note(text)
+    data = replace(data, may_lack_answers=run.may_lack_answers)
     encoded = run.prepared(data).encode_splits(data.tests, run.config, run.tokenizer)
     if run.language_adapters is not None:
         run.language_adapters.check(encoded.tested_languages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from transformers import AutoConfig
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError, fault_with_place, nearest
-from gradgate.files import remedy
+from gradgate.files import parse_json, remedy
 from gradgate.methods import Full
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress, Silent
@@ -29,6 +30,7 @@ from gradgate.training.pretrained import load_pretrained, load_tokenizer, silenc
 from gradgate.training.single_task import PreparedSingleTask
 from gradgate.training.weights import add_rows, check_loaded, check_vocabulary
 
+_LONGEST_LINE = 64 << 20  # bytes of one prediction
 _WITH_LABELS = ("classification", "token-classification")
 
 
@@ -65,6 +67,24 @@ class FinishedRun:
             return find_task_of(self.config.model_copy(update=changes))
         tasks = find_multitask_of(self.together.model_copy(update=changes)).tasks
         return next(task for task in tasks if task.name == self.task.name)
+
+    @cached_property
+    def may_lack_answers(self) -> bool | None:
+        """Whether the run learned from questions without an answer, as its predictions tell; None without any.
+
+        Raises:
+            RunError: if they cannot be read.
+        """
+        folder = self.folder.predictions
+        for file in sorted((folder if self.together is None else folder / self.task.name).glob("*.jsonl")):
+            try:
+                with file.open("rb") as lines:
+                    return "no_answer_score" in parse_json(lines.readline(_LONGEST_LINE) or b"{}", finite=False)
+            except OSError as error:
+                raise RunError(f"Cannot read {file}: {error.strerror or error}. {remedy(file)}") from None
+            except ValueError as error:
+                raise RunError(f"{file} is damaged in line 1: {error}. {remedy(file)}") from None
+        return None
 
     def prepared(self, data: TaskData) -> PreparedSingleTask:
         """Prepare data for the model of the run."""

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ from datasets import Dataset
 from torch import Tensor, nn
 
 from gradgate.deltas.shared_prefix import SharedPrefix
-from gradgate.errors import RunError, UsageError
+from gradgate.errors import UsageError
 from gradgate.evaluation.finished import FinishedRun, begin, load_finished
-from gradgate.files import parse_json, remedy
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import Predictions
 from gradgate.runs.progress import RunProgress
@@ -26,13 +25,12 @@ from gradgate.tasks import TaskData
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
-from gradgate.tasks.unlabelled import SPLIT, load_unlabelled, read_file, read_text, read_texts
+from gradgate.tasks.unlabelled import SPLIT, examples_of, load_unlabelled, read_file, read_text, read_texts
 from gradgate.training.named_tasks import task_of_run
 from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.trainer import scoring_arguments
 
 _GOLD = "gold"
-_LONGEST_LINE = 64 << 20  # bytes of one prediction
 _SHARES: dict[str, Callable[[Any], Any]] = {
     "classification": sequence.softmax,
     "ranking": sequence.softmax,
@@ -66,7 +64,7 @@ def predict(
         text, text_pair: columns of the file; by default those of each run's task.
         keep: columns of the file to return with each prediction, such as an identifier or the language of the row.
         language: of the rows, for runs on language adapters; by default the language of training.
-        batch_size: rows of a batch; by default the run's.
+        batch_size: rows of a batch; by default 64, or the run's if that is more (texts are generated in the run's).
         data: folder with the files of the runs' task, if it has moved.
         of_task: one of the tasks that each run trained together.
         trust_remote_code: run code that comes with the models. The setting in the runs' folders is ignored.
@@ -85,8 +83,9 @@ def predict(
             run = load_finished(path, of_task=of_task, trust_remote_code=trust_remote_code)
             active_languages.enter_context(_in_language(run, language, progress.note))
             spec, table = _read_rows(run, rows, text=text, text_pair=text_pair, data=data)
-            cells = cells or _kept(table, keep)
-            tasks.append(_Task.of(run, spec, table, batch_size, progress.note))
+            examples = examples_of(spec, table)
+            cells = cells or _kept(table, examples, keep)
+            tasks.append(_Task.of(run, spec, examples, batch_size, progress.note))
         return _predicted(names, tasks, cells, progress)
 
 
@@ -133,8 +132,9 @@ def _in_language(run: FinishedRun, language: str | None, note: Callable[[str], N
     return adapters.running(run.model, language)
 
 
-def _kept(table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the cells of these columns, by row."""
+def _kept(table: Table, examples: Table, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the cells of these columns, by example; of one that has several rows, such as tokens, the first row's."""
+    table = table if len(table) == len(examples) else examples
     columns = {name: table.column(name, "keep=") for name in names}
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
@@ -157,17 +157,18 @@ class _Task:
     config: RunConfig
     data: TaskData
     encoded: EncodedSingleTask
+    batch_size: int | None
 
     @classmethod
     def of(
-        cls, run: FinishedRun, spec: TaskSpec, table: Table, batch_size: int | None, note: Callable[[str], None]
+        cls, run: FinishedRun, spec: TaskSpec, examples: Table, batch_size: int | None, note: Callable[[str], None]
     ) -> _Task:
-        data = load_unlabelled(spec, run.task.labels, table, may_lack_answers=_may_lack_answers(run.folder))
+        data = replace(load_unlabelled(spec, run.task.labels, examples), may_lack_answers=run.may_lack_answers)
         for text in data.notes:
             note(text)
         config = run.config if batch_size is None else run.config.model_copy(update={"batch_size": batch_size})
         encoded = run.prepared(data).encode_splits(data.tests, config, run.tokenizer)
-        return cls(run, config, data, encoded)
+        return cls(run, config, data, encoded, batch_size)
 
     @property
     def features(self) -> Dataset:
@@ -230,7 +231,7 @@ def _outputs(group: Sequence[_Task]) -> list[Any]:
 def _passed(task: _Task, model: Any) -> Any:
     """Return the outputs of a model for the rows of a task."""
     with _scratch() as folder:
-        args = scoring_arguments(task.config, folder)
+        args = scoring_arguments(task.config, folder, task.batch_size)
         return task.encoded.outputs(SPLIT, model=model, args=args, processing_class=task.run.tokenizer)
 
 
@@ -257,19 +258,6 @@ class _Together(nn.Module):
         ]
         self.widths = [len(values) for values in outputs]
         return {f"{place}": value for place, value in enumerate(value for values in outputs for value in values)}
-
-
-def _may_lack_answers(folder: RunFolder) -> bool:
-    """Return True if the run's own predictions score "no answer", as after training on such questions."""
-    for file in sorted(filter(Path.is_file, folder.predictions.glob("*.jsonl"))):
-        try:
-            with file.open("rb") as lines:
-                return "no_answer_score" in parse_json(lines.readline(_LONGEST_LINE) or b"{}", finite=False)
-        except OSError as error:
-            raise RunError(f"Cannot read {file}: {error.strerror or error}. {remedy(file)}") from None
-        except ValueError as error:
-            raise RunError(f"{file} is damaged in line 1: {error}. {remedy(file)}") from None
-    return False
 
 
 @contextmanager

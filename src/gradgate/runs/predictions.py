@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +54,22 @@ class Predictions:
     probabilities: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record per row with the cells of the row: the prediction of one run, or of several by run."""
-        row_cells: Iterable[dict[str, Any]] = self.row_cells or repeat({})
+        """Return one record per row with the cells of the row: the prediction of one run, or of several by run.
+
+        Cells that JSON does not have, such as dates, are text.
+
+        Raises:
+            UsageError: for a column of the rows that is called like one of the predictions.
+        """
+        count = len(next(iter(self.by_run.values()), ()))
+        row_cells = [{name: _plain(cell) for name, cell in cells.items()} for cells in self.row_cells or [{}] * count]
         if len(self.by_run) == 1:
             (found,) = self.by_run.values()
-            return [{**row, **cells} for row, cells in zip(found, row_cells, strict=False)]
+            return [_joined(row, cells) for row, cells in zip(found, row_cells, strict=True)]
         without = [[{k: v for k, v in row.items() if k != "index"} for row in rows] for rows in self.by_run.values()]
-        rows = zip(*without, strict=True)
         return [
-            {"index": index, **cells, **dict(zip(self.by_run, row, strict=True))}
-            for index, (row, cells) in enumerate(zip(rows, row_cells, strict=False))
+            _joined({"index": index}, cells) | _joined(cells, dict(zip(self.by_run, row, strict=True)))
+            for index, (cells, *row) in enumerate(zip(row_cells, *without, strict=True))
         ]
 
     def columns(self) -> list[dict[str, Any]]:
@@ -72,15 +77,19 @@ class Predictions:
 
         Outputs that are not classes are ``predicted``, with what their kind of task adds. The columns of several runs
         are called ``RUN.label``.
+
+        Raises:
+            UsageError: for a column of the rows that is called like one of the predictions.
         """
         flat: list[dict[str, Any]] = [dict(cells) for cells in self.row_cells]
         for run, rows in self.by_run.items():
             flat = flat or [{} for _ in rows]
             stem = f"{run}." if len(self.by_run) > 1 else ""
             shares = self.probabilities.get(run) or [{} for _ in rows]
-            for cells, row, own in zip(flat, rows, shares, strict=True):
-                cells.update({f"{stem}{name}": value for name, value in _shown(row, bool(own)).items()})
-                cells.update({f"{stem}probability.{label}": share for label, share in own.items()})
+            for place, (row, own) in enumerate(zip(rows, shares, strict=True)):
+                found = {f"{stem}{name}": value for name, value in _shown(row, bool(own)).items()}
+                found |= {f"{stem}probability.{label}": share for label, share in own.items()}
+                flat[place] = _joined(flat[place], found)
         return flat
 
     def as_csv(self) -> str:
@@ -98,6 +107,24 @@ class Predictions:
         """Write them as CSV or JSON lines, by the file's ending; RunError if that cannot be done."""
         check_ending(path)
         write_text(path, self.as_csv() if path.suffix == ".csv" else predictions_text(self.records()))
+
+
+def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return both as one record; raise UsageError for a name that has two values."""
+    twice = next((name for name in one if name in other and one[name] != other[name]), None)
+    if twice is not None:
+        raise UsageError(
+            f"keep={twice}: the predictions have a column of that name, too. Rename the one of the rows, or leave it "
+            "out: predictions are in the order of the rows."
+        )
+    return {**one, **other}
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell as JSON has it: a date in ISO's form, and what else JSON lacks as text."""
+    if cell is None or isinstance(cell, str | int | float | list | dict):
+        return cell
+    return cell.isoformat() if hasattr(cell, "isoformat") else str(cell)
 
 
 def _cell(value: Any) -> Any:

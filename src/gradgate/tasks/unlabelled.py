@@ -13,7 +13,7 @@ from gradgate.tasks.data import tests_of
 from gradgate.tasks.forms import FORMS
 from gradgate.tasks.kinds import TaskData
 from gradgate.tasks.layout import laid_out
-from gradgate.tasks.readers.decoding import decode
+from gradgate.tasks.readers.decoding import decode, lines_of
 from gradgate.tasks.readers.files import ENDINGS, files_of, missing, read_table
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
@@ -89,7 +89,7 @@ def read_texts(texts: Sequence[Any], spec: TaskSpec) -> Table:
 def _lines(text: str, source: str, spec: TaskSpec) -> Table:
     """Read one example per line; a tab separates texts of a pair, spaces separate tokens; empty lines are skipped."""
     columns = spec.text_columns
-    numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    numbered = [(number, line) for number, line in enumerate(lines_of(text), 1) if line.strip()]
     if not numbered:
         raise DataError(f"{source} is empty: it has no rows; expected one example per line")
     if spec.kind == "multiple-choice":
@@ -107,26 +107,30 @@ def _lines(text: str, source: str, spec: TaskSpec) -> Table:
     return Table(source, dict(zip(columns, map(list, by_column), strict=True)), [number for number, _ in numbered])
 
 
-def load_unlabelled(
-    spec: TaskSpec, labels: Sequence[str] | None, table: Table, *, may_lack_answers: bool = False
-) -> TaskData:
-    """Load the rows of a table as a test split whose labels stand for unknown ones and mean nothing.
+def examples_of(spec: TaskSpec, table: Table) -> Table:
+    """Return the table with a row per example, and the columns of the task but for the label.
+
+    Raises:
+        DataError: rows that do not have the task's form.
+    """
+    if spec.form is not None and not FORMS[spec.form].fits(table, labelled=False):
+        spec = spec.model_copy(update={"form": None})  # as prompts for a model of conversations
+    return laid_out(spec, table)
+
+
+def load_unlabelled(spec: TaskSpec, labels: Sequence[str] | None, table: Table) -> TaskData:
+    """Load examples as a test split whose labels stand for unknown ones and mean nothing.
 
     Args:
         labels: the names of the model's outputs, in their order; None if they are not classes.
-        may_lack_answers: whether the model has learned that a question may have none.
+        table: of :func:`examples_of`.
 
     Raises:
         DataError: a missing column, or a cell that does not fit the task.
     """
-    if spec.form is not None and not FORMS[spec.form].fits(table, labelled=False):
-        table = laid_out(spec.model_copy(update={"form": None}), table)  # as prompts for a model of conversations
-    else:
-        table = laid_out(spec, table)
     for name, parameter in zip(spec.text_columns, ("text=", "text_pair=", "text_pair="), strict=False):
         table.column(name, parameter)
-    stand_in = _no_answers if may_lack_answers else _STAND_INS[spec.kind]
-    columns = {**table.columns, spec.label_column: stand_in(spec, table, labels or ())}
+    columns = {**table.columns, spec.label_column: _STAND_INS[spec.kind](spec, table, labels or ())}
     return tests_of(spec, labels, {SPLIT: replace(table, columns=columns)})
 
 
@@ -157,10 +161,6 @@ def _an_answer(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]
 
 def _a_response(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
     return ["?"] * len(table)
-
-
-def _no_answers(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
-    return [[] for _ in range(len(table))]
 
 
 _STAND_INS: dict[KindName, StandIns] = {

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from threading import Event
@@ -14,6 +15,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 
+from gradgate.activation_cache import RowCounts
 from gradgate.distributed import launch
 from gradgate.files import append_text, read_json, write_json, write_text
 from gradgate.runs.checkpoints import SEAL_FILE, seal
@@ -74,16 +76,25 @@ class HistoryLogger(TrainerCallback):  # type: ignore[misc]
 
 
 class StepTimer(TrainerCallback):  # type: ignore[misc]
-    """Measures the wall time of each optimizer step, without evaluation and saving."""
+    """Measures the wall time of each optimizer step, without evaluation and saving.
 
-    def __init__(self) -> None:
+    A checkpoint has these times and the counts of the activation cache, so that a resumed run has those of all steps.
+    """
+
+    def __init__(self, gate: GateCallback) -> None:
         self.durations: list[float] = []
+        self._gate = gate
         self._started = 0.0
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Restore the times of the steps before a resume."""
-        saved = checkpoint_of(args, state) / COST_FILE
-        self.durations = read_json(saved)["durations"] if state.global_step and saved.is_file() else []
+        """Restore the times and counts of the steps before a resume."""
+        file = checkpoint_of(args, state) / COST_FILE
+        saved = read_json(file) if state.global_step and file.is_file() else {}
+        self.durations = saved.get("durations", [])
+        counts, before = self._cached_rows, saved.get("prefix_rows")
+        if counts is not None and before is not None:
+            counts.read += before["read"]
+            counts.computed += before["computed"]
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Start the timer."""
@@ -94,9 +105,14 @@ class StepTimer(TrainerCallback):  # type: ignore[misc]
         self.durations.append(time.perf_counter() - self._started)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Write the times into the checkpoint."""
+        """Write the times and counts into the checkpoint."""
         if launch.is_first():
-            write_json(checkpoint_of(args, state) / COST_FILE, {"durations": self.durations})
+            rows = None if self._cached_rows is None else asdict(self._cached_rows)
+            write_json(checkpoint_of(args, state) / COST_FILE, {"durations": self.durations, "prefix_rows": rows})
+
+    @property
+    def _cached_rows(self) -> RowCounts | None:
+        return None if self._gate.tuner is None else self._gate.tuner.cached_rows
 
     @property
     def seconds_per_step(self) -> float:

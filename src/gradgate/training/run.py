@@ -171,7 +171,7 @@ def _train(
 def _train_prepared(run: PreparedRun, trackers: Trackers, stop: Event, until: int | None) -> Scores | None:
     config, folder, progress = run.config, run.folder, run.progress
     best = BestCheckpoint(folder, run.prepared.metric, run.prepared.higher_is_better, run.encoded.predictions)
-    timer = StepTimer()
+    timer = StepTimer(run.gate)
     shown = ProgressCallback(progress, run.prepared.metric, stop, until=until)
     trainer = _trainer(run, best, timer, shown, trackers)
     checkpoint = launch.on_first(lambda: _resumed(folder, best, progress))

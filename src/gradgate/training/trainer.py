@@ -124,9 +124,15 @@ def _intervals(config: RunConfig, examples: int) -> dict[str, Any]:
     }
 
 
-def scoring_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
-    """Build the arguments of a Trainer that only scores a finished run, in its precision if this device has it."""
-    return _arguments(_every_run(config, folder))
+def scoring_arguments(config: RunConfig, folder: RunFolder, batch_size: int | None = None) -> TrainingArguments:
+    """Build the arguments of a Trainer that only scores a finished run, in its precision if this device has it.
+
+    Args:
+        config, folder: of the run.
+        batch_size: rows per forward pass; by default as during training.
+    """
+    size = {} if batch_size is None else {"per_device_eval_batch_size": batch_size}
+    return _arguments(_every_run(config, folder) | size)
 
 
 def check_complete(trainer: Trainer, folder: RunFolder) -> None:
@@ -356,7 +362,8 @@ class RunTrainer(ExactTrainer):
     def items(self, batch: dict[str, Any]) -> torch.Tensor:
         """Return the labels by which an accumulated batch is weighted: those in its mean loss."""
         items: torch.Tensor = batch["start_positions"] if "start_positions" in batch else batch["labels"]
-        return items
+        # A score may be -100, which among classes marks what is not in the loss.
+        return torch.zeros(len(items), device=items.device) if items.is_floating_point() else items
 
 
 def dev_scores(metrics: dict[str, Any]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,6 +17,9 @@ from gradgate.tuner.optimizer_states import OffloadedStates
 from gradgate.tuner.optimizers import Optimizers, acting, held_by
 
 ParamGroup = dict[str, Any]
+
+_OWN = ("params", "lr")
+"""What the parts of a group have of their own."""
 
 
 class LearningRates(Effect):
@@ -45,18 +48,46 @@ class LearningRates(Effect):
             groups[:] = chain.from_iterable(parts for _, parts in self._split)
 
     def after_step(self, step: OptimizerStep) -> None:
-        """Restore the optimizer's own groups."""
+        """Restore the optimizer's own groups.
+
+        Raises:
+            AttachError: if the optimizer keeps a number per group that depends on the learning rate, as schedulefree's
+                do: a group with several rates would need several.
+        """
+        split = self._split
         self.cancel_step()
+        for _, parts in split:
+            _check_equal(step.optimizer, parts)
 
     def cancel_step(self) -> None:
         """Restore the optimizer's own groups."""
         if not self._split:
             return
         for group, parts in self._split:
-            # Some optimizers count their steps, or keep estimates, in the group: equal in all of its parts.
-            group.update({key: value for key, value in parts[0].items() if key not in ("params", "lr")})
+            # Some optimizers count their steps in the group, equally in all of its parts.
+            group.update({key: value for key, value in parts[0].items() if key not in _OWN})
         self._groups[:] = [group for group, _ in self._split]
         self._groups, self._split = [], []
+
+
+def _check_equal(optimizer: Any, parts: Sequence[ParamGroup]) -> None:
+    """Raise AttachError if the parts of a group differ in more than parameters and learning rates."""
+    first, *others = parts
+    apart = {
+        key for other in others for key, value in other.items() if key not in _OWN and not _equal(value, first.get(key))
+    }
+    if apart:
+        raise AttachError(
+            f"The method or lr_scale scales the learning rate of single parameters, but {type(optimizer).__name__} "
+            f"keeps {', '.join(sorted(apart))} per group, which depends on the rate. Use another optimizer, such as "
+            f"AdamW, or leave the factors out."
+        )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return torch.equal(one, other)
+    return bool(one == other)
 
 
 def split_by_factor(group: ParamGroup, factors: Mapping[Tensor, float]) -> list[ParamGroup]:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoTokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
 import gradgate
 from gradgate.cli.runs import scores_table
@@ -242,3 +243,22 @@ def test_the_table_has_a_row_for_each_task_and_their_mean(together: dict[str, An
     assert columns[1] == ["accuracy", "spearman", ""]
     assert columns[2][2] == f"{scores['dev']['mean']:.4f}"
     assert columns[3][0] == f"{scores['tasks']['moods']['tests']['test']['accuracy']:.4f}"
+
+
+def test_tasks_share_one_way_to_begin_words(settings: dict[str, Any], tiny_task: Path, tmp_path: Path) -> None:
+    """Tagging makes a byte-level tokenizer mark the first word; the tokenizer that is saved serves all tasks."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pieces = Tokenizer(models.BPE({piece: number for number, piece in enumerate(["<pad>", "<unk>", *alphabet])}, []))
+    pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=pieces, pad_token="<pad>", unk_token="<unk>")
+    (tmp_path / "tags").mkdir()
+    save_tags(tmp_path / "tags")
+    (tmp_path / "t.yaml").write_text(
+        f"kind: multitask\ntasks:\n  - {{task: '{tiny_task}', name: moods}}\n  - {{task: tags}}\n"
+    )
+    config = make_config(**settings | {"task": str(tmp_path / "t.yaml")})
+    encoded = PreparedMultitask.of(config).encode(config, tokenizer).encoded_tasks["moods"]
+    split = encoded.splits["dev"]
+    again = encoded.kind.encode(split.rows, tokenizer, config.max_length)
+    assert split.features["input_ids"][:] == again["input_ids"][:]
+    assert tokenizer.convert_ids_to_tokens(split.features[0]["input_ids"])[0] == "Ġ"

@@ -84,7 +84,7 @@ def read_json_lines(path: Path, text: str) -> RawTable:
         DataError: for a line that is not an object; it is named.
     """
     rows, lines = [], []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:

@@ -165,24 +165,47 @@ def _read_columns(table: Table) -> Table:
 
 def _numbers(table: Table, rows: list[list[Any]], named: list[list[str]]) -> list[Any]:
     answers = cells_of(table, _ANSWER)
-    return [_number(cell, rows[row], named[row], table.place(row)) for row, cell in enumerate(answers)]
+    are_texts = _are_texts_of_choices(table, answers, rows, named)
+    return [_number(cell, rows[row], named[row], table.place(row), are_texts) for row, cell in enumerate(answers)]
+
+
+def _are_texts_of_choices(table: Table, answers: Sequence[Any], rows: list[list[Any]], named: list[list[str]]) -> bool:
+    """Return True if answers such as "3" are the text of a choice, as in sums; False if they are its number.
+
+    Raises:
+        DataError: if they may be either, and it makes a difference.
+    """
+    words = {row: cell.strip() for row, cell in enumerate(answers) if isinstance(cell, str)}
+    digits = {row: word for row, word in words.items() if word.isdecimal() and word not in named[row]}
+    texts = {row: [as_text(choice) for choice in rows[row]] for row in digits}
+    if not digits or any(word not in texts[row] for row, word in digits.items()):
+        return False
+    if any(int(word) >= len(rows[row]) for row, word in digits.items()):
+        return True
+    for row, word in digits.items():
+        if texts[row].index(word) != int(word):
+            raise DataError(
+                f"{table.place(row)}: the answer {word!r:.60} may be the number of a choice, from 0, or its text, and "
+                "so may all others. Write letters from A in place of it"
+            )
+    return False
 
 
 def _names_in(cell: Any) -> list[str]:
     return [str(name) for name in cell.get("label", [])] if isinstance(cell, dict) else []
 
 
-def _number(answer: Any, texts: list[Any], names: list[str], place: str) -> Any:
+def _number(answer: Any, texts: list[Any], names: list[str], place: str, are_texts: bool) -> Any:
     """Return the number of the right choice from 0; the cell itself if a row has no answer."""
     word = as_text(answer)
     if word in ("", "-1") or answer is MISSING:
         return answer
     if word in names or word.lower() in names:
         return names.index(word if word in names else word.lower())
-    if word.isdecimal():
+    if word.isdecimal() and not are_texts:
         return int(word)
-    if word in texts:
-        return texts.index(word)
+    if word in (written := [as_text(text) for text in texts]):
+        return written.index(word)
     if len(word) == 1 and word.isalpha() and ord(word.upper()) - ord("A") < len(texts):
         return ord(word.upper()) - ord("A")
     raise DataError(

@@ -97,7 +97,11 @@ def _read_token_rows(table: Table) -> Table:
         for name, cell in (("word", words[row]), ("tag", tags[row])):
             if not is_there(cell) and (name == "word" or found_name(table, _TAG)):
                 raise DataError(f"{table.place(row)} has no {name}; each row needs one. Add it or remove the row")
-    columns = {"tokens": [[words[row] for row in rows] for rows in groups]}
+    gone = {found_name(table, name) for name in (_WORD, _TAG)}
+    columns: dict[str, Any] = {
+        name: [cells[rows[0]] for rows in groups] for name, cells in table.columns.items() if name not in gone
+    }
+    columns["tokens"] = [[words[row] for row in rows] for rows in groups]
     if found_name(table, _TAG):
         columns["tags"] = [[tags[row] for row in rows] for rows in groups]
     lines = None if table.lines is None else [[table.lines[row] for row in rows] for rows in groups]

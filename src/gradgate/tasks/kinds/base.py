@@ -66,6 +66,7 @@ class TaskData:
         rows: split -> number of rows.
         notes: what the user should know: splits left out, blank texts.
         division: how rows of one file became train, dev and test; None if each has its own file.
+        may_lack_answers: whether the model learned from questions without an answer; None to look at the rows.
     """
 
     spec: TaskSpec
@@ -77,6 +78,7 @@ class TaskData:
     rows: dict[str, int]
     notes: tuple[str, ...] = ()
     division: str | None = None
+    may_lack_answers: bool | None = None
 
     @property
     def languages(self) -> dict[str, str]:

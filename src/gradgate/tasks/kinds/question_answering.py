@@ -104,6 +104,8 @@ def _unanswered(table: Table, column: str) -> bool:
 
 def _may_lack_answers(data: TaskData) -> bool:
     """Return True if train, or without train a test split, has a question without an answer."""
+    if data.may_lack_answers is not None:
+        return data.may_lack_answers
     splits = [data.train] if len(data.train) else list(data.tests.values())
     return not all(answers for rows in splits for answers in rows["answers"][:])
 

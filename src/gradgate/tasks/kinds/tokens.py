@@ -28,7 +28,7 @@ def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
         raise RunError(
             f"{type(tokenizer).__name__} does not report which sub-words belong to a token; use a fast tokenizer"
         )
-    _mark_word_starts(tokenizer)
+    mark_word_starts(tokenizer)
     limit = max_length if max_length is not None else tokenizer.model_max_length
     room = limit - tokenizer.num_special_tokens_to_add()
 
@@ -71,8 +71,11 @@ class TokenCollator:
         return batch
 
 
-def _mark_word_starts(tokenizer: Any) -> None:
-    """Make a byte-level tokenizer mark word starts, which it knows by a space that a list of tokens lacks."""
+def mark_word_starts(tokenizer: Any) -> None:
+    """Make a byte-level tokenizer mark word starts, which it knows by a space that a list of tokens lacks.
+
+    The tokenizer stays so, and is saved with the model: its tokens are those that the model has learned from.
+    """
     splitter = tokenizer.backend_tokenizer.pre_tokenizer
     if getattr(splitter, "add_prefix_space", True) is False:
         splitter.add_prefix_space = True

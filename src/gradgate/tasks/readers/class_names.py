@@ -20,7 +20,7 @@ def with_class_names(columns: Mapping[str, Sequence[Any]], features: Mapping[str
     named = {}
     for name, cells in columns.items():
         feature = features.get(name)
-        named[name] = [_named(cell, feature) for cell in cells] if _has_names(feature) else cells
+        named[name] = [_named(cell, feature) for cell in cells] if has_names(feature) else cells
     return named
 
 
@@ -39,7 +39,7 @@ def stored_features(schema: Any) -> Mapping[str, Any]:
 
 def names_in(schema: Any) -> dict[bytes, bytes] | None:
     """Return the metadata of a schema that names its classes; None without any."""
-    return {_METADATA: schema.metadata[_METADATA]} if any(map(_has_names, stored_features(schema).values())) else None
+    return {_METADATA: schema.metadata[_METADATA]} if any(map(has_names, stored_features(schema).values())) else None
 
 
 def _parts(feature: Any) -> list[Any]:
@@ -52,8 +52,9 @@ def _parts(feature: Any) -> list[Any]:
     return [] if inner is None else [inner]
 
 
-def _has_names(feature: Any) -> bool:
-    return hasattr(feature, "int2str") or any(map(_has_names, _parts(feature)))
+def has_names(feature: Any) -> bool:
+    """Return True for a feature of classes, or one with such inside."""
+    return hasattr(feature, "int2str") or any(map(has_names, _parts(feature)))
 
 
 def _named(cell: Any, feature: Any) -> Any:

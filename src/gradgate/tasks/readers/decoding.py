@@ -46,6 +46,11 @@ _CASES = re.compile(r"[a-z][À-ÖØ-ÞŠŒŽŸ](?![A-ZÀ-ÖØ-ÞŠŒŽŸ])")
 _SYMBOL_IN_WORD = re.compile(r"(?<=[^\W\d_])[^\w\s\x00-\x7f](?=[^\W\d_])")
 
 
+def lines_of(text: str) -> list[str]:
+    """Split a text where a file's lines end; ``str.splitlines`` would split at form feeds and U+2028 in them, too."""
+    return re.split(r"\r\n?|\n", text)
+
+
 def decode(path: Path, encoding: str | None = None) -> tuple[str, tuple[str, ...]]:
     """Return the text of a file, and notes on how it was decoded.
 

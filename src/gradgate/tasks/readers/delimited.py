@@ -19,6 +19,7 @@ _LONGEST_FIELD = 2**31 - 1
 _SEP_LINE = re.compile(r"sep=(.)\r?(\n|$)", re.IGNORECASE)
 _SPACED_QUOTE = re.compile(r'(^|[,;\t|]) +"', re.MULTILINE)
 _SPACES = "spaces before quotes are left out"
+_ENCLOSED = "quotes enclose fields, as in a csv file"
 
 Records = list[tuple[int, list[str]]]
 
@@ -67,6 +68,8 @@ def read_delimited(path: Path, text: str, fmt: FileFormat, kind: str, most: int 
     else:
         if quoting and fmt.quoting is None and _has_spaced_quotes(table) and _SPACED_QUOTE.search(text):
             table = noted(_table(path, text, fmt, replace(layout, spaces=True)), _SPACES)
+        elif not quoting and fmt.quoting is None and _are_enclosed(table):
+            table = noted(_table(path, text, fmt, replace(layout, quoting=True)), _ENCLOSED)
     return replace(table, notes=(*notes, *table.notes))
 
 
@@ -81,7 +84,7 @@ def _read_otherwise(path: Path, text: str, fmt: FileFormat, layout: _Layout, err
         raise error from None
     if not other.spaces and _swallows(table, other):
         raise error
-    return noted(table, _SPACES if other.spaces else "quotes enclose fields, as in a csv file")
+    return noted(table, _SPACES if other.spaces else _ENCLOSED)
 
 
 def _beginning(path: Path, text: str, fmt: FileFormat) -> tuple[str, str | None, list[str]]:
@@ -203,6 +206,15 @@ def _swallows(table: Table, layout: _Layout) -> bool:
     cells = [cell for column in table.columns.values() for cell in column if "\n" in cell]
     between = len(table.columns) - 1
     return not cells or any(line.count(layout.delimiter) >= between for cell in cells for line in cell.split("\n"))
+
+
+def _are_enclosed(table: Table) -> bool:
+    """Return True if quotes enclose every field that has one, and names, as R writes them, or doubled quotes, too."""
+    fields = [cell for column in (table.columns, *table.columns.values()) for cell in column if '"' in cell]
+    inner = [field[1:-1] for field in fields if len(field) > 1 and field[0] == field[-1] == '"']
+    if not inner or len(inner) < len(fields) or any('"' in text.replace('""', "") for text in inner):
+        return False
+    return any('""' in text for text in inner) or all(name[:1] == '"' for name in table.columns)
 
 
 def _has_spaced_quotes(table: Table) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradgate.errors import DataError
 from gradgate.places import typed_path
-from gradgate.tasks.readers.decoding import decode
+from gradgate.tasks.readers.decoding import decode, lines_of
 from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table
@@ -87,4 +87,4 @@ def _cells(table: Table, column: str, asked: Asked) -> list[str]:
 
 
 def _lines(path: Path) -> list[str]:
-    return decode(path)[0].splitlines()
+    return lines_of(decode(path)[0])

@@ -205,7 +205,7 @@ def _trainer(
         prediction_loss_only=True,
     )
     gate = GateCallback("full", seed=config.seed, audit=config.audit, layers=config.layers)
-    cost = StepTimer()
+    cost = StepTimer(gate)
     trainer = RunTrainer(
         model=model,
         args=arguments,

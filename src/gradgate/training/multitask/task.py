@@ -17,6 +17,7 @@ from gradgate.runs.records import TaskRecord
 from gradgate.runs.scores import SplitScores
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.data import load_to_train
+from gradgate.tasks.kinds.tokens import mark_word_starts
 from gradgate.tasks.multitask import KIND, MultitaskSpec
 from gradgate.training.multitask.model import load_multitask, save_encoder, save_heads
 from gradgate.training.multitask.trainer import MEAN, MultitaskTrainer, TaskBatches
@@ -161,6 +162,8 @@ class PreparedMultitask:
     def encode(self, config: RunConfig, tokenizer: Any) -> EncodedMultitask:
         """Encode the splits for the model; ``train_size`` rows are drawn per task."""
         self.check_size(config)
+        if any(task.data.spec.kind == "token-classification" for task in self.tasks.values()):
+            mark_word_starts(tokenizer)  # before any task is encoded, as all share the tokenizer that is saved
         encoded_tasks = {name: task.encode(config, tokenizer) for name, task in self.tasks.items()}
         sizes = [encoded.windows for encoded in encoded_tasks.values()]
         if 0 in sizes:
