@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,13 +18,18 @@ from gradgate.report import write_report
 from gradgate.report.sections.search import search_notes
 from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.runs.progress import RunProgress
+from gradgate.runs.state import RunState
+from gradgate.settings.arm import read_arm
 from gradgate.settings.run import make_config
 from gradgate.study.compare import RunCounts, compare
+from gradgate.study.grid import Grid
 from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
-from gradgate.study.search import read_space
-from gradgate.study.status import read_status
+from gradgate.study.search import advance, all_runs, read_space
+from gradgate.study.status import open_queue, read_status
 from gradgate.study.study_file import read_study_file
+from gradgate.study.workers.queue import Queue
+from gradgate.study.workers.store import open_store
 
 
 class HeardStudy(SilentStudy):
@@ -61,6 +67,11 @@ def test_ranges_are_drawn_from_the_same_at_each_call() -> None:
     assert len(space.seeds) == 2
 
 
+def test_no_setting_is_drawn_twice() -> None:
+    assert {setting["batch_size"] for setting in read_space(["batch_size=8..10"], 3).settings} == {8, 9, 10}
+    assert len(read_space(["batch_size=8..10"], 10).settings) == 3
+
+
 @pytest.mark.parametrize(
     ("texts", "trials", "message"),
     [
@@ -74,6 +85,8 @@ def test_ranges_are_drawn_from_the_same_at_each_call() -> None:
         (["lr=1e-4..1e-5"], 4, "is not a range of numbers"),
         (["lr=1e-3,0.001"], None, "gives lr the value 0.001 twice"),
         (["lr="], None, "'lr=' has an empty value"),
+        (["lr=1e-5..1e-4..1e-3"], 4, "has 3 ends. Expected two: 'lr=1e-5..1e-3'"),
+        (["lr=1e-5..1e-4"], 0, "trials=0: expected 1 or more"),
     ],
 )
 def test_what_cannot_be_searched_is_wrong_usage(texts: list[str], trials: int | None, message: str) -> None:
@@ -125,6 +138,74 @@ def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[st
     ) == RunCounts(0, 1)
     error = json.loads((study / "runs/full/seed-0/error.json").read_text())
     assert "No run of its search has finished" in error["message"]
+
+
+def test_a_search_that_failed_is_decided_after_a_retry(settings: dict[str, Any], tmp_path: Path) -> None:
+    request = StudyRequest(make_config(**settings | {"steps": 2}), ["head"], [0], search=read_space(["lr=1e-9"]))
+    study = tmp_path / "study"
+    assert compare(request, study, SilentStudy()) == RunCounts(1, 0)
+    request = replace(request, methods=["head", "full"])
+    blocked = study / "search/full/lr=1e-09/seed-1000"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("no folder, so that the run fails")
+    assert compare(request, study, SilentStudy()) == RunCounts(1, 1)
+    blocked.unlink()
+    queue = open_queue(study)
+    assert [run.label for run in queue.retry()] == ["full seed 1000, search lr=1e-09"]
+    queue.store.close()
+    assert compare(request, study, SilentStudy()) == RunCounts(2, 0)
+    assert not (study / "runs/full/seed-0/error.json").exists()
+
+
+@pytest.fixture
+def ended(settings: dict[str, Any], tmp_path: Path) -> Grid:
+    """A study whose search has ended, and whose choice is still to be made."""
+    space = read_space(["lr=1e-9,1e-8"]).record()
+    base = make_config(**settings | {"steps": 2})
+    grid = Grid.of(tmp_path / "study", base, [read_arm("full")], [0]).with_search(space)
+    compare(StudyRequest(base, ["full"], [0], search=read_space(["lr=1e-9,1e-8"])), tmp_path / "made", SilentStudy())
+    made = read_study_file(tmp_path / "made")
+    shutil.copytree(tmp_path / "made/search", grid.path / "search")
+    grid = grid.write(made.task, made.model, {})
+    queue = Queue(open_store(grid.path))
+    queue.add(all_runs([grid]))
+    queue.store.close()
+    return grid
+
+
+def waiting(queue: Queue) -> list[str]:
+    return [run.label for run in queue.runs() if run.state is RunState.WAITING]
+
+
+def test_two_workers_that_decide_an_arm_together_lose_no_run(ended: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (Queue(open_store(ended.path)) for _ in range(2))
+    read = Grid.read
+    decided: list[bool] = []
+
+    def read_late(path: Path) -> Grid:
+        grid = read(path)
+        if not decided:
+            decided.append(False)
+            decided[0] = advance(first)
+        return grid
+
+    monkeypatch.setattr(Grid, "read", read_late)
+    advance(second)
+    assert decided == [True]
+    assert waiting(first) == ["full seed 0"]
+
+
+def test_what_a_killed_worker_chose_is_queued_by_the_next(ended: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(open_store(ended.path))
+    with monkeypatch.context() as context:
+        context.setattr(Queue, "add", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            advance(queue)
+    assert Grid.read(ended.path).search.chosen.keys() == {"full"}
+    assert waiting(queue) == []
+    assert advance(queue)
+    assert waiting(queue) == ["full seed 0"]
+    assert not advance(queue)
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ SUPERSEDED = "superseded"
 """The folder of runs at settings that a longer search has not chosen again."""
 FIRST_SEED = 1000  # not among the seeds of the comparison
 _DRAWS = 0  # seed of the settings that are drawn from ranges
+_MOST_DRAWS = 100  # for each setting, to find ones that differ
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,15 @@ def read_space(texts: Sequence[str], trials: int | None = None, seeds: int = 1, 
         if name in axes:
             raise UsageError(f"search= gives {name!r} twice. Give it once with all its values: '{name}=a,b,c'.")
         ends = [_value(name, end) for end in rest.split("..")]
+        if len(ends) > 2:
+            words = [word.strip() for word in rest.split("..")]
+            raise UsageError(f"search={text!r} has {len(ends)} ends. Expected two: '{name}={words[0]}..{words[-1]}'.")
         axes[name] = (ends[0], ends[1]) if len(ends) == 2 else _values(name, rest)
     ranged = [name for name, axis in axes.items() if isinstance(axis, tuple)]
     if ranged and trials is None:
         raise UsageError(f"search={ranged[0]!r} is a range, which needs trials=, the number of settings to draw.")
+    if trials is not None and trials < 1:
+        raise UsageError(f"trials={trials}: expected 1 or more.")
     if trials is not None and not ranged:
         raise UsageError(
             "trials= is for ranges, as in search='lr=1e-5..1e-4'; lists are tried in full. "
@@ -134,8 +140,15 @@ def _value(name: str, text: str) -> Any:
 
 
 def _drawn(axes: dict[str, Any], trials: int) -> list[dict[str, Any]]:
+    """Return settings that differ, fewer if the ranges have no more."""
     generator = np.random.default_rng(_DRAWS)
-    return [{name: _draw(axis, generator.random()) for name, axis in axes.items()} for _ in range(trials)]
+    drawn: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for _ in range(_MOST_DRAWS * trials):
+        setting = {name: _draw(axis, generator.random()) for name, axis in axes.items()}
+        drawn.setdefault(tuple(setting.values()), setting)
+        if len(drawn) == trials:
+            break
+    return list(drawn.values())
 
 
 def _draw(axis: list[Any] | tuple[Any, Any], uniform: float) -> Any:
@@ -207,17 +220,29 @@ def advance(queue: Queue) -> bool:
 
 def _advance(queue: Queue, folder: Path) -> bool:
     grid = Grid.read(folder)
-    open_arms = undecided(grid)
-    if not open_arms:
+    if grid.search is None:
         return False
-    known = {run.fingerprint: run.state for run in queue.runs()}
-    ended = [arm for arm in open_arms if _has_ended(grid, arm, known) and queue.withdraw(_compared(grid, arm))]
-    higher = queue.store.higher_is_better
+    known = _states(queue)
+    ended = [arm for arm in undecided(grid) if _has_ended(grid, arm, known) and queue.withdraw(_compared(grid, arm))]
+    found = _decide(folder, ended, higher=queue.store.higher_is_better) if ended else set()
+    # Read both again: another worker may have decided the same arms, or have ended between its choice and its queue.
+    known = _states(queue)
+    new = [run for run in Grid.read(folder).runs() if _is_to_be_queued(run, known, found)]
+    queue.add(new)
+    return bool(new)
+
+
+def _states(queue: Queue) -> dict[str, RunState]:
+    return {run.fingerprint: run.state for run in queue.runs()}
+
+
+def _decide(folder: Path, ended: Collection[Arm], *, higher: bool) -> set[str]:
+    """Choose the settings of arms with an ended search; return the names of those that got one."""
     with locked_folder(folder):
         grid = Grid.read(folder)
-        chosen_now = [arm for arm in undecided(grid) if arm in ended]
         if grid.search is None:
-            return False
+            return set()
+        chosen_now = [arm for arm in undecided(grid) if arm in ended]
         decided = {arm.name: _results(grid, arm, grid.search, higher) for arm in chosen_now}
         found = {name: results[0].setting for name, results in decided.items() if results}
         for arm in chosen_now:
@@ -227,29 +252,25 @@ def _advance(queue: Queue, folder: Path) -> bool:
         )
         grid = replace(grid, search=search)
         grid.write_search()
-    for arm in chosen_now:
-        if arm.name not in found:
-            _fail(grid, arm)
-    new = [run for run in grid.runs() if _is_to_be_queued(run, known, found)]
-    queue.add(new)
-    return bool(new)
+        for arm in chosen_now:
+            if arm.name not in found:
+                _fail(grid, arm)
+    return set(found)
 
 
 def _is_to_be_queued(run: GridRun, known: Mapping[str, RunState], found: Collection[str]) -> bool:
     """Return True if a run of the comparison is new, was held back, or failed before its arm's choice was opened."""
     state = known.get(run.config.fingerprint())
-    return state in (None, RunState.PAUSED) or (
-        run.arm.name in found and state in (RunState.FAILED, RunState.WAITING)  # those that wait were withdrawn
-    )
+    return state in (None, RunState.PAUSED) or (run.arm.name in found and state is RunState.FAILED)
 
 
 def _has_ended(grid: Grid, arm: Arm, states: Mapping[str, RunState]) -> bool:
-    runs = search_runs(grid, [arm])
-    if grid.search is not None and arm.name in grid.search.results:
-        return False  # nothing of it has finished, and error.json says so
-    return all(
-        states.get(run.config.fingerprint()) in (RunState.FINISHED, RunState.FAILED, RunState.PRUNED) for run in runs
-    )
+    own = [states.get(run.config.fingerprint()) for run in search_runs(grid, [arm])]
+    if not all(state in (RunState.FINISHED, RunState.FAILED, RunState.PRUNED) for state in own):
+        return False
+    # If nothing had finished, error.json says so, and there is something to choose from only after a retry.
+    had_nothing = grid.search is not None and grid.search.results.get(arm.name) == ()
+    return not had_nothing or RunState.FINISHED in own
 
 
 def _results(grid: Grid, arm: Arm, search: SearchRecord, higher: bool) -> tuple[SearchResult, ...]:

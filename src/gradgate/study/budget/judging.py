@@ -56,7 +56,7 @@ class Compared:
 
 
 def judge(compared: Sequence[Compared], look: Look | None) -> LookResult:
-    """Test the leader at a look.
+    """Test the leader at a look; an arm that alone is left has won no test.
 
     A winner is significantly better than every other arm, each on the whole runs that both have. An arm that left
     before its end is not compared: arms that start slowly are behind early and may end first. While there is one, no
@@ -73,7 +73,7 @@ def judge(compared: Sequence[Compared], look: Look | None) -> LookResult:
     early = _left_early(compared)
     if not tests:
         how = "No other arm is left to compare."
-        return LookResult(arms, bool(arms) and not early, None, pairs, how, uncompared=early)
+        return LookResult(arms, False, None, pairs, how, uncompared=early, tested=False)
     remaining = [each for each in tests if each.arm in arms]
     why = "The budget is not spent yet." if look is None else _why_untested(last, pairs)
     if why is not None or look is None:
