@@ -94,8 +94,9 @@ def test_family_error_stays_below_the_level() -> None:
     assert wrong <= 15 + 3 * (300 * 0.05 * 0.95) ** 0.5
 
 
-def test_welch_is_scipys() -> None:
-    ours, theirs = [0.7, 0.72, 0.75, 0.71], [0.68, 0.6, 0.69]
+@pytest.mark.parametrize("unit", [1.0, 1e-7])
+def test_welch_is_scipys(unit: float) -> None:
+    ours, theirs = ([unit * score for score in scores] for scores in ([0.7, 0.72, 0.75, 0.71], [0.68, 0.6, 0.69]))
     found = stats.ttest_ind(ours, theirs, equal_var=False)
     comparison = compare_unpaired(ours, theirs)
     assert comparison.p == pytest.approx(found.pvalue)

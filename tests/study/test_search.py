@@ -27,7 +27,7 @@ from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import advance, all_runs, read_space
 from gradgate.study.status import open_queue, read_status
-from gradgate.study.study_file import read_study_file
+from gradgate.study.study_file import SearchResult, read_study_file
 from gradgate.study.workers.queue import Queue
 from gradgate.study.workers.store import open_store
 
@@ -171,6 +171,23 @@ def ended(settings: dict[str, Any], tmp_path: Path) -> Grid:
     queue.add(all_runs([grid]))
     queue.store.close()
     return grid
+
+
+def test_a_search_that_goes_on_says_so(ended: Grid) -> None:
+    _, note = search_notes(read_study_file(ended.path))
+    assert note == "full: its search continues; its runs, if any, have the setting that it had before."
+
+
+@pytest.mark.parametrize(("dev", "is_noted"), [((0.9, 0.8), True), ((0.9, 0.9), False)])
+def test_a_rate_at_an_end_is_noted_unless_others_are_as_good(
+    ended: Grid, dev: tuple[float, float], is_noted: bool
+) -> None:
+    record = read_study_file(ended.path)
+    assert record.search is not None
+    results = tuple(SearchResult(setting, score) for setting, score in zip(record.search.settings, dev, strict=True))
+    search = replace(record.search, results={"full": results}, chosen={"full": results[0].setting})
+    notes = search_notes(replace(record, search=search))
+    assert any("full: the lowest rate tried, 1e-09, was the best" in note for note in notes) is is_noted
 
 
 def waiting(queue: Queue) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from gradgate.errors import DataError
 from gradgate.statistics.power import cohens_d, hedges_g
 from gradgate.statistics.ranks import rank_biserial, signed_rank_p, signed_ranks
-from gradgate.statistics.summary import ROUNDING, caution, finite, t_interval
+from gradgate.statistics.summary import ROUNDING, caution, finite, level, t_interval
 
 K = TypeVar("K", int, str)
 
@@ -82,7 +82,7 @@ def compare_unpaired(scores: Sequence[float], reference: Sequence[float], confid
     if min(len(ours), len(theirs)) < 2:
         return Comparison(0, mean, note="one run of one of them: no interval or test", unit="run")
     parts = [float(side.var(ddof=1)) / len(side) for side in (ours, theirs)]
-    if sum(parts) <= ROUNDING:
+    if (level(ours) and level(theirs)) or not sum(parts):  # the squares of the smallest numbers are 0
         return Comparison(0, mean, 0.0, note="no spread to test against", unit="run")
     error = sum(parts) ** 0.5
     freedom = sum(parts) ** 2 / sum(v * v / (len(s) - 1) for v, s in zip(parts, (ours, theirs), strict=True))

@@ -71,8 +71,9 @@ def judge(
         level: of each test, and of the family for better and worse.
 
     Source:
-        Holm 1979 for p; for the intervals, the step-down intervals of Strassburger and Bretz 2008, sec. 3, with each
-        arm's share of the level at its step. Schuirmann 1987 for the two one-sided tests.
+        Holm 1979 for p. An interval has its arm's share of the level at its step, so it excludes 0 exactly if the
+        corrected p is below the level; all together, they contain the true differences a little less often than that.
+        Schuirmann 1987 for the two one-sided tests.
     """
     corrected = holm([comparison.p for comparison in comparisons])
     shares = _shares([comparison.p for comparison in comparisons], level)

@@ -55,6 +55,22 @@ def test_whole_runs_are_tested_and_bounded() -> None:
     assert all(bounds[f"a{arm}"] >= 100 * arm - 20 for arm in range(1, 8))
 
 
+def test_an_arm_that_alone_is_left_has_won_nothing() -> None:
+    """The runs of all others failed."""
+    grid = full_grid(2, 3)
+    scores = noisy(EVEN[:2], 3, shared=0, seed=0)
+    allocator = Allocator(grid, grid.total_steps * 3 // 10)
+    observed: dict[RunKey, Progress] = {}
+    while batch := allocator.next(observed):
+        observed |= {
+            key: begun(key, until, scores) if key.arm == "a0" else Progress(0, state=RunState.FAILED)
+            for key, until in batch.items()
+        }
+    verdict = allocator.verdict(observed)
+    assert (verdict.winners, verdict.decided, verdict.tested, verdict.confidence) == (("a0",), False, False, None)
+    assert verdict.headline == "Inconclusive: nothing was tested. a0 is the only remaining arm."
+
+
 @pytest.mark.parametrize(
     ("arms", "seeds", "share", "plan"),
     [

@@ -401,6 +401,36 @@ def test_a_search_keeps_the_best_on_dev(tmp_path: Path) -> None:
     assert scores_of(tmp_path / "study") == {"full": [0.6], "lora": [0.6]}
 
 
+def test_an_arm_without_dev_is_kept_next_to_one_with_it(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"arm": "full", "seed": 0, "lr": lr, "dev_accuracy": dev, "test_accuracy": test}
+        for lr, dev, test in ((1, 0.5, 0.9), (2, 0.7, 0.6))
+    ]
+    rows += [{"arm": "lora", "seed": 0, "lr": lr, "test_accuracy": test} for lr, test in ((1, 0.5), (2, 0.8))]
+    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert scores_of(tmp_path / "study") == {"full": [0.6], "lora": [0.8]}
+    assert "test_selected" in {warning.kind for warning in found.warnings}
+
+
+@pytest.mark.parametrize(("dev", "at_edge"), [((0.5, 0.7, 0.6), False), ((0.5, 0.6, 0.7), True)])
+def test_a_rate_is_at_the_edge_by_the_mean_on_dev(dev: Sequence[float], at_edge: bool, tmp_path: Path) -> None:
+    """Neither test scores nor one lucky run count."""
+    rows = [
+        {
+            "arm": arm,
+            "seed": seed,
+            "lr": lr,
+            "dev_accuracy": value + 0.15 * (lr == 3 and seed == 0),
+            "test_accuracy": (0.5, 0.9 - lr / 10)[at_edge] + (0.0, lr / 10)[not at_edge],
+        }
+        for arm in ("full", "lora")
+        for seed in range(4)
+        for lr, value in zip((1, 2, 3), dev, strict=True)
+    ]
+    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert ("rate_at_edge" in {warning.kind for warning in found.warnings}) is at_edge
+
+
 def test_nothing_is_trained_in_an_import(tmp_path: Path) -> None:
     imported(write_csv(tmp_path / "r.csv", LONG), tmp_path / "study")
     with pytest.raises(UsageError, match="nothing can be trained"):

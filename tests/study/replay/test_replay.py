@@ -88,6 +88,14 @@ def test_without_a_difference_no_winner_is_named() -> None:
     assert found.scores[0].named <= 0.05
 
 
+def test_one_method_is_better_than_no_other() -> None:
+    rows = [replace(row, method="full") for row in rows_of(np.random.default_rng(0).normal(size=(3, 5)))]
+    curves = as_curves(rows)
+    truth = truth_of(curves)
+    assert (truth.decisive, truth.method_p, truth.method_decisive) == (False, None, False)
+    assert "method" not in truth_line(curves, truth)
+
+
 def test_a_failed_arm_is_never_the_best(clear: list[CurveRow]) -> None:
     broken = [row for row in clear if (row.arm, row.seed) != ("a0", 3)]
     broken.append(

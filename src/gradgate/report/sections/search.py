@@ -44,9 +44,15 @@ def search_notes(record: StudyRecord) -> list[str]:
             notes.append(f"{name} uses {format_settings(results[0].setting)} (dev {record.task.metric}: {tried}).")
         elif results is not None:
             notes.append(f"{name}: no run of its search has finished.")
-        elif search.added:
+        else:
             notes.append(f"{name}: its search continues; its runs, if any, have the setting that it had before.")
     return [*notes, *_at_ends(record, search)]
+
+
+def _best_rates(search: SearchRecord, arm: str) -> set[float]:
+    """Return the rates with an arm's best score on dev; several, such as those of a probe, tell nothing of the ends."""
+    results = search.results.get(arm) or ()
+    return {each.setting["lr"] for each in results if each.dev == results[0].dev and "lr" in each.setting}
 
 
 def _at_ends(record: StudyRecord, search: SearchRecord) -> list[str]:
@@ -58,7 +64,7 @@ def _at_ends(record: StudyRecord, search: SearchRecord) -> list[str]:
     more = " A longer search in the same folder keeps the finished runs." if is_listed else ""
     notes = []
     for rate, side in ((rates[0], "lowest"), (rates[-1], "highest")):
-        chosen = [name for name in record.arm_names if search.chosen.get(name, {}).get("lr") == rate]
+        chosen = [name for name in record.arm_names if _best_rates(search, name) == {rate}]
         if chosen:
             notes.append(
                 f"{', '.join(chosen)}: the {side} rate tried, {rate:g}, was the best, so a better one may lie "

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
+from statistics import fmean
 
 from gradgate.errors import some_of
 from gradgate.runs.records import DEV, TRAIN
@@ -147,18 +148,23 @@ def _searches(condition: ScoredCondition, reference: str) -> Iterable[FairnessWa
 
 
 def _rate_at_edge(scores: Sequence[Score], condition: ScoredCondition) -> str | None:
-    """Return the best rate if it is the lowest or the highest of two rates or more."""
-    by_rate: dict[float, list[float]] = defaultdict(list)
-    for score in scores:
+    """Return the rate of the settings with the best mean, if it is the lowest or the highest of several.
+
+    Means are over seeds, on dev if the arm has it: runs were picked by it.
+    """
+    own = [score for score in scores if score.cell.metric == condition.metric]
+    on_dev = [score for score in own if score.cell.split == DEV]
+    values: dict[object, list[float]] = defaultdict(list)
+    rates: dict[object, float] = {}
+    for score in on_dev or own:
         rate = next((number_of(value) for name, value in score.settings if name in ("lr", "learning_rate")), None)
-        if rate is not None and score.cell.metric == condition.metric:
-            by_rate[rate].append(score.value)
-    if len(by_rate) < 2:
+        if rate is not None:
+            values[score.settings].append(score.value)
+            rates[score.settings] = rate
+    if len(set(rates.values())) < 2:
         return None
-    best = (max if condition.higher else min)(
-        by_rate, key=lambda rate: (max if condition.higher else min)(by_rate[rate])
-    )
-    return f"{best:g}" if best in (min(by_rate), max(by_rate)) else None
+    best = rates[(max if condition.higher else min)(values, key=lambda settings: fmean(values[settings]))]
+    return f"{best:g}" if best in (min(rates.values()), max(rates.values())) else None
 
 
 def _unreached(condition: ScoredCondition, is_constant: bool) -> Iterable[FairnessWarning]:

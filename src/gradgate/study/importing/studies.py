@@ -221,12 +221,12 @@ class _StudyPlan:
         return not self._asked.lower_is_better and higher_is_better(metric)
 
     def _best_settings(self, place: Place, scores: Sequence[Score]) -> list[Score]:
-        """Return the scores of one setting of each run: the best on dev; on the reported split without a dev."""
+        """Return the scores of one setting of each run: the best on dev; if its arm has none, on the reported split."""
         metric = self._metrics[place]
         best: dict[tuple[str, str], tuple[float, object]] = {}
-        has_dev = any(score.cell.split == DEV and score.cell.metric == metric for score in scores)
+        with_dev = {score.cell.arm for score in scores if score.cell.split == DEV and score.cell.metric == metric}
         for score in scores:
-            if score.cell.metric == metric and (score.cell.split == DEV) == has_dev:
+            if score.cell.metric == metric and (score.cell.split == DEV) == (score.cell.arm in with_dev):
                 run, value = (score.cell.arm, score.cell.seed), score.value if self._higher(metric) else -score.value
                 if run not in best or value > best[run][0]:
                     best[run] = value, score.settings

@@ -276,9 +276,9 @@ def _tests(scores: dict[str, dict[str, float]], best: str, others: Sequence[str]
 
 
 def _largest(tests: Mapping[str, float | None]) -> float | None:
-    """Return the largest p; None if one of them is None, 0 if there was nothing to test."""
+    """Return the largest p; None if one of them is None, or there was nothing to test."""
     found = [p for p in tests.values() if p is not None]
-    return max(found, default=0.0) if len(found) == len(tests) else None
+    return max(found, default=None) if len(found) == len(tests) else None
 
 
 def reordered(curves: Curves, order: Sequence[int]) -> dict[RunKey, Progress]:
