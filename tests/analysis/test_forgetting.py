@@ -82,7 +82,7 @@ def test_each_kept_step_is_measured_between_what_the_run_measured(
 
 def test_another_text_is_measured_beside_the_first(runs: Path, base: dict[str, Any], tmp_path: Path) -> None:
     text, task = Path(base["model"]).parent / "other.txt", Path(base["task"]) / "test.jsonl"
-    measured([runs / "plain"], tmp_path / "out", text)
+    older = measured([runs / "plain"], tmp_path / "out", text)
     rows = measured([runs / "plain"], tmp_path / "out", task)
     assert [(row.step == 0, row.best, row.text) for row in rows] == [(True, False, str(task)), (False, True, str(task))]
     text.write_text(TEXT + "one more\n")
@@ -90,7 +90,9 @@ def test_another_text_is_measured_beside_the_first(runs: Path, base: dict[str, A
         newer = measured([runs / "plain"], tmp_path / "out", text)
     finally:
         text.write_text(TEXT)
-    assert {row.fingerprint for row in newer[-2:]} != {row.fingerprint for row in newer[:-2]}
+    assert len(newer) == len(older) == 2
+    assert {row.fingerprint for row in newer} != {row.fingerprint for row in older}
+    assert len(curves(forgetting_folder(tmp_path / "out").read(), str(text))["freeze:layers=1"][0]) == 1
 
 
 def test_divergence_and_loss_of_one_text_are_kept_apart(runs: Path, base: dict[str, Any], tmp_path: Path) -> None:

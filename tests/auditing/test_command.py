@@ -43,6 +43,23 @@ def test_a_script_keeps_its_exit_code_and_its_fault_is_found(command: Command, t
     assert report["expected"] is None
 
 
+TWO_MODELS = """
+import torch
+student, teacher = torch.nn.Linear(10, 10), torch.nn.Linear(10, 20)
+optimizer = torch.optim.SGD([*student.parameters(), *teacher.parameters()], lr=0.1)
+for _ in range(2):
+    (student(torch.ones(3, 10)).sum() + teacher(torch.ones(3, 10)).sum()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_models_with_parameters_of_one_name_are_counted_apart(command: Command, tmp_path: Path) -> None:
+    _, report = audit_script(command, tmp_path, TWO_MODELS)
+    names = ["student.weight", "student.bias", "teacher.weight", "teacher.bias"]
+    assert report["learned"] == {"names": names, "elements": 330}
+
+
 def test_a_script_without_torch_keeps_its_output_and_finds_the_modules_beside_it(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "beside.py").write_text("WORD = 'done'", encoding="utf-8")

@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from safetensors.torch import load_file
 import gradgate as gg
 from gradgate.errors import DeltaError, RunError, UsageError
 from gradgate.evaluation.export.export import export
+from gradgate.runs.card import CardSource
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.command_line import train_command, without_places
 from gradgate.settings.finished import ExportSettings
 from gradgate.settings.run import make_config
@@ -271,6 +274,14 @@ def test_card_says_what_was_trained_and_names_no_path(runs: dict[str, Path], tmp
     assert words == shlex.split(train_command(without_places(run.config), "RUN")), command
     assert str(Path(run.config.model).parent) not in card
     assert str(tmp_path) not in card
+
+
+def test_a_folder_that_has_moved_is_no_base_of_the_hub(runs: dict[str, Path]) -> None:
+    source = CardSource.of(RunFolder(runs["full"]))
+    (runs["full"].parent / "models/tiny").mkdir(parents=True)
+    names = {"../models/tiny": None, "./tiny": None, "a/b/c": None, "models/tiny": None, "google/tiny": "google/tiny"}
+    for name, expected in names.items():
+        assert replace(source, config=source.config.model_copy(update={"model": name})).hub_base == expected
 
 
 @pytest.mark.slow

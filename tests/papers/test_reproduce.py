@@ -260,6 +260,9 @@ def test_a_dry_run_starts_nothing(command: Command, tmp_path: Path) -> None:
     )
     assert (code, (tmp_path / "x").exists()) == (0, False)
     assert "16 runs in 2 studies, 2 seeds each, about" in out
+    code, out, _ = command("reproduce", "graddrop-table1", "--scale", "sample", "--dry-run", "--json")
+    planned = json.loads(out)
+    assert (code, planned["preset"], planned["runs"], planned["seeds"]) == (0, "graddrop-table1", 16, [0, 1])
 
 
 def test_a_study_of_several_tasks_is_checked_on_those_that_are_the_papers(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+from dataclasses import replace
+
 import pytest
 
 from gradgate.analysis import landscape
@@ -16,6 +19,7 @@ from gradgate.report.sections.analyzed.representations import (
     draw_representations,
     similarity_table,
 )
+from gradgate.study.results import read_study
 from support.study_folder import write_study
 
 ARMS = ("full", "gradual:every=40")
@@ -63,8 +67,20 @@ def study(tmp_path):
     ):
         folder = AnalysisFolder.of(tmp_path, name, kind)
         folder.claim({})
-        folder.append(rows)
+        marks = {(cell.arm.name, cell.seed): cell.mark for cell in read_study(tmp_path).cells}
+        folder.append([replace(row, run=marks.get((row.arm, row.seed), row.run)) for row in rows])
     return tmp_path
+
+
+def test_what_was_measured_on_a_run_before_it_was_trained_again_is_left_out(study):
+    (file,) = (cell.files.scores_file for cell in read_study(study).cells if (cell.arm.name, cell.seed) == ("full", 0))
+    file.write_text(file.read_text() + "\n")
+    page = write_report(study).html.read_text(encoding="utf-8")
+    for name in ("representations", "landscape"):
+        assert f"trained again or removed since is left out; run 'gradgate analyze {name}' again." in html.unescape(
+            page
+        )
+    assert "full,dev,0,rsa,1,0.99" in (study / "tables/representations.csv").read_text()  # of seed 1 alone
 
 
 def test_the_report_has_what_was_analyzed(study):
@@ -114,7 +130,8 @@ def test_a_plane_that_is_not_whole_is_not_drawn():
 @pytest.mark.parametrize("name", ["representations", "landscape"])
 def test_a_damaged_file_is_said_and_the_rest_is_there(study, name):
     file = study / "analyses" / name / f"{name}.csv"
-    file.write_text(file.read_text().replace("mark", "", 1) + "nonsense\n")
+    mark = next(cell.mark for cell in read_study(study).cells if (cell.arm.name, cell.seed) == ("full", 0))
+    file.write_text(file.read_text().replace(mark, "", 1) + "nonsense\n")
     page = write_report(study).html.read_text(encoding="utf-8")
     assert f"{name}.csv, line 2: run: expected text, got None" in page
     assert "full" in page

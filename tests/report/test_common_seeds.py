@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,37 @@ def test_other_seeds_rank_nothing(case: str, tmp_path: Path) -> None:
     scores, expected = CASES[case]
     rows = [{"arm": arm, "seed": seed, "accuracy": score} for arm, own in scores.items() for seed, score in own.items()]
     assert expected in gg.import_results(rows, tmp_path / "study").answer
+
+
+@pytest.mark.parametrize(("case", "is_marked"), [("a lower mean over harder seeds", False), ("the same seeds", True)])
+def test_means_over_other_seeds_have_no_best_one(case: str, is_marked: bool, tmp_path: Path) -> None:
+    scores, _ = CASES[case]
+    rows = [{"arm": arm, "seed": seed, "accuracy": score} for arm, own in scores.items() for seed, score in own.items()]
+    gg.import_results(rows, tmp_path / "study").report()
+    assert ("**" in (tmp_path / "study/tables/main.md").read_text()) is is_marked
+
+
+def test_parts_are_sorted_from_the_best_where_lower_is_better(tmp_path: Path) -> None:
+    rows = [
+        {"task": task, "arm": arm, "seed": seed, "loss": loss + 0.1 * seed - by}
+        for task, loss in (("hard", 2.0), ("easy", 0.5), ("mid", 1.0))
+        for arm, by in (("full", 0.0), ("b", 0.05))
+        for seed in range(2)
+    ]
+    gg.import_results(rows, tmp_path / "study").report()
+    drawn = (tmp_path / "study/figures/tasks.svg").read_text()
+    assert drawn.index("easy") < drawn.index("mid") < drawn.index("hard")
+
+
+def test_a_share_of_a_score_below_0_is_not_shown(tmp_path: Path) -> None:
+    rows = [
+        {"task": task, "arm": arm, "seed": seed, "matthews": score + 0.01 * seed}
+        for task in ("a", "b")
+        for arm, score in (("full", -0.03), ("b", 0.1))
+        for seed in range(2)
+    ]
+    gg.import_results(rows, tmp_path / "study").report()
+    with (tmp_path / "study/tables/tasks.csv").open() as lines:
+        found = [row for row in csv.DictReader(lines) if row["method"] == "b"]
+    assert {row["relative_difference"] for row in found} == {""}
+    assert [float(row["difference"]) for row in found] == pytest.approx([0.13] * 3)

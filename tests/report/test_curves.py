@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradgate.report.sections.curves import draw_curves, find_curves
+from gradgate.report.sections.curves import curve_table, draw_curves, find_curves
 from gradgate.report.study_summary import summarize_study
 from gradgate.study.results import read_study
 from support.study_folder import write_study
@@ -38,6 +38,20 @@ def test_curves_run_over_epochs_or_else_over_steps(tmp_path, noted):
     findings = summarize_study(read_study(tmp_path))
     drawing = draw_curves(findings, find_curves(findings))
     assert ("epochs" in drawing.svg, "optimizer steps" in drawing.svg) == (noted, True)
+
+
+def test_arms_with_other_batch_sizes_share_epochs_alone(tmp_path):
+    write_study(tmp_path, scores=SCORES)
+    for file in tmp_path.glob("runs/method-1/*/history.jsonl"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        file.write_text("".join(json.dumps(line | {"step": 2 * line["step"]}) + "\n" for line in lines))
+    findings = summarize_study(read_study(tmp_path))
+    curves = find_curves(findings)
+    drawing = draw_curves(findings, curves)
+    assert ("epochs" in drawing.svg, "optimizer steps" in drawing.svg) == (True, False)
+    assert [[entry.text for entry in row][:2] for row in curve_table(findings, curves).rows] == [
+        ["40", "1"], ["80", "–"], ["160", "2"],
+    ]  # fmt: skip
 
 
 def later_by_seed(folder: Path, key: str, more: float) -> None:

@@ -87,7 +87,8 @@ def caption(rows: Sequence[ForgettingRow], text: str) -> str:
         if before is None or after is None or not steps:
             parts.append(f"{arm} has no finite {metric}")
             continue
-        means = {step: fmean(values) for step, values in steps.items()}
+        seeds = max(map(len, steps.values()))  # the best step of one seed is no mean over all
+        means = {step: fmean(values) for step, values in steps.items() if len(values) == seeds}
         peak = max(means, key=lambda step: worse * means[step])
         at = (
             f", worst at step {peak} with {shown_value(metric, means[peak])}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -73,9 +74,20 @@ class AuditReport:
 
     @cached_property
     def learned(self) -> Learned:
-        """The weights that learned."""
-        sizes = {each.name: each.elements for model in self.models for each in model.parameters if each.learned}
-        return Learned(tuple(sizes), sum(sizes.values()))
+        """The weights that learned, once each if models of one variable have the same ones, as in a search.
+
+        A name that models in several variables have comes after the variable.
+        """
+        sizes = {
+            (model.variable, each.name, each.elements): each.elements
+            for model in self.models
+            for each in model.parameters
+            if each.learned
+        }
+        places = {(variable, name) for variable, name, _ in sizes}
+        several = {name for name, count in Counter(name for _, name in places).items() if count > 1}
+        names = dict.fromkeys(f"{variable}.{name}" if name in several else name for variable, name, _ in sizes)
+        return Learned(tuple(names), sum(sizes.values()))
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:

@@ -120,9 +120,11 @@ def reproduce(
     )
     talk = not (quiet or as_json)
     plan = request.plan()
-    if talk or dry_run:
+    if talk or (dry_run and not as_json):
         for line in plan_lines(plan):
             print_line(console.worded(line))
+    elif dry_run:
+        print_json(plan.record())
     if dry_run:
         return
     from gradgate.papers.reproduce import run_plan  # brings torch, once there is something to run

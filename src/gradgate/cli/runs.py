@@ -21,6 +21,7 @@ from gradgate.places import typed_place
 from gradgate.settings.finished import EvaluateSettings, PredictSettings
 from gradgate.settings.forgetting import shown_value
 from gradgate.settings.pretraining import PretrainConfig
+from gradgate.settings.recorded import arm_of_texts
 from gradgate.settings.run import RunConfig
 
 _CLASS_TABLES = 3  # splits whose classes are printed; scores.json has all
@@ -280,5 +281,6 @@ def evaluation_table(record: dict[str, Any]) -> Table:
     """Return the scores of a finished run on a task, one row per split and average."""
     rows = _split_rows(record)
     run = record["run"]
-    title = Text(f"{run['method']} on {run['task']}, seed {run['seed']}; scored on {record['task']['name']}")
+    arm = arm_of_texts(run["method"], run.get("adapter")).name
+    title = Text(f"{arm} on {run['task']}, seed {run['seed']}; scored on {record['task']['name']}")
     return _scores_by_split(rows, record["metric"], title)

@@ -96,6 +96,21 @@ class ReproductionPlan:
         """The number of runs in the search."""
         return 0 if self.search is None else len(self.search.settings) * len(self.search.seeds) * self._arms
 
+    def record(self) -> dict[str, Any]:
+        """Return what will be done, for scripts."""
+        return {
+            "preset": self.preset.name,
+            "title": self.preset.title,
+            "scale": self.scale,
+            "runs": self.count,
+            "studies": list(self.studies()),
+            "seeds": list(self.seeds),
+            "search_runs": self.searches,
+            "minutes": self.minutes,
+            "notes": list(self.notes),
+            "left_out": self.left_out,
+        }
+
     @property
     def _arms(self) -> int:
         return sum(len(runs) for runs in self.studies().values())

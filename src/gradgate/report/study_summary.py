@@ -317,7 +317,7 @@ def _compare(arm: ArmSummary, reference: ArmSummary, split: str) -> Gain:
     ours, theirs = arm.scores(split), reference.scores(split)
     versus = compare_paired(ours, theirs)
     base = [theirs[seed] for seed in ours.keys() & theirs.keys()]
-    known = versus.difference is not None and sum(base) != 0
+    known = versus.difference is not None and sum(base) > 0  # a share of a score has a meaning only above 0
     relative = versus.difference * len(base) / sum(base) if known and versus.difference is not None else None
     return Gain(arm.on(split), versus, relative)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gradgate import sample
-from gradgate.places import short_name, typed_path
+from gradgate.places import short_name
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, TaskRecord, read_record
 from gradgate.runs.scores import Cost, Metrics, Scores, SplitScores, read_scores
@@ -30,6 +32,7 @@ PIPELINES: Mapping[str, str] = {
     "generation": "text-generation",
 }
 """Kind of task to the hub's name of the pipeline that runs it."""
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _MOST_LABELS = 100
 _WIDEST = 80
 _SAME = {"accuracy": "micro_f1", "micro_f1": "accuracy"}
@@ -47,6 +50,7 @@ class CardSource:
         task: the record of the task, or of the one of several tasks that the card is about.
         metric, dev, tests: the scores on that task.
         scores: the content of ``scores.json``.
+        path: of the run.
     """
 
     config: RunConfig
@@ -56,6 +60,7 @@ class CardSource:
     dev: Metrics
     tests: Mapping[str, Metrics]
     scores: Scores
+    path: Path
 
     @classmethod
     def of(cls, folder: RunFolder, task: str | None = None, config: RunConfig | None = None) -> CardSource:
@@ -77,7 +82,8 @@ class CardSource:
         if task is not None:
             own = (scores.tasks or {})[task]
             found = next(each for each in found.tasks or () if each.name == task)
-        return cls(config or make_config(**record.config), record, found, own.metric, own.dev, own.tests, scores)
+        settings = config or make_config(**record.config)
+        return cls(settings, record, found, own.metric, own.dev, own.tests, scores, folder.path)
 
     @property
     def splits(self) -> dict[str, Metrics]:
@@ -91,9 +97,12 @@ class CardSource:
 
     @property
     def hub_base(self) -> str | None:
-        """The base model's name on the hub; None for a folder or an embedded model."""
+        """The base model's name on the hub; None for an embedded model or a folder, also one that has moved."""
         name = self.config.model
-        return None if name in sample.MODELS or typed_path(name).is_dir() or short_name(name) != name else name
+        if name in sample.MODELS or short_name(name) != name or not _HUB_NAME.fullmatch(name):
+            return None
+        starts = (Path(), *self.path.absolute().parents)  # the folder may be named from where the run was started
+        return None if any((start / name).is_dir() for start in starts) else name
 
 
 @dataclass(frozen=True)

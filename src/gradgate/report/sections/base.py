@@ -96,6 +96,7 @@ class AnalyzedSection(Section, Generic[Row]):
 
     rows: list[Row]
     problem: str = ""
+    outdated: int = 0
 
     @classmethod
     def find(cls, study: StudySummary) -> Self | None:
@@ -105,8 +106,20 @@ class AnalyzedSection(Section, Generic[Row]):
             rows = [row for row in folder.read() if row.arm in study.record.arm_names]
         except RunError as error:
             return cls(study, [], str(error))
-        return cls(study, rows) if rows else None
+        if not rows:
+            return None
+        finished = {(cell.arm.name, cell.seed, cell.mark) for arm in study.arms for cell in arm.finished}
+        current = [row for row in rows if (row.arm, row.seed, row.run) in finished]
+        outdated = {(row.arm, row.seed, row.run) for row in rows}.difference(finished)
+        return cls(study, current, outdated=len(outdated))
 
     def cautions(self) -> list[str]:
-        """Say why what was measured cannot be read."""
-        return [self.problem] if self.problem else []
+        """Say why what was measured cannot be read, or is not shown."""
+        found = [self.problem] if self.problem else []
+        if self.outdated:
+            runs = "1 run that was" if self.outdated == 1 else f"{self.outdated} runs that were"
+            found.append(
+                f"What was measured on {runs} trained again or removed since is left out; run 'gradgate analyze "
+                f"{self.analysis}' again."
+            )
+        return found

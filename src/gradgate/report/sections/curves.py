@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -89,7 +89,7 @@ def curve_table(study: StudySummary, curves: list[Curve]) -> Table:
     """Return one row per evaluation, one column per method."""
     metric = study.format
     points = [(curve.arm.name, point) for curve in curves for point in curve.points]
-    epochs = {point.step: point.epoch for _, point in points}
+    epochs = _epochs_of_steps(point for _, point in points)
     columns = (
         step_column(),
         Column(
@@ -111,6 +111,14 @@ def curve_table(study: StudySummary, curves: list[Curve]) -> Table:
     return Table.of("curves", title, sorted(epochs), columns, records=records_of(points, fields))
 
 
+def _epochs_of_steps(points: Iterable[CurvePoint]) -> dict[int, float | None]:
+    """Return the epoch of each step; None if arms of other batch sizes are in another one."""
+    found: dict[int, set[float | None]] = defaultdict(set)
+    for point in points:
+        found[point.step].add(None if point.epoch is None else round(point.epoch, 6))
+    return {step: epochs.pop() if len(epochs) == 1 else None for step, epochs in found.items()}
+
+
 def _arm_column(curve: Curve, metric: ScoreFormat) -> Column[int]:
     at = {point.step: point.scores for point in curve.points}
     name = curve.arm.name
@@ -124,6 +132,7 @@ def epoch_text(epoch: float | None) -> str:
     return NONE if epoch is None else f"{epoch:.3g}"
 
 
+_SAME_PACE = 1.01
 _CAPTION = "Lines are means over the seeds, bands ± one standard deviation."
 
 
@@ -134,14 +143,15 @@ def draw_curves(study: StudySummary, curves: list[Curve]) -> Drawing:
         curves: at least one.
     """
     metric = study.format
-    pace = _steps_per_epoch(curves)
+    by_epoch = all(point.epoch and point.step for curve in curves for point in curve.points)
+    pace = _steps_per_epoch(curves) if by_epoch else None
     with styled((2.9 if pace is None else 3.3) + 0.19 * len(curves)) as figure:
         axes = figure.add_subplot()
         for curve in curves:
-            _draw_curve(axes, study, curve, [point.epoch if pace else point.step for point in curve.points])
-        axes.set(xlabel="optimizer steps" if pace is None else "epochs", ylabel=wrapped(f"{metric.label}, dev"))
+            _draw_curve(axes, study, curve, [point.epoch if by_epoch else point.step for point in curve.points])
+        axes.set(xlabel="epochs" if by_epoch else "optimizer steps", ylabel=wrapped(f"{metric.label}, dev"))
         axes.xaxis.set_major_locator(
-            MaxNLocator("auto", integer=pace is None or axes.get_xlim()[1] > 3, steps=[1, 2, 5, 10])
+            MaxNLocator("auto", integer=not by_epoch or axes.get_xlim()[1] > 3, steps=[1, 2, 5, 10])
         )
         if pace is not None:
             top = axes.secondary_xaxis("top", functions=(partial(np.multiply, pace), partial(np.multiply, 1 / pace)))
@@ -153,12 +163,10 @@ def draw_curves(study: StudySummary, curves: list[Curve]) -> Drawing:
 
 
 def _steps_per_epoch(curves: list[Curve]) -> float | None:
-    """Return the optimizer steps per epoch; None if unknown."""
-    points = [point for curve in curves for point in curve.points]
-    if any(not point.epoch or not point.step for point in points):
-        return None
-    last = max(points, key=lambda point: point.step)
-    return last.step / last.epoch if last.epoch else None
+    """Return the optimizer steps per epoch; None if arms differ in them, as those of other batch sizes."""
+    last = [curve.points[-1] for curve in curves]
+    paces = [point.step / point.epoch for point in sorted(last, key=lambda point: -point.step) if point.epoch]
+    return paces[0] if max(paces) <= _SAME_PACE * min(paces) else None
 
 
 def _draw_curve(axes: Axes, study: StudySummary, curve: Curve, places: Sequence[float | None]) -> None:

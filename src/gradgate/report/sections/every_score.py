@@ -80,7 +80,7 @@ def split_table(study: StudySummary) -> Table:
         [_Scores(arm, split, scores[arm.name, split]) for arm in study.arms for split in shown], fields
     )
     table = Table.of("splits", f"Test splits: {metric.label}", study.arms, columns, records=records)
-    return table.ranked(shown, study.higher_is_better)
+    return table.ranked(shown, study.higher_is_better) if study.has_same_seeds else table
 
 
 def _averages(arm: ArmSummary, splits: Sequence[str]) -> list[float]:

@@ -81,6 +81,8 @@ def gain_table(study: StudySummary) -> Table:
         notes.append(f"Blue: better than {study.reference.name}; orange: worse.")
     title = f"{unit}s: {study.format.label}"
     table = Table.of(gains_name(study), title, splits, columns, records=records, notes=notes)
+    if not study.has_same_seeds:
+        return table
     rows = tuple((name, *ranked(scores, study.higher_is_better)) for name, *scores in table.rows)
     return replace(table, rows=rows)
 

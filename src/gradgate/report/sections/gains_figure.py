@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -31,7 +33,9 @@ def draw_gains(study: StudySummary) -> Drawing | None:
     splits = [split for split in shown_splits(study) if split not in study.results.averages]
     first, arms = study.reference, study.scored
     # Of the mean scores, so that languages stand in one order in every study of equal scores.
-    splits.sort(key=lambda split: -(study.gain(arms[0], split).score.mean or 0.0))
+    sign = -1 if study.higher_is_better else 1
+    means = {split: study.gain(arms[0], split).score.mean for split in splits}
+    splits.sort(key=lambda split: inf if (mean := means[split]) is None else sign * mean)
     others = [m for m in arms if m is not first and any(study.gain(m, s).difference is not None for s in splits)]
     if first in arms and others:
         return _draw_gains(study, splits, others)

@@ -74,7 +74,8 @@ def main_table(study: StudySummary) -> Table:
         best=[arms.index(arm) for arm in study.best],
         notes=(*_interval_notes(arms), *star_note([arm.p for arm in arms], _TEST)),
     )
-    return table.ranked(["score"], study.higher_is_better)
+    # Means over other seeds say nothing of who is ahead; the answer compares common ones.
+    return table.ranked(["score"], study.higher_is_better) if study.has_same_seeds else table
 
 
 def _interval_notes(arms: Sequence[ArmSummary]) -> tuple[str, ...]:
