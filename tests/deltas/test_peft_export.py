@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification
+from transformers import (
+    AutoModelForSequenceClassification,
+    DebertaConfig,
+    DebertaForSequenceClassification,
+    LlamaConfig,
+    LlamaForCausalLM,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 from gradgate import deltas
 from gradgate.errors import DeltaError
@@ -66,3 +76,54 @@ def test_a_delta_of_another_class_is_refused(tmp_path: Path, tiny_model: Path) -
     with pytest.raises(DeltaError, match="which is in no module"):
         deltas.export(other, None, tmp_path / "peft")
     assert not (tmp_path / "peft").exists()
+
+
+TINY = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 50}
+ENDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+TIED: dict[str, tuple[Any, Any, list[str], str]] = {
+    "an embedding of a decoder": (
+        LlamaForCausalLM,
+        LlamaConfig(**TINY, **ENDS, tie_word_embeddings=True),
+        ["model.embed_tokens.weight"],
+        "model.layers.0.mlp.up_proj.weight",
+    ),
+    "an embedding of an encoder and a decoder": (
+        T5ForConditionalGeneration,
+        T5Config(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=50, decoder_start_token_id=0),
+        ["shared.weight"],
+        "encoder.block.0.layer.1.DenseReluDense.wi.weight",
+    ),
+    "the bias of a head over tokens": (
+        RobertaForMaskedLM,
+        RobertaConfig(**TINY, **ENDS, max_position_embeddings=20),
+        ["lm_head.bias"],
+        "roberta.encoder.layer.0.output.dense.weight",
+    ),
+    "single weights inside a module that is stored whole": (
+        DebertaForSequenceClassification,
+        DebertaConfig(**TINY, max_position_embeddings=20),
+        ["deberta.encoder.layer.0.attention.self.q_bias", "deberta.encoder.layer.0.attention.self.in_proj.weight"],
+        "deberta.encoder.layer.1.output.dense.weight",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TIED)
+@pytest.mark.filterwarnings("ignore:Model has .tie_word_embeddings")
+def test_tied_and_nested_modules_are_as_trained(case: str, tmp_path: Path) -> None:
+    kind, config, changed, sparse = TIED[case]
+    torch.manual_seed(0)
+    kind(config).save_pretrained(tmp_path / "base")
+    trained = kind.from_pretrained(tmp_path / "base").eval()
+    with torch.no_grad():
+        for name in changed:
+            trained.get_parameter(name)[3:6] += 0.5
+        trained.get_parameter(sparse)[0, :3] += 0.5
+    trained.save_pretrained(tmp_path / "trained")
+    deltas.create(tmp_path / "trained", tmp_path / "base", tmp_path / "d.safetensors")
+    deltas.export(tmp_path / "d.safetensors", tmp_path / "base", tmp_path / "peft")
+    adapted = peft.PeftModel.from_pretrained(kind.from_pretrained(tmp_path / "base"), tmp_path / "peft").eval()
+    ids = torch.tensor([[3, 4, 5, 6]])
+    own = {"decoder_input_ids": ids} if config.is_encoder_decoder else {}
+    with torch.no_grad():
+        assert torch.allclose(adapted(ids, **own).logits, trained(ids, **own).logits, atol=1e-5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -80,12 +80,12 @@ def export(
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
     model = _structure(trained)
     layout = Layout.of(model, model.state_dict())
-    changed = _by_module(layout, delta.names)
+    changed = _by_module(model, layout, delta.names)
     if not changed:
         raise DeltaError(f"{delta.path} changes no weight, so there is nothing to export. Use its base as it is.")
     _check_modules(delta, model, changed)
     rank, sparse = _rank(trained, model, changed)
-    whole = [module for module in changed if module not in sparse]
+    whole = _outermost([module for module in changed if module not in sparse])
     config = _config(trained, rank, sparse, whole)
     tensors = dict(_shira(trained, sparse, rank)) | dict(_whole(trained, model, layout, whole))
     _write(out, tensors, config)
@@ -95,7 +95,9 @@ def export(
 
 def _write(out: Path, tensors: dict[str, Tensor], config: dict[str, Any]) -> None:
     try:
-        weights = save({name: tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
+        # Each module has its own copy of a tied weight, and safetensors writes no memory twice.
+        own = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+        weights = save(own, {"format": "pt"})
         write_files(out, {"adapter_model.safetensors": weights, "adapter_config.json": json.dumps(config, indent=2)})
     except RunError as error:
         raise DeltaError(str(error)) from error
@@ -122,13 +124,33 @@ def _structure(trained: Patched) -> nn.Module:
     return model
 
 
-def _by_module(layout: Layout, names: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return module to the names on disk of what changed in it."""
+def _tied(model: nn.Module) -> dict[str, list[str]]:
+    """Return the name of each parameter to all names of it; PEFT stores each module with a copy of its own."""
+    model.tie_weights()  # type: ignore[operator]
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return {name: several for several in names.values() for name in several}
+
+
+def _by_module(model: nn.Module, layout: Layout, names: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return module to the names on disk of what changed in it; a tied weight is in several."""
     modules: dict[str, list[str]] = {}
+    tied = _tied(model)
     for name in names:
-        for module in dict.fromkeys(memory.rpartition(".")[0] for memory in layout.names_in_memory(name)):
+        memory = [each for own in layout.names_in_memory(name) for each in tied.get(own, [own])]
+        for module in dict.fromkeys(each.rpartition(".")[0] for each in memory):
             modules.setdefault(module, []).append(name)
     return modules
+
+
+def _outermost(modules: list[str]) -> list[str]:
+    """Return the modules that are not inside another one, which PEFT stores with all that is in it."""
+    return [module for module in modules if not _is_inside(module, modules)]
+
+
+def _is_inside(module: str, others: Iterable[str]) -> bool:
+    return any(module.startswith(f"{other}.") for other in others)
 
 
 def _check_modules(delta: Delta, model: nn.Module, changed: Mapping[str, list[str]]) -> None:
@@ -153,6 +175,9 @@ def _rank(trained: Patched, model: nn.Module, changed: Mapping[str, list[str]]) 
         if isinstance(model.get_submodule(module), nn.Linear)
     }
     while counts:
+        counts = {m: count for m, count in counts.items() if not _is_inside(m, changed.keys() - counts.keys())}
+        if not counts:
+            break
         rank = max(ceil(count / sum(trained.entries[f"{module}.weight"].shape)) for module, count in counts.items())
         full = [m for m in counts if rank * sum(shape := trained.entries[f"{m}.weight"].shape) > shape[0] * shape[1]]
         if not full:
@@ -186,10 +211,13 @@ def _filled(places: Tensor, count: int, elements: int) -> Tensor:
 
 
 def _whole(trained: Patched, model: nn.Module, layout: Layout, modules: list[str]) -> Iterator[tuple[str, Tensor]]:
+    tied = _tied(model)
+    stored = {memory for disk in trained.entries for memory in layout.names_in_memory(disk)}
     for module in modules:
         for name in model.get_submodule(module).state_dict():
-            tensor = layout.read(f"{module}.{name}", trained.read, trained.entries)
-            yield f"{_PREFIX}{module}.{name}", tensor
+            own = f"{module}.{name}"
+            found = next((each for each in tied.get(own, ()) if each in stored), own)
+            yield f"{_PREFIX}{own}", layout.read(found, trained.read, trained.entries)
 
 
 def _config(trained: Patched, rank: int, sparse: Mapping[str, int], whole: list[str]) -> dict[str, Any]:
