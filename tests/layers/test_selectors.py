@@ -6,16 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from transformers import BertConfig, DebertaConfig, DebertaModel, EncoderDecoderConfig, EncoderDecoderModel
 
 import gradgate as gg
 from gradgate.errors import SelectorError
 from gradgate.layers.selectors import check_selector
+from gradgate.methods.fixed import BitFit
 from support.networks import bert
 from support.tiny_models import TINY
 
 LLAMA = gg.map_layers(TINY["llama"]())  # three layers, 96 tokens
 NAMES = list(LLAMA.weights)
 TABLE = "model.embed_tokens.weight"
+SMALL = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
 def named(text: str, model: str = "llama") -> set[str]:
@@ -125,6 +128,25 @@ def test_rows_of_any_terms_are_those_of_sets(terms: list[tuple[bool, int, int]])
 def test_a_term_that_matches_nothing_is_an_error(text: str, message: str) -> None:
     with pytest.raises(SelectorError, match=message):
         gg.select(LLAMA, text)
+
+
+def test_rows_of_tables_of_other_sizes_are_not_the_same_tokens() -> None:
+    encoder = BertConfig(**SMALL, vocab_size=80)
+    decoder = BertConfig(**SMALL, vocab_size=50, is_decoder=True, add_cross_attention=True)
+    both = gg.map_layers(EncoderDecoderModel(EncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)))
+    assert set(gg.select(both, "embeddings[40:45]").partial.values()) == {((40, 45),)}
+    with pytest.raises(SelectorError, match=r"selects other tokens in each of the tables: .* with 80 rows, .* with 50"):
+        gg.select(both, "embeddings[-5:]")
+    with pytest.raises(SelectorError, match=r"selects no row: the table .* has 50 rows"):
+        gg.select(both, "embeddings[60:]")
+
+
+def test_biases_of_a_module_with_several_are_biases() -> None:
+    model = DebertaModel(DebertaConfig(**SMALL, vocab_size=50))
+    names = set(gg.select(gg.map_layers(model), "@bias").names)
+    assert {"encoder.layer.0.attention.self.q_bias", "encoder.layer.0.attention.self.v_bias"} <= names
+    assert names == {name for name, _ in model.named_parameters() if name.endswith("bias")}
+    assert names <= set(BitFit().selection(gg.map_layers(model)).names)
 
 
 def test_a_map_made_by_hand_knows_its_groups() -> None:

@@ -103,7 +103,7 @@ def test_what_is_tracked_is_free_to_differ() -> None:
         ("fishes", "cannot track 'fishes'.*'fisher'.*Expected fisher:every=50,batches=8"),
         ("fisher:every=0", "every=0 is not a number of optimizer steps; expected 1 or more"),
         ("fisher:each=5", "'fisher' has no option 'each'.*every=50"),
-        ("fisher:every=often", "every='often' of 'fisher' cannot be read"),
+        ("fisher:every=often", "'every=often' of 'fisher' cannot be read"),
     ],
 )
 def test_what_cannot_be_tracked_is_said(text: str, message: str) -> None:

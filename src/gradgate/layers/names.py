@@ -20,6 +20,12 @@ def canonical_name(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in WRAPPER_PARTS)
 
 
+def is_bias(name: str) -> bool:
+    """Return whether a parameter is a bias: ``bias``, or such as ``q_bias`` in a module with several."""
+    last = name.rpartition(".")[2]
+    return last == "bias" or last.endswith("_bias")
+
+
 def named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """Return the parameters by canonical name, in the model's order, one entry per distinct tensor.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gradgate.errors import SelectorError, nearest
 from gradgate.layers.map import LayerMap
+from gradgate.layers.names import is_bias
 from gradgate.layers.patterns import NamePattern
 from gradgate.layers.units import EMBEDDINGS, HEAD, MARKS, PARTS, Group, Weight
 from gradgate.specs import shown
@@ -253,7 +254,7 @@ class _Reader:
             return (name for group in self.layers if group.tower == word for name in group.parameter_names)
         fits: Callable[[str], bool] = lambda name: self.weights[name].part == word  # noqa: E731
         if word == "bias":
-            fits = lambda name: name.rpartition(".")[2] == "bias"  # noqa: E731
+            fits = is_bias
         elif word == "lora":
             fits = lambda name: ".lora_" in name  # noqa: E731
         return filter(fits, self.weights)
@@ -278,12 +279,19 @@ class _Reader:
             raise self._error(
                 f"{shown(term)}: the {group} of this model have no table with one row per token; leave the rows out"
             )
-        size = weights[tables[0]].shape[0]
-        first, last, _ = slice(int(start) if start else None, int(stop) if stop else None).indices(size)
+        sizes = {name: weights[name].shape[0] for name in tables}
+        wanted = slice(int(start) if start else None, int(stop) if stop else None)
         bounds = [int(number) for number in (start, stop) if number]
-        if any(not -size <= number <= size for number in bounds) or first >= last:
-            raise self._error(f"{shown(term)} selects no row: the table {tables[0]} has {size} rows, 0 to {size - 1}")
-        return dict.fromkeys(tables, ((first, last),))
+        found: dict[str, Rows] = {}
+        for name, size in sizes.items():
+            first, last, _ = wanted.indices(size)
+            if any(not -size <= number <= size for number in bounds) or first >= last:
+                raise self._error(f"{shown(term)} selects no row: the table {name} has {size} rows, 0 to {size - 1}")
+            found[name] = ((first, last),)
+        if len(set(found.values())) > 1:
+            several = ", ".join(f"{name} with {size} rows" for name, size in sizes.items())
+            raise self._error(f"{shown(term)} selects other tokens in each of the tables: {several}. Expected one size")
+        return found
 
     def _in_layers(self, term: str, wanted: _Layers) -> Iterator[str]:
         part, module = wanted.part, wanted.module

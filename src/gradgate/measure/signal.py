@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gradgate.errors import NonFiniteError
 from gradgate.layers import LayerMap
+from gradgate.layers.names import is_bias
 
 
 def signal_to_noise(weight: Tensor) -> float:
@@ -48,8 +49,8 @@ def _of_values(values: Tensor, aspect: float) -> float:
 
 
 def matrices_of(layers: LayerMap, group: str) -> list[str]:
-    """Return the parameters of a group that have a ratio: those with two dimensions or more."""
-    return [name for name in layers[group].parameter_names if len(layers.weights[name].shape) > 1]
+    """Return the parameters of a group that have a ratio: those with two dimensions or more, but for biases."""
+    return [n for n in layers[group].parameter_names if len(layers.weights[n].shape) > 1 and not is_bias(n)]
 
 
 def signal_of_groups(groups: Mapping[str, Iterable[str]], read: Callable[[str], Tensor]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import Group, LayerMap
+from gradgate.layers.names import is_bias
 from gradgate.layers.selectors import Selection, select
 from gradgate.layers.units import HEAD
 from gradgate.methods.base import Method, needed_without
@@ -157,7 +158,7 @@ class BitFit(Fixed):
     def selection(self, layers: LayerMap) -> Selection:
         every = select(layers, "re:.*")
         head = set(layers[HEAD].parameter_names) if HEAD in layers else set()
-        rows = {n: rows for n, rows in every.rows.items() if n in head or n.rpartition(".")[2] == "bias"}
+        rows = {n: rows for n, rows in every.rows.items() if n in head or is_bias(n)}
         return Selection(self.spec, rows, {name: every.shapes[name] for name in rows})
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
+from gradgate.layers.names import is_bias
 from gradgate.layers.selectors import Selection, select
 from gradgate.layers.units import HEAD
 from gradgate.measure import ScoreRequest, SelectionRequest
@@ -188,7 +189,12 @@ class Sparse(Method):
         if not layers.weights:
             return None
         whole = select(layers, "re:.*")
-        inner = {name for group in layers.layers for name in group.parameter_names if len(whole.shapes[name]) > 1}
+        inner = {
+            name
+            for group in layers.layers
+            for name in group.parameter_names
+            if len(whole.shapes[name]) > 1 and not is_bias(name)
+        }
         head = set(layers[HEAD].parameter_names) if self._head and HEAD in layers else set()
         rows = {name: ranges for name, ranges in whole.rows.items() if name in inner | head}
         return Selection(self.spec, rows, {name: whole.shapes[name] for name in rows})

@@ -9,6 +9,7 @@ from typing import ClassVar
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
 from gradgate.layers import LayerMap, Unit
+from gradgate.layers.names import is_bias
 from gradgate.layers.selectors import Selection, select
 from gradgate.measure import Request, SignalRequest
 from gradgate.methods.blocks import Ends, open_ends
@@ -95,7 +96,7 @@ class Spectrum(HasUnitOption):
             for group in layers
             if group.name in reached
             for name in group.parameter_names
-            if group.name not in inner or len(whole.shapes[name]) > 1
+            if group.name not in inner or (len(whole.shapes[name]) > 1 and not is_bias(name))
         }
         rows = {name: ranges for name, ranges in whole.rows.items() if name in kept}
         return Selection(self.spec, rows, {name: whole.shapes[name] for name in rows})
@@ -135,5 +136,5 @@ def _members(kinds: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def _is_matrix(name: str, layers: LayerMap) -> bool:
-    """Return whether a parameter has two or more axes; in a map without shapes, any may."""
-    return not layers.weights or len(layers.weights[name].shape) > 1
+    """Return whether a parameter has two or more axes and is no bias; in a map without shapes, any may."""
+    return not is_bias(name) and (not layers.weights or len(layers.weights[name].shape) > 1)
