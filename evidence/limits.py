@@ -12,6 +12,8 @@ from gradgate.report.formats import listed
 from gradgate.study.replay.curve_rows import read_rows
 
 SHORT_TRAINING, AT_AN_END, NEAR_GUESSING = NAMES = ("short training", "rates at the edge", "scores near guessing")
+TRACES = "traces at different rates"
+"""The limit of claims that compare Fisher traces, which a learning rate changes as a schedule does."""
 RISES = 1.0
 """An arm still rises if dev gains more points than this at the end (``late_changes``), on average over its runs."""
 
@@ -21,7 +23,7 @@ class Limit:
     """One thing about the training of a study that may change its verdicts.
 
     Attributes:
-        name: one of ``NAMES``.
+        name: one of ``NAMES``, or ``TRACES``.
         how: in what way.
         arms: those that it is about; None for all.
     """
@@ -42,6 +44,20 @@ class Limit:
 def limits_of(study: Study) -> tuple[Limit, ...]:
     """Return the limits of a study, from its committed curves and search, and from its file for what these lack."""
     return (*_short_training(study), *_rates(study), *_guessing(study))
+
+
+def limits_of_traces(study: Study) -> tuple[Limit, ...]:
+    """Return what limits the comparison of the study's Fisher traces: adapters that took different rates."""
+    tracked = str(study.compare.get("track", "")).startswith("fisher")
+    runs = ROWS.read(study.search) if tracked and study.search.exists() else ()
+    rates = {run.arm: run.lr for run in runs if run.chosen and run.arm != "full"}
+    if len(set(rates.values())) < 2:
+        return ()
+    arms_at: dict[float, list[str]] = {}
+    for arm, rate in rates.items():
+        arms_at.setdefault(rate, []).append(arm)
+    how = "; ".join(f"{rate:g} for {_named(arms_at[rate], len(rates))}" for rate in sorted(arms_at))
+    return (Limit(TRACES, how, frozenset(rates)),)
 
 
 def _short_training(study: Study) -> Iterator[Limit]:

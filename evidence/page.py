@@ -8,7 +8,7 @@ from pathlib import Path
 from evidence.arms import thread_hours
 from evidence.forgetting import forgetting_table
 from evidence.language_adapters import language_hours, perplexities
-from evidence.limits import limits_of
+from evidence.limits import limits_of, limits_of_traces
 from evidence.missing import missing_section
 from evidence.paper_figures import figure_table
 from evidence.repetition import Repetition, repeated
@@ -203,7 +203,7 @@ def _study(study: Study, again: Repetition | None) -> str:
 
 
 def _limits(study: Study) -> str:
-    limits = "; ".join(map(str, limits_of(study)))
+    limits = "; ".join(map(str, (*limits_of(study), *limits_of_traces(study))))
     return f" Limits: {limits}." if limits else ""
 
 

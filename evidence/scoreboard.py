@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evidence.authors import RATE_OF_FULL, UNTRAINED
 from evidence.deciding import deciding_section
-from evidence.limits import NAMES, Limit, limits_of
+from evidence.limits import NAMES, TRACES, Limit, limits_of, limits_of_traces
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import AUTHORS, Checked, deciding
 from gradgate.papers.check import ClaimVerdict
@@ -29,6 +29,8 @@ _NOTHING = {
 }
 _AT_ONE_RATE = ("E1", "E2", "E3", "E4", "E5", "E6")
 """Claims of a paper whose arms all have the learning rate of full fine-tuning."""
+_OF_TRACES = ("F9", "F10")
+"""Claims that compare Fisher traces."""
 _OTHER_TASKS, _OWN_RATES, _GLUE_ALONE = "other tasks", "own rates", "GLUE alone"
 _INTRODUCTION = """\
 # Scoreboard
@@ -44,11 +46,12 @@ _BEHIND = """\
 ## The numbers behind
 
 Each line shows the deciding part; if none decides, the first undecided one, and then that of the other tasks, if there
-are such studies. *Short training*, *rates at the edge* and *scores near guessing* are limits of the study: longer runs,
-other rates or more rows may change the verdict. *Other tasks*: of the same kind as the paper's. *Own rates*: each arm
-has a learning rate of its own, while the paper gave all that of full fine-tuning. *GLUE alone*: the authors published
-no runs of named entities and parts of speech. If runs collapsed (ten points and five robust standard deviations below
-the median of their arm), what is left without them follows.
+are such studies. *Short training*, *rates at the edge* and *scores near guessing* are limits of the study: longer
+runs, other rates or more rows may change the verdict. *Traces at different rates*: the adapters whose Fisher traces
+are compared took different learning rates, which change a trace as a schedule does. *Other tasks*: of the same kind as
+the paper's. *Own rates*: each arm has a learning rate of its own, while the paper gave all that of full fine-tuning.
+*GLUE alone*: the authors published no runs of named entities and parts of speech. If runs collapsed (ten points and
+five robust standard deviations below the median of their arm), what is left without them follows.
 """
 
 
@@ -97,7 +100,8 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
 
 def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study]) -> Cell:
     """Return the cell of runs, with what limits them in its note and, by name, in its small print."""
-    limits = {study.name: limits_of(study) for study in studies}
+    of_traces = verdict.claim.id in _OF_TRACES
+    limits = {study.name: limits_of(study) + (limits_of_traces(study) if of_traces else ()) for study in studies}
     if source == AUTHORS:
         scope = [_GLUE_ALONE, RATE_OF_FULL, UNTRAINED]
         note = [*scope]
@@ -106,7 +110,7 @@ def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study])
         scope = [*[_OTHER_TASKS] * verdict.stand_in, *own]
         note = [verdict.tasks, *own, *_limits(limits)]
     there = {limit.name for own in limits.values() for limit in own}
-    doubts = [name for name in NAMES if name in there]
+    doubts = [name for name in (*NAMES, TRACES) if name in there]
     row = _filled(source, verdict)
     shown = doubts if row.verdict == UNKNOWN else [*scope, *doubts]
     steady = verdict.without_collapsed
