@@ -98,6 +98,22 @@ def test_a_model_that_learned_at_the_bottom_shares_nothing_and_is_still_right(
 
 
 @torch.no_grad()
+@pytest.mark.parametrize(("changed", "depth"), [("activation", 0), ("buffer", 1)])
+def test_layers_that_compute_something_else_are_not_shared(base: Path, changed: str, depth: int) -> None:
+    own = {"hidden_act": "relu"} if changed == "activation" else {}
+    models = [
+        AutoModelForSequenceClassification.from_pretrained(base, num_labels=2, **each).eval() for each in ({}, own)
+    ]
+    if changed == "buffer":
+        for number, model in enumerate(models):
+            model.bert.encoder.layer[1].register_buffer("mean", torch.full((1,), float(number)))
+    with torch.no_grad():
+        alone = [model(**INPUTS).logits for model in models]
+    shared = deltas.SharedPrefix.of(models)
+    assert shared.depth == depth
+    assert all(torch.equal(output.logits, logits) for output, logits in zip(shared(**INPUTS), alone, strict=True))
+
+
 def test_hidden_states_of_all_layers_are_given_where_they_are_asked_for(models: list[nn.Module]) -> None:
     alone = models[1](**INPUTS, output_hidden_states=True)
     output = deltas.SharedPrefix.of(models)(**INPUTS, output_hidden_states=True)[1]

@@ -26,6 +26,20 @@ from gradgate.layers.units import EMBEDDINGS
 
 _OF_ALL_LAYERS = ("output_hidden_states", "output_attentions", "past_key_values")
 """Outputs that need every layer to run."""
+_OF_HEAD = frozenset(
+    {
+        "_name_or_path",
+        "architectures",
+        "classifier_dropout",
+        "finetuning_task",
+        "id2label",
+        "label2id",
+        "num_labels",
+        "problem_type",
+        "transformers_version",
+    }
+)
+"""Settings that may differ between models with a prefix in common."""
 
 
 class SharedPrefix:
@@ -141,17 +155,30 @@ def _same(one: Tensor, other: Tensor) -> bool:
 def _shared_layers(models: Sequence[nn.Module]) -> tuple[list[list[nn.Module]], int]:
     """Return the layers of each model, and the number from the bottom with the same tensors in all.
 
-    The number is 0 if the embeddings differ.
+    The number is 0 if the embeddings differ, or the configurations in more than the head.
     """
     maps = [map_layers(model) for model in models]
     stacks = [layer_modules(model, layers) for model, layers in zip(models, maps, strict=True)]
     embeddings = [parameter_ids(model, of)[EMBEDDINGS] for model, of in zip(models, maps, strict=True)]
-    if len({len(stack) for stack in stacks}) > 1 or any(ids != embeddings[0] for ids in embeddings):
+    alike = len({len(stack) for stack in stacks}) == 1 and all(ids == embeddings[0] for ids in embeddings)
+    if not alike or any(_below_the_head(model) != _below_the_head(models[0]) for model in models):
         return stacks, 0
     depth = 0
     for layers in zip(*stacks, strict=True):
         distinct = {tuple(id(parameter) for parameter in layer.parameters()) for layer in layers}
-        if len(distinct) > 1:
+        if len(distinct) > 1 or not all(_same_buffers(layers[0], layer) for layer in layers):
             break
         depth += 1
     return stacks, depth
+
+
+def _below_the_head(model: nn.Module) -> dict[str, Any] | None:
+    """Return the settings of a model that its head does not have alone; None without any."""
+    config = getattr(model, "config", None)
+    return None if config is None else {k: v for k, v in config.to_dict().items() if k not in _OF_HEAD}
+
+
+def _same_buffers(one: nn.Module, other: nn.Module) -> bool:
+    """Return True for equal buffers, such as the statistics of batch norms, which training changes unasked."""
+    mine, theirs = dict(one.named_buffers()), dict(other.named_buffers())
+    return mine.keys() == theirs.keys() and all(_same(tensor, theirs[name]) for name, tensor in mine.items())
