@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from evidence.studies import DATA, FIGURES, Scale, Study
 from evidence.vocabulary import cut_vocabulary
 from gradgate.analysis.forgetting import NAME as FORGETTING
 from gradgate.analysis.forgetting import forgetting_folder
-from gradgate.papers.claims.numbers import SECONDS
+from gradgate.papers.claims.numbers import SECONDS, TRACE_EARLY
 from gradgate.papers.measured import SOURCE
 from gradgate.papers.recorded import read_numbers, write_numbers
 
@@ -52,8 +53,10 @@ def run_study(study: Study, scale: Scale, out: Path) -> None:
         results = out / "results" / study.file
         results.parent.mkdir(parents=True, exist_ok=True)
         gradgate("papers", str(folder), "--paper", study.paper, "--record", str(results), quiet=True)
-        if study.without_times:
-            _leave_out_times(results, study.name)
+        left_out = {SECONDS} if study.without_times else set()
+        left_out |= {TRACE_EARLY} if study.without_early_traces else set()
+        if left_out:
+            _leave_out(left_out, results, study.name)
 
 
 def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
@@ -152,10 +155,10 @@ def keep(study: Study, out: Path) -> None:
         (kept / name).write_bytes(figure)
 
 
-def _leave_out_times(results: Path, name: str) -> None:
-    """Write a study's numbers without the seconds per step, which other programs changed."""
+def _leave_out(measures: Collection[str], results: Path, name: str) -> None:
+    """Write a study's numbers without these, which something else than the arms changed."""
     numbers = {
-        paper: replace(each, scores={key: values for key, values in each.scores.items() if key.on != SECONDS})
+        paper: replace(each, scores={key: values for key, values in each.scores.items() if key.on not in measures})
         for paper, each in read_numbers(results).items()
     }
     write_numbers({name: numbers}, results)

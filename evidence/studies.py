@@ -100,6 +100,7 @@ class Study(BaseModel):
         short_training: how long runs are, if more steps may change the scores and no committed curve shows it; empty
             if not.
         without_times: times of its arms are not compared; ``differs`` says why.
+        without_early_traces: early Fisher traces of its arms are not compared; ``differs`` says why.
         edge_of_rates: which arms took the highest or lowest rate searched, of a study whose search is not committed;
             empty if none.
         near_guessing: arms that learned hardly more than the most frequent answer; None if none is known.
@@ -128,6 +129,7 @@ class Study(BaseModel):
     differs: str
     short_training: str = ""
     without_times: bool = False
+    without_early_traces: bool = False
     edge_of_rates: str = ""
     near_guessing: NearGuessing | None = None
     compare: dict[str, Any]

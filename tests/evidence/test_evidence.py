@@ -29,7 +29,7 @@ from evidence.scoreboard import PAGE as SCOREBOARD_PAGE
 from evidence.studies import FIGURES, FOLDER, KeptFigure, Scale, Study, read_studies
 from evidence.verdicts import KINDS, check_all
 from gradgate.papers.claims import claims
-from gradgate.papers.claims.numbers import SEARCH_SEEDS, SECONDS, SEED_SPREAD, Key, Numbers, Place
+from gradgate.papers.claims.numbers import SEARCH_SEEDS, SECONDS, SEED_SPREAD, TRACE_EARLY, Key, Numbers, Place
 from gradgate.papers.recorded import RecordedNumber, read_numbers, write_numbers
 from gradgate.settings.arm import OWN_SETTINGS, read_arm
 from gradgate.settings.run import make_config
@@ -64,6 +64,7 @@ def test_its_numbers_are_of_three_seeds_or_more_of_one_paper(study: Study) -> No
     ]
     assert min(map(len, seeds)) >= 3
     assert not study.without_times or all(key.on != SECONDS for key in numbers[study.paper].scores)
+    assert not study.without_early_traces or all(key.on != TRACE_EARLY for key in numbers[study.paper].scores)
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

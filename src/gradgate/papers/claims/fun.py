@@ -136,10 +136,11 @@ def _f11(numbers: Numbers) -> ClaimOutcome:
 
 def _f9(numbers: Numbers) -> ClaimOutcome:
     """Check for a hill; Figure 3 gives no number: the peak must be a tenth of itself above both ends of the curve."""
-    places = [place for place in numbers.places(GU, ADA) if TRACE_EARLY in numbers.on(place, GU, ADA)]
+    places = numbers.places(GU, ADA)
     higher = [
         above(numbers, f"{place}: early trace of {GU} / that of {ADA}", ratio(place, GU, ADA, TRACE_EARLY), 1.0)
         for place in places
+        if TRACE_EARLY in numbers.on(place, GU, ADA)
     ]
     hills = [
         above(numbers, f"{place}: hill of {GU}", value(place, GU, TRACE_HILL), 0.1, or_equal=True)
