@@ -15,8 +15,6 @@ What a study needs to decide the claims that neither the authors' runs nor real 
 are per arm. They give a part of the claim 80 % power if its difference and spread are as observed, without collapsed
 runs; the part that deviates most of many may do so by chance.
 """
-_LEFT_OUT = {"E6": "a study that would make it hold is for no claim, see [what is missing](README.md#what-is-missing)"}
-"""What a reader must know of a claim whose numbers are not all that there are."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,6 @@ def _needs(each: Checked) -> list[str]:
             where = "in the authors' runs, " if kind == AUTHORS else f"on {verdict.tasks}, "
             needs.append(f"{where * (len(verdicts) > 1)}{required}")
     needs += [finding.found for finding in undecided if not finding.claimed][:1]
-    needs += [_LEFT_OUT[each.claim.id]] if each.claim.id in _LEFT_OUT else []
     return [f"Now: {'; '.join(needs) or 'intervals contain the threshold, and no number of seeds follows'}"]
 
 
