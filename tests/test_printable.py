@@ -67,7 +67,7 @@ def test_one_place_alone_writes_csv() -> None:
 
 
 def predictions(text: str) -> str:
-    kept = {text: text}
+    kept = {f"{text} kept": text}
     return Predictions({text: [{"predicted": text}], "b": [{"predicted": "no"}]}, [kept]).as_csv()
 
 

@@ -25,6 +25,7 @@ from gradgate.runs.progress import Silent
 from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.forgetting import read_forgetting
 from gradgate.settings.run import make_config
+from gradgate.study.results import read_study
 from gradgate.training.run import train
 from gradgate.training.weight_history import put_weights, weight_files
 from support.command_line import Command
@@ -193,15 +194,16 @@ def test_the_report_has_the_course(tmp_path: Path, draw_only: Any) -> None:
     draw_only(ForgettingCourseSection)
     write_study(tmp_path, ("full", "head"), scores={"full": [0.8], "head": [0.7]})
     folder = AnalysisFolder.of(tmp_path, "forgetting", ForgettingRow)
-    same: dict[str, Any] = {"run": "m", "fingerprint": "f", "metric": "loss", "higher_is_better": False, "seed": 0}
+    same: dict[str, Any] = {"fingerprint": "f", "metric": "loss", "higher_is_better": False, "seed": 0}
+    marks = {cell.arm.name: cell.mark for cell in read_study(tmp_path).cells if cell.seed == 0}
     folder.claim({})
-    moved = same | {"metric": "kl", "arm": "full", "text": "a.txt:metric=kl"}
+    moved = same | {"metric": "kl", "arm": "full", "text": "a.txt:metric=kl", "run": marks["full"]}
     folder.append(
         ForgettingRow(step=step, best=step == 8, value=value, **moved)
         for step, value in ((0, 0.0), (4, 0.0004), (8, 0.125))
     )
     folder.append(
-        ForgettingRow(arm=arm, text=text, step=step, best=step == 8, value=value, **same)
+        ForgettingRow(arm=arm, run=marks[arm], text=text, step=step, best=step == 8, value=value, **same)
         for text in ("a.txt", "b.txt")
         for arm, values in (("full", (2.0, 3.0, 2.5)), ("head", (2.0, 2.0, 2.0)))
         for step, value in zip((0, 4, 8), values, strict=True)

@@ -276,7 +276,7 @@ def test_card_says_what_was_trained_and_names_no_path(runs: dict[str, Path], tmp
     assert str(tmp_path) not in card
 
 
-def test_a_folder_that_has_moved_is_no_base_of_the_hub(runs: dict[str, Path]) -> None:
+def test_a_folder_that_has_moved_is_not_a_base_of_the_hub(runs: dict[str, Path]) -> None:
     source = CardSource.of(RunFolder(runs["full"]))
     (runs["full"].parent / "models/tiny").mkdir(parents=True)
     names = {"../models/tiny": None, "./tiny": None, "a/b/c": None, "models/tiny": None, "google/tiny": "google/tiny"}

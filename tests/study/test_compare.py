@@ -121,7 +121,7 @@ def test_what_a_study_holds_from_before_is_named_while_it_has_missing_runs(study
         (["full", "unfreeze"], {}, MethodError, "no method 'unfreeze'"),
         ([], {}, UsageError, "at least one method"),
         (["full"], {"train_size": 81}, UsageError, "the train split has 80 rows"),
-        (["full"], {"max_length": 999}, RunError, "999 is more than the 64 positions"),
+        (["full"], {"max_length": 999}, UsageError, "999 is more than the 64 positions"),
         (["full"], {"device": "cuda"}, RunError, "torch sees no CUDA device"),
         (["full"], {"layers": "encoder.blocks"}, GradgateError, "'encoder.blocks' does not exist"),
         (["full"], {"model": "no-such/model"}, RunError, "HF_HUB_OFFLINE is set, and the cache has no copy"),

@@ -45,7 +45,8 @@ def test_rates_are_searched_for_each_method_where_none_is_given(tmp_path: Path, 
     assert set(search.chosen) == {"full", "head"}
     assert any("lr= is not set" in note for note in notes.said)
     page = write_report(tmp_path / "study").html.read_text()
-    assert ("rate tried" in page) == ({2e-5, 1e-2} & {found["lr"] for found in search.chosen.values()} != set())
+    best = [{each.setting["lr"] for each in found if each.dev == found[0].dev} for found in search.results.values()]
+    assert ("rate tried" in page) == any(rates in ({2e-5}, {1e-2}) for rates in best)
     assert "lr=2e-5,1e-4,5e-4,2e-3,1e-2" in page
     again = Notes()
     assert compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", again) == RunCounts(2, 0)

@@ -53,13 +53,12 @@ def measure(
         folder.claim({})
         current = {(run.arm.name, run.seed, run.mark) for run in runs}
         whole = {row.key for row in folder.read() if row.best}
-        rows = folder.keep(
-            lambda row: (
-                row.key in whole
-                and (row.arm, row.seed, row.run) in current
-                and (row.text != str(setting) or row.fingerprint == fingerprint)
-            )  # a text that has changed since
-        )
+
+        def is_current(row: ForgettingRow) -> bool:
+            has_changed = row.text == str(setting) and row.fingerprint != fingerprint
+            return row.key in whole and (row.arm, row.seed, row.run) in current and not has_changed
+
+        rows = folder.keep(is_current)
         missing = [run for run in runs if (run.arm.name, run.seed, run.mark, str(setting), fingerprint) not in whole]
         if not missing:
             progress.note("Every step is measured already.")

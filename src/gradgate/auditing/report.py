@@ -86,7 +86,9 @@ class AuditReport:
         }
         places = {(variable, name) for variable, name, _ in sizes}
         several = {name for name, count in Counter(name for _, name in places).items() if count > 1}
-        names = dict.fromkeys(f"{variable}.{name}" if name in several else name for variable, name, _ in sizes)
+        names = dict.fromkeys(
+            f"{variable}.{name}" if variable and name in several else name for variable, name, _ in sizes
+        )
         return Learned(tuple(names), sum(sizes.values()))
 
     @cached_property

@@ -136,5 +136,5 @@ def _members(kinds: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def _is_matrix(name: str, layers: LayerMap) -> bool:
-    """Return whether a parameter has two or more axes and is no bias; in a map without shapes, any may."""
+    """Return whether a parameter has two or more axes and is not a bias; in a map without shapes, any may."""
     return not is_bias(name) and (not layers.weights or len(layers.weights[name].shape) > 1)

@@ -69,7 +69,9 @@ class PredictSettings(OfTaskSettings):
         None,
         description="Language of the rows, for runs that were trained with language adapters.",
     )
-    batch_size: int | None = Field(None, ge=1, le=MOST_IN_BATCH, description="Rows per batch [default: the run's].")
+    batch_size: int | None = Field(
+        None, ge=1, le=MOST_IN_BATCH, description="Rows per batch [default: the run's, or 64 if that is more]."
+    )
 
 
 class ExportSettings(CheckedSettings):
