@@ -80,14 +80,15 @@ def export(
     trained = Patched.checked(open_weights(os.fspath(base) if base is not None else delta.origin.base), delta)
     model = _structure(trained)
     layout = Layout.of(model, model.state_dict())
-    changed = _by_module(model, layout, delta.names)
+    tied = _tied(model)
+    changed = _by_module(tied, layout, delta.names)
     if not changed:
         raise DeltaError(f"{delta.path} changes no weight, so there is nothing to export. Use its base as it is.")
     _check_modules(delta, model, changed)
     rank, sparse = _rank(trained, model, changed)
     whole = _outermost([module for module in changed if module not in sparse])
     config = _config(trained, rank, sparse, whole)
-    tensors = dict(_shira(trained, sparse, rank)) | dict(_whole(trained, model, layout, whole))
+    tensors = dict(_shira(trained, sparse, rank)) | dict(_whole(trained, model, layout, tied, whole))
     _write(out, tensors, config)
     trained.close()
     return Exported(out, tuple(sparse), tuple(whole), rank)
@@ -133,10 +134,9 @@ def _tied(model: nn.Module) -> dict[str, list[str]]:
     return {name: several for several in names.values() for name in several}
 
 
-def _by_module(model: nn.Module, layout: Layout, names: tuple[str, ...]) -> dict[str, list[str]]:
+def _by_module(tied: Mapping[str, list[str]], layout: Layout, names: tuple[str, ...]) -> dict[str, list[str]]:
     """Return module to the names on disk of what changed in it; a tied weight is in several."""
     modules: dict[str, list[str]] = {}
-    tied = _tied(model)
     for name in names:
         memory = [each for own in layout.names_in_memory(name) for each in tied.get(own, [own])]
         for module in dict.fromkeys(each.rpartition(".")[0] for each in memory):
@@ -210,8 +210,9 @@ def _filled(places: Tensor, count: int, elements: int) -> Tensor:
     return torch.cat([places, free.nonzero().view(-1)[: count - len(places)]]).sort().values
 
 
-def _whole(trained: Patched, model: nn.Module, layout: Layout, modules: list[str]) -> Iterator[tuple[str, Tensor]]:
-    tied = _tied(model)
+def _whole(
+    trained: Patched, model: nn.Module, layout: Layout, tied: Mapping[str, list[str]], modules: list[str]
+) -> Iterator[tuple[str, Tensor]]:
     stored = {memory for disk in trained.entries for memory in layout.names_in_memory(disk)}
     for module in modules:
         for name in model.get_submodule(module).state_dict():
