@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,45 +13,13 @@ import gradgate as gg
 from gradgate.errors import DataError, RunError, UsageError
 from gradgate.settings.base import checked_settings
 from gradgate.settings.imports import ImportSettings
-from gradgate.study.conditions import condition_folders
 from gradgate.study.export import records
 from gradgate.study.imported import refuse_training
 from gradgate.study.importing.judgeable import read_judgeable
-from gradgate.study.importing.sources import read_files
-from gradgate.study.importing.studies import Imported, import_tables
 from gradgate.study.results import read_study
 from gradgate.study.row_noise import row_verdicts, with_row_noise
 from gradgate.study.verdicts import verdicts_of
-
-LONG = [
-    {"arm": arm, "seed": seed, "score": round(base + seed / 100, 4)}
-    for arm, base in (("full", 0.7), ("lora:r=8", 0.75), ("ours (v2) + tricks", 0.6))
-    for seed in range(4)
-]
-
-
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], delimiter: str = ",") -> Path:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names, delimiter=delimiter)
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
-
-
-def imported(paths: Path | Iterable[Path], out: Path, **columns: Any) -> Imported:
-    tables, files = read_files([paths] if isinstance(paths, Path) else paths)
-    return import_tables(tables, files, checked_settings(ImportSettings, columns), out)
-
-
-def scores_of(out: Path) -> dict[str, list[float | None]]:
-    found: dict[str, list[float | None]] = {}
-    for part in condition_folders(out):
-        results = read_study(part)
-        for run in results.cells:
-            if run.scores is not None:
-                found.setdefault(run.arm.name, []).append(run.score(results.main_split))
-    return found
+from support.imported_tables import LONG, imported, scores_of, write_csv
 
 
 def as_json_lines(path: Path) -> Path:
@@ -342,53 +308,11 @@ def test_a_cost_without_a_place_is_said(tmp_path: Path) -> None:
     assert run.scores.cost.seconds_total == 3
 
 
-def test_a_constant_rate_is_no_doubt(tmp_path: Path) -> None:
-    rows = [{**row, "lr_highest_logged": 0.1, "lr_last_logged": 0.1} for row in LONG]
-    assert not imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study").warnings
-    rising = [{**row, "lr_highest_logged": rate, "lr_last_logged": rate} for row in LONG for rate in [len(row["arm"])]]
-    (found,) = imported(write_csv(tmp_path / "s.csv", rising), tmp_path / "other").warnings
-    assert found.kind == "rate_never_reached"
-
-
 def test_left_out_rows_have_reasons(tmp_path: Path) -> None:
     rows = [*LONG, {"arm": "", "seed": 0, "score": 1}, {"arm": "a", "seed": 0, "score": ""}]
     found = imported(write_csv(tmp_path / "r.csv", [*rows, {"arm": "b", "seed": 0, "score": "inf"}]), tmp_path / "s")
     assert (found.rows_read, found.rows_kept) == (15, 12)
     assert found.left_out == {"no arm": 1, "no score": 1, "score is not finite": 1}
-
-
-DOUBTED: dict[str, tuple[list[dict[str, Any]], set[str]]] = {
-    "sound": (LONG, set()),
-    "identical_arms": ([*LONG, *({**row, "arm": "copy"} for row in LONG[:4])], {"full", "copy"}),
-    "one_seed": ([*LONG, {"arm": "once", "seed": 0, "score": 0.5}], {"once"}),
-    "unequal_seeds": (LONG[:-1], {"ours (v2) + tricks"}),
-    "one_sided_search": (
-        [{**row, "lr": lr} for row in LONG[:8] for lr in ((1, 2, 3) if row["arm"] == "full" else (2,))], {"full"}
-    ),
-    "rate_at_edge": ([{**row, "score": row["score"] + lr / 10, "lr": lr} for row in LONG for lr in (1, 2)],
-                     {"full", "lora:r=8", "ours (v2) + tricks"}),
-    "rate_never_reached": ([{**row, "lr_highest_logged": 0.1, "lr_stated": 1} for row in LONG],
-                           {"full", "lora:r=8", "ours (v2) + tricks"}),
-    "small_dev": ([{**row, "split": "dev", "score": (30 + row["seed"] + 5 * len(row["arm"]) % 7) / 50} for row in LONG],
-                  set()),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", DOUBTED)
-def test_doubts(tmp_path: Path, kind: str) -> None:
-    rows, arms = DOUBTED[kind]
-    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
-    kinds = {warning.kind: set(warning.arms) for warning in found.warnings}
-    if kind == "sound":
-        assert kinds == {}
-    else:
-        assert kind in kinds
-        assert not arms or kinds[kind] == arms
-
-
-def test_other_seeds_are_no_doubt_where_nothing_pairs_the_runs(tmp_path: Path) -> None:
-    found = imported(write_csv(tmp_path / "r.csv", LONG[:-1]), tmp_path / "study", pair="none")
-    assert found.warnings == ()
 
 
 def test_a_search_keeps_the_best_on_dev(tmp_path: Path) -> None:
@@ -410,25 +334,6 @@ def test_an_arm_without_dev_is_kept_next_to_one_with_it(tmp_path: Path) -> None:
     found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
     assert scores_of(tmp_path / "study") == {"full": [0.6], "lora": [0.8]}
     assert "test_selected" in {warning.kind for warning in found.warnings}
-
-
-@pytest.mark.parametrize(("dev", "at_edge"), [((0.5, 0.7, 0.6), False), ((0.5, 0.6, 0.7), True)])
-def test_a_rate_is_at_the_edge_by_the_mean_on_dev(dev: Sequence[float], at_edge: bool, tmp_path: Path) -> None:
-    """Neither test scores nor one lucky run count."""
-    rows = [
-        {
-            "arm": arm,
-            "seed": seed,
-            "lr": lr,
-            "dev_accuracy": value + 0.15 * (lr == 3 and seed == 0),
-            "test_accuracy": (0.5, 0.9 - lr / 10)[at_edge] + (0.0, lr / 10)[not at_edge],
-        }
-        for arm in ("full", "lora")
-        for seed in range(4)
-        for lr, value in zip((1, 2, 3), dev, strict=True)
-    ]
-    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
-    assert ("rate_at_edge" in {warning.kind for warning in found.warnings}) is at_edge
 
 
 def test_nothing_is_trained_in_an_import(tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""What an import doubts about a comparison, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.imported_tables import LONG, imported, write_csv
+
+
+def test_a_constant_rate_is_no_doubt(tmp_path: Path) -> None:
+    rows = [{**row, "lr_highest_logged": 0.1, "lr_last_logged": 0.1} for row in LONG]
+    assert not imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study").warnings
+    rising = [{**row, "lr_highest_logged": rate, "lr_last_logged": rate} for row in LONG for rate in [len(row["arm"])]]
+    (found,) = imported(write_csv(tmp_path / "s.csv", rising), tmp_path / "other").warnings
+    assert found.kind == "rate_never_reached"
+
+
+DOUBTED: dict[str, tuple[list[dict[str, Any]], set[str]]] = {
+    "sound": (LONG, set()),
+    "identical_arms": ([*LONG, *({**row, "arm": "copy"} for row in LONG[:4])], {"full", "copy"}),
+    "one_seed": ([*LONG, {"arm": "once", "seed": 0, "score": 0.5}], {"once"}),
+    "unequal_seeds": (LONG[:-1], {"ours (v2) + tricks"}),
+    "one_sided_search": (
+        [{**row, "lr": lr} for row in LONG[:8] for lr in ((1, 2, 3) if row["arm"] == "full" else (2,))], {"full"}
+    ),
+    "rate_at_edge": ([{**row, "score": row["score"] + lr / 10, "lr": lr} for row in LONG for lr in (1, 2)],
+                     {"full", "lora:r=8", "ours (v2) + tricks"}),
+    "rate_never_reached": ([{**row, "lr_highest_logged": 0.1, "lr_stated": 1} for row in LONG],
+                           {"full", "lora:r=8", "ours (v2) + tricks"}),
+    "small_dev": ([{**row, "split": "dev", "score": (30 + row["seed"] + 5 * len(row["arm"]) % 7) / 50} for row in LONG],
+                  set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DOUBTED)
+def test_doubts(tmp_path: Path, kind: str) -> None:
+    rows, arms = DOUBTED[kind]
+    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    kinds = {warning.kind: set(warning.arms) for warning in found.warnings}
+    if kind == "sound":
+        assert kinds == {}
+    else:
+        assert kind in kinds
+        assert not arms or kinds[kind] == arms
+
+
+def test_other_seeds_are_no_doubt_where_nothing_pairs_the_runs(tmp_path: Path) -> None:
+    found = imported(write_csv(tmp_path / "r.csv", LONG[:-1]), tmp_path / "study", pair="none")
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize(("dev", "at_edge"), [((0.5, 0.7, 0.6), False), ((0.5, 0.6, 0.7), True)])
+def test_a_rate_is_at_the_edge_by_the_mean_on_dev(dev: Sequence[float], at_edge: bool, tmp_path: Path) -> None:
+    """Neither test scores nor one lucky run count."""
+    rows = [
+        {
+            "arm": arm,
+            "seed": seed,
+            "lr": lr,
+            "dev_accuracy": value + 0.15 * (lr == 3 and seed == 0),
+            "test_accuracy": (0.5, 0.9 - lr / 10)[at_edge] + (0.0, lr / 10)[not at_edge],
+        }
+        for arm in ("full", "lora")
+        for seed in range(4)
+        for lr, value in zip((1, 2, 3), dev, strict=True)
+    ]
+    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert ("rate_at_edge" in {warning.kind for warning in found.warnings}) is at_edge
