@@ -1,4 +1,4 @@
-"""Results of other programs become a study: what is read, what is refused, and what is doubted."""
+"""Results of other programs become a study: what is read, and what is refused."""
 
 from __future__ import annotations
 
