@@ -103,6 +103,23 @@ def test_a_decoder_with_tied_weights(tmp_path: Path) -> None:
     assert torch.equal(bank.model(**INPUTS).logits, after(**INPUTS).logits)
 
 
+def test_new_tokens_and_padding_are_switched_too(tmp_path: Path) -> None:
+    base = GPT2LMHeadModel(GPT2Config(vocab_size=60, n_embd=16, n_layer=2, n_head=2, n_positions=20)).eval()
+    base.save_pretrained(tmp_path / "base")
+    after = copy.deepcopy(base)
+    after.resize_token_embeddings(63)
+    after.config.pad_token_id = 61
+    file = deltas.create(after, tmp_path / "base", tmp_path / "d.safetensors").path
+
+    bank = deltas.Bank(GPT2LMHeadModel.from_pretrained(tmp_path / "base").eval())
+    bank.add("task", file)
+    with bank.using("task") as model:
+        inputs = {"input_ids": torch.tensor([[1, 62, 3, 61]]), "labels": torch.tensor([[1, 62, 3, 61]])}
+        assert torch.equal(model(**inputs).loss, after(**inputs).loss)
+        assert (model.config.vocab_size, model.config.pad_token_id) == (63, 61)
+    assert (bank.model.config.vocab_size, bank.model.config.pad_token_id) == (60, None)
+
+
 REFUSED = {
     "another class": (lambda model: model.bert, r"lacks bert\."),
     "trained since": (lambda model: _moved(model), "differs from the base"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -56,15 +58,32 @@ def test_patterns_by_hand_are_read_as_axolotl_does(tmp_path: Path) -> None:
     assert set(found.names) == set(gg.select(MODELS["llama"], "head/layers.0-1.mlp/embeddings/!@norm").names)
 
 
-def test_llamafactory_has_layers_and_modules() -> None:
-    assert yaml.safe_load(text_of("layers.top2/head", "llama", "llamafactory")) == {
-        "finetuning_type": "freeze",
-        "freeze_trainable_layers": 2,
-        "freeze_trainable_modules": "input_layernorm,mlp,post_attention_layernorm,self_attn",
-        "freeze_extra_modules": "lm_head,norm",
-    }
-    lowest = yaml.safe_load(text_of("layers.bottom1.mlp", "llama", "llamafactory"))
-    assert (lowest["freeze_trainable_layers"], lowest["freeze_trainable_modules"]) == (-1, "mlp")
+def opened_by_llamafactory(setting: dict[str, Any], names: Iterable[str], layer_count: int) -> set[str]:
+    """Apply the rule of ``_setup_freeze_tuning`` in LlamaFactory's ``model/adapter.py``."""
+    count = setting["freeze_trainable_layers"]
+    chosen = range(layer_count - count, layer_count) if count > 0 else range(-count)
+    modules = [module if module != "all" else "" for module in setting["freeze_trainable_modules"].split(",")]
+    patterns = [f".{index}.{module}" for index in chosen for module in modules]
+    patterns += filter(None, setting.get("freeze_extra_modules", "").split(","))
+    return {name for name in names if any(pattern in name for pattern in patterns)}
+
+
+@pytest.mark.parametrize(
+    ("selector", "count", "modules", "extra"),
+    [
+        ("layers.top2/head/!@norm", 2, "mlp,self_attn", "lm_head"),
+        ("layers/head", 3, "input_layernorm,mlp,post_attention_layernorm,self_attn", "lm_head,norm"),
+        ("layers.bottom1.mlp", -1, "mlp", None),
+        ("embeddings", 0, "all", "embed_tokens"),
+    ],
+)
+def test_llamafactory_opens_what_is_selected_alone(selector: str, count: int, modules: str, extra: str | None) -> None:
+    setting = yaml.safe_load(text_of(selector, "llama", "llamafactory"))
+    wanted = {"freeze_trainable_layers": count, "freeze_trainable_modules": modules, "freeze_extra_modules": extra}
+    assert setting == {"finetuning_type": "freeze"} | {k: v for k, v in wanted.items() if v is not None}
+    layers = MODELS["llama"]
+    opened = opened_by_llamafactory(setting, layers.weights, layers.layer_count)
+    assert opened == set(gg.select(layers, selector).names)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +94,7 @@ def test_llamafactory_has_layers_and_modules() -> None:
         ("layers.1", "llamafactory", "neither the lowest nor the highest"),
         ("layers.0/layers.1.mlp", "llamafactory", "its layers have different modules"),
         ("layers.0.attention.q_proj", "llamafactory", "a part of layers.0's 'self_attn'"),
+        ("head", "llamafactory", r"'norm' also opens model\.layers\.0\.input_layernorm\.weight"),
     ],
 )
 def test_what_a_tool_cannot_say_is_refused(selector: str, tool: str, message: str) -> None:

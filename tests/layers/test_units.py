@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from torch import nn
 
 from gradgate import map_layers
 from gradgate.errors import LayerMapError
@@ -80,6 +81,14 @@ def test_norms_inside_attention_are_norms() -> None:
     layers = map_layers(TINY["qwen3"]())
     assert layers.weights["model.layers.0.self_attn.q_norm.weight"].part == "norm"
     assert layers.weights["model.layers.0.self_attn.q_proj.weight"].part == "attention"
+
+
+def test_attention_of_torch_is_attention() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = nn.Sequential(nn.Embedding(11, 8), nn.TransformerEncoder(layer, 2, enable_nested_tensor=False))
+    parts = {name.split(".")[3]: weight.part for name, weight in map_layers(model).weights.items() if name[:2] == "1."}
+    norms, linear = dict.fromkeys(("norm1", "norm2"), "norm"), dict.fromkeys(("linear1", "linear2"), "mlp")
+    assert parts == {"self_attn": "attention", **linear, **norms}
 
 
 def test_what_peft_adds_is_an_adapter() -> None:

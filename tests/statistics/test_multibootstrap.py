@@ -84,12 +84,26 @@ def test_splits_are_averaged() -> None:
     assert found.rows == 800
 
 
+def test_rows_of_a_translated_test_set_are_drawn_together() -> None:
+    ours, theirs = (counts(each) for each in parts(0.1, 2.0, 0.5))
+    alone = multi_bootstrap([ours], [theirs], mean)
+    apart, together = (multi_bootstrap([ours] * 3, [theirs] * 3, mean, translated=each) for each in (False, True))
+    assert alone is not None
+    assert apart is not None
+    # Three copies of a test set say no more than one.
+    assert together is not None
+    assert (together.rows, together.interval_t) == (alone.rows, pytest.approx(alone.interval_t))
+    assert apart.error**2 < 0.5 * alone.error**2
+
+
 def test_what_cannot_be_resampled() -> None:
     ours, theirs = counts(np.ones((3, 4))), counts(np.ones((3, 5)))
     assert multi_bootstrap([ours], [ours], mean) is None
     assert multi_bootstrap([ours[:1]], [ours[:1]], mean) is None
     with pytest.raises(DataError, match="compared in pairs"):
         multi_bootstrap([ours], [theirs], mean)
+    with pytest.raises(DataError, match="Translated splits have equal rows; got 4, 5"):
+        multi_bootstrap([ours, theirs], [ours, theirs], mean, translated=True)
 
 
 def test_the_interval_of_a_share_is_that_of_the_binomial() -> None:

@@ -104,6 +104,28 @@ def test_rows_stand_beside_the_verdict(tmp_path: Path) -> None:
     assert "% rows" in row[table.place("rows")].detail
 
 
+def test_translations_of_one_test_set_say_no_more_than_one_of_them(tmp_path: Path) -> None:
+    one = verdict(study_of(tmp_path / "one"))
+    folder = study_of(tmp_path / "three")
+    splits = {f"test.{language}": language for language in ("de", "fr", "zh")}
+    study = json.loads((folder / "study.json").read_text())
+    study["task"] |= {"languages": splits, "source": "en"}
+    study["task"]["rows"] = {"train": 100, "dev": 20, **dict.fromkeys(splits, ROWS)}
+    (folder / "study.json").write_text(json.dumps(study))
+    for file in folder.glob("runs/*/*/scores.json"):
+        scores = json.loads(file.read_text())
+        scores["tests"] = dict.fromkeys(splits, scores["tests"]["test"])
+        file.write_text(json.dumps(scores))
+        rows = (file.parent / "predictions/test.jsonl").read_text()
+        for split in splits:
+            (file.parent / f"predictions/{split}.jsonl").write_text(rows)
+    three = verdict(folder)
+    assert three.split != one.split
+    assert one.rows is not None
+    assert three.rows is not None
+    assert three.rows.interval_t == pytest.approx(one.rows.interval_t)
+
+
 def _remove(file: Path) -> None:
     file.unlink()
 

@@ -17,6 +17,7 @@ from gradgate.errors import DeltaError
 from gradgate.files import parse_json
 
 _LABELS = ("id2label", "label2id", "problem_type")
+_TOKENS = ("vocab_size", "pad_token_id")
 
 
 class Patch(ABC):
@@ -119,8 +120,8 @@ class Reshaped(Patch):
 
 
 @dataclass(frozen=True, eq=False)
-class Labels(Patch):
-    """The configuration's entries on labels, which some heads use to compute their loss."""
+class Settings(Patch):
+    """The configuration's entries that a forward pass reads: labels, the vocabulary's size, the padding token."""
 
     model: Any
     trained: Mapping[str, Any]
@@ -135,19 +136,22 @@ class Labels(Patch):
     def _set(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
             setattr(self.model.config, name, value)
-        if hasattr(self.model, "num_labels"):
-            self.model.num_labels = self.model.config.num_labels
+        for name in ("num_labels", "vocab_size"):  # many models keep their own copies
+            if hasattr(self.model, name):
+                setattr(self.model, name, getattr(self.model.config, name))
 
     @classmethod
-    def of(cls, model: nn.Module, delta: Delta) -> Labels:
-        """Read the labels of a delta into a configuration of the model's class, and take those of the model."""
+    def of(cls, model: nn.Module, delta: Delta) -> Settings:
+        """Read a delta's settings into a configuration of the model's class, and take those of the model."""
         config: Any = getattr(model, "config", None)
         text = delta.origin.files.get(CONFIG_FILE)
         if config is None or text is None:
             return cls(model, {}, {})
         try:
-            values = {name: value for name, value in parse_json(text).items() if name in _LABELS}
-            read = type(config).from_dict(values)
+            stored = parse_json(text)
+            # Labels that the file lacks are the defaults of the class; a size that it lacks may be in a part of it.
+            names = (*_LABELS, *(name for name in _TOKENS if name in stored and hasattr(config, name)))
+            read = type(config).from_dict({name: stored[name] for name in names if name in stored})
         except (ValueError, TypeError) as error:
             raise DeltaError(f"{delta.path} is damaged: its {CONFIG_FILE} cannot be read ({error}).") from None
-        return cls(model, *({name: getattr(source, name, None) for name in _LABELS} for source in (read, config)))
+        return cls(model, *({name: getattr(source, name, None) for name in names} for source in (read, config)))

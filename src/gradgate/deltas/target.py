@@ -15,7 +15,7 @@ from gradgate.deltas.layout import Group, Layout
 from gradgate.deltas.model_files import dtype_in_memory
 from gradgate.deltas.patched import Patched, entry_of
 from gradgate.deltas.plain_model import check_in_memory
-from gradgate.deltas.swap import Elements, Labels, Patch, Reshaped, Retyped, Whole
+from gradgate.deltas.swap import Elements, Patch, Reshaped, Retyped, Settings, Whole
 from gradgate.errors import DeltaError
 from gradgate.layers.names import unwrap
 
@@ -126,7 +126,7 @@ class Target:
                 yield from self._of_tensor(trained, name, changed=name in changed)
         for group in groups:
             yield from self._of_group(trained, group, changed=not changed.isdisjoint(group.disk))
-        yield Labels.of(self.model, trained.delta)
+        yield Settings.of(self.model, trained.delta)
 
     def _of_tensor(self, trained: Patched, name: str, *, changed: bool) -> Iterator[Patch]:
         """Yield the patch of a tensor that is the same on disk and in memory."""

@@ -81,11 +81,25 @@ def _as_llamafactory(selection: Selection, layers: LayerMap) -> str:
     record = {
         "finetuning_type": "freeze",
         "freeze_trainable_layers": count,
-        "freeze_trainable_modules": ",".join(sorted(set().union(*sets))),
+        # LlamaFactory refuses an empty list of modules; "all" of no layers is nothing.
+        "freeze_trainable_modules": ",".join(sorted(set().union(*sets))) or "all",
     }
     if extra:
         record["freeze_extra_modules"] = ",".join(sorted(extra))
+    _check_others(selection, layers, {every.index(name) for name in chosen}, set().union(*sets), extra)
     return yaml.safe_dump(record, sort_keys=False).rstrip()
+
+
+def _check_others(selection: Selection, layers: LayerMap, indices: set[int], inside: set[str], extra: set[str]) -> None:
+    """Raise if LlamaFactory would train more: it opens each parameter whose name contains a pattern anywhere.
+
+    The rule is that of ``_setup_freeze_tuning`` in its ``model/adapter.py``.
+    """
+    patterns = [*extra, *(f".{index}.{module}" for index in indices for module in inside)]
+    for pattern in patterns:
+        others = [name for name in layers.weights if pattern in name and name not in selection]
+        if others:
+            raise _unsayable(selection, f"its {pattern!r} also opens {others[0]}, as that name contains it")
 
 
 def _modules(names: tuple[str, ...], selection: Selection, layer: str) -> set[str]:

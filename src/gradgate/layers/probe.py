@@ -33,6 +33,7 @@ _ONE_A_ROW: dict[Any, Callable[..., Tensor]] = {
 
 # What an operation shows about the part of a layer that it runs in; products of two activations mix tokens.
 _MIXES = frozenset({"scaled_dot_product_attention", "matmul", "bmm", "baddbmm", "einsum"})
+_ATTENDS = "multi_head_attention_forward"  # of nn.MultiheadAttention, projections included
 _MARKS = {
     **dict.fromkeys(("relu", "relu_", "gelu", "silu", "elu", "leaky_relu", "mish", "tanh", "sigmoid"), "activates"),
     **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "batch_norm", "rsqrt"), "normalizes"),
@@ -221,7 +222,9 @@ class _FirstUse(TorchFunctionMode):
                     self.trace.first_use[tensor_id] = self.clock.tick()
                     self.trace.fed[tensor_id] = sources_of((args, kwargs))
             # A product with a parameter is a projection; only one of two activations mixes tokens.
-            kind = ("" if used else "mixes") if name.strip("_") in _MIXES else _MARKS.get(name, "")
+            kind = _MARKS.get(name, "")
+            if name == _ATTENDS or (name.strip("_") in _MIXES and not used):
+                kind = "mixes"
             if kind:
                 self.trace.marks.setdefault(kind, []).append(self.clock.tick())
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -22,7 +23,7 @@ class RowNoise:
     """The noise of a mean paired difference over seeds and test rows, in the unit of the scores.
 
     Attributes:
-        seeds, rows: that were resampled; ``rows`` of all splits together.
+        seeds, rows: that were resampled; ``rows`` of all splits together, or of one if they are translations.
         resamples: how often.
         interval: the 2.5 and 97.5 percentiles of the resampled differences. Too narrow over few seeds.
         interval_t: the t interval from the variances of both, corrected for few seeds.
@@ -55,6 +56,8 @@ def multi_bootstrap(
     metric: Metric,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    *,
+    translated: bool = False,
 ) -> RowNoise | None:
     """Compute the noise of a paired comparison by resampling its seeds and rows.
 
@@ -65,12 +68,14 @@ def multi_bootstrap(
         metric: the score from sums of counts.
         resamples: how often.
         seed: of the resampling; equal seeds and values give equal results.
+        translated: whether the splits are one set of rows in several languages. Then a row is drawn in all of them at
+            once, as one that is hard is so in each.
 
     Returns:
         None for fewer than two seeds, or if nothing varies.
 
     Raises:
-        DataError: if the two have other seeds or rows.
+        DataError: if the two have other seeds or rows, or translated splits different numbers of rows.
     Source:
         Sellam et al. 2022, The MultiBERTs, sec. 3: the multi-bootstrap for paired seeds. Owen 2007, The pigeonhole
         bootstrap. Satterthwaite 1946 for the degrees of freedom.
@@ -78,14 +83,18 @@ def multi_bootstrap(
     if not ours or [each.shape[:2] for each in ours] != [each.shape[:2] for each in theirs]:
         shapes = [[each.shape[:2] for each in side] for side in (ours, theirs)]
         raise DataError(f"Rows are compared in pairs; got seeds and rows {shapes[0]} and {shapes[1]}.")
+    if translated and len({each.shape[1] for each in ours}) > 1:
+        raise DataError(f"Translated splits have equal rows; got {', '.join(str(each.shape[1]) for each in ours)}.")
     seeds = ours[0].shape[0]
     if seeds < 2:
         return None
     draw = np.random.default_rng(seed)
     chosen = draw.multinomial(seeds, np.full(seeds, 1 / seeds), resamples) / seeds
     whole = [np.mean([metric(each.sum(axis=1)) for each in side], axis=0) for side in (ours, theirs)]
-    redrawn = _redrawn(ours, theirs, metric, resamples, draw)
-    return _noise(whole, redrawn, chosen, sum(each.shape[1] for each in ours))
+    draws = [copy.deepcopy(draw) if translated else draw for _ in ours]  # equal states draw equal rows
+    redrawn = _redrawn(ours, theirs, metric, resamples, draws)
+    rows = [each.shape[1] for each in ours]
+    return _noise(whole, redrawn, chosen, rows[0] if translated else sum(rows))
 
 
 def score_interval(
@@ -118,11 +127,15 @@ def score_interval(
 
 
 def _redrawn(
-    ours: Sequence[Array], theirs: Sequence[Array], metric: Metric, resamples: int, draw: np.random.Generator
+    ours: Sequence[Array],
+    theirs: Sequence[Array],
+    metric: Metric,
+    resamples: int,
+    draws: Sequence[np.random.Generator],
 ) -> list[Array]:
-    """Return the scores of both arms over resampled rows, ``(resamples, seeds)`` each."""
+    """Return the scores of both arms over resampled rows, ``(resamples, seeds)`` each; a generator per split."""
     scores = [np.zeros((resamples, ours[0].shape[0])) for _ in range(2)]
-    for own, other in zip(ours, theirs, strict=True):
+    for own, other, draw in zip(ours, theirs, draws, strict=True):
         flat = [np.moveaxis(each, 1, 0).reshape(each.shape[1], -1) for each in (own, other)]
         for start, weights in _weights(own.shape[1], resamples, draw):
             for side, each, counts in zip(scores, flat, (own, other), strict=True):

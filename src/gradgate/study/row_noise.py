@@ -88,6 +88,16 @@ class _StoredRows:
                     found[cell.arm.name, cell.seed] = counts
         return found
 
+    @cached_property
+    def translated(self) -> bool:
+        """Whether the splits are one test set in several languages: their labels are equal, row by row."""
+        run = next((cell for cell in self.results.cells if (cell.arm.name, cell.seed) in self.counts), None)
+        if run is None or run.folder is None or len(self.splits) < 2:
+            return False
+        folder = RunFolder(run.folder)
+        first, *others = ([row.get("gold") for row in read_predictions(folder, split)] for split in self.splits)
+        return all(each == first for each in others)
+
     def noise_of(self, verdict: ArmVerdict, seed: int) -> tuple[RowNoise | None, str | None]:
         """Return the noise of a verdict, or why it is unknown."""
         if self.results.study.imported is not None:
@@ -110,7 +120,7 @@ class _StoredRows:
         if any(len({len(counts) for side in sides for counts in side[place]}) > 1 for place in range(len(self.splits))):
             return None, "Judged by seeds only: the runs were scored on different numbers of rows."
         ours, theirs = ([np.stack(split) for split in side] for side in sides)
-        noise = multi_bootstrap(ours, theirs, self.metric, seed=seed)
+        noise = multi_bootstrap(ours, theirs, self.metric, seed=seed, translated=self.translated)
         return noise, _note(verdict, noise)
 
     def _has(self, arm: str, seed: int, reference: str) -> bool:
