@@ -28,9 +28,12 @@ def command(advice: Advice) -> str:
 
 def _taken(advice: Advice) -> list[float]:
     """Return the rates that the arm to use took, as far as they are known; those of full fine-tuning if it is that."""
-    arms = advice.arms if advice.use is None else (advice.use,)
-    known = [effect.rates for arm in arms for effect in arm.effects if effect.rates]
-    return [rate for each in known for rate in (each.full if advice.use is None else each.arm)]
+    if advice.use is not None:
+        return [rate for effect in advice.use.effects if effect.rates for rate in effect.rates.arm]
+    # The arms of a study are compared with the same runs, whose rate counts once.
+    effects = (effect for arm in advice.arms for effect in arm.effects)
+    of_full = {(effect.source, effect.task): effect.rates.full for effect in effects if effect.rates}
+    return [rate for rates in of_full.values() for rate in rates]
 
 
 def _arm_words(arm: ArmSummary | None) -> str:

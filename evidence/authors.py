@@ -32,11 +32,14 @@ UNTRAINED = "full may have left biases and LayerNorm weights untrained"
 FILE = RESULTS / "authors" / "elsa.csv"
 RATES = FOLDER / "authors" / "elsa-rates.csv"
 MADE_BY = "python -m evidence authors"
+MULTI = "MT-"
+"""How the names of models begin that were trained on all tasks before each."""
 DIGITS = 4
 """Of a score in points, as they are committed."""
 NOTE = (
     "the authors' own runs of eight models on GLUE, all seeds; no XLM-R among them. By the scripts full fine-tuning "
-    "left biases and LayerNorm weights as they were, and the rate was searched for it alone"
+    "left biases and LayerNorm weights as they were, and the rate was searched for it alone. Many scores of MT-RoBERTa "
+    "are those of RoBERTa"
 )
 _METRICS = {
     **dict.fromkeys(("SST-2", "MNLI", "MNLI-MM", "QNLI", "RTE"), ("acc", "accuracy")),
@@ -174,7 +177,7 @@ def _rows() -> Iterator[dict[str, str]]:
 
 def _model(family: str, name: str) -> str:
     base, _, size = name.partition("-")
-    return f"{'MT-' if family == 'mt-dnn' else ''}{base.upper().replace('ROBERTA', 'RoBERTa')}-{size}"
+    return f"{MULTI if family == 'mt-dnn' else ''}{base.upper().replace('ROBERTA', 'RoBERTa')}-{size}"
 
 
 def _searched() -> Iterator[SearchedRate]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from evidence.arms import Arm, grid_arms, is_on_dev, scored_languages, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
-from evidence.authors import RATE_OF_FULL, UNTRAINED, read_rates
+from evidence.authors import MULTI, RATE_OF_FULL, UNTRAINED, read_rates
 from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
 from evidence.limits import AT_AN_END, SHORT_TRAINING, limits_of
@@ -207,7 +207,7 @@ def _of_authors() -> Iterator[Effect]:
     used = {(each.model, each.task): (each.used,) for each in read_rates()}
     tried = tuple(sorted({rate for own in used.values() for rate in own}))
     for place in numbers.places(BASELINE):
-        if place.task == MISMATCHED or place.model.startswith("MT-"):
+        if place.task == MISMATCHED or place.model.startswith(MULTI):
             continue  # scores of the same runs; models that were trained on these tasks before
         full = _shares(numbers.scores[Key(place, BASELINE, "en")])
         for label in numbers.methods(place):

@@ -35,11 +35,11 @@ their numbers and the studies. Each claim is a test with one of three answers:
 - **cannot tell**: the interval includes the claimed value, or the studies lack what the claim compares.
 
 The tests of all parts of a claim form one family, corrected by Holm's procedure; each interval has the level of its
-own step. A claim about the mean over a paper's tasks, about each or about most takes three tasks. A claim about every
-variant, or that one is the best, holds only if all were compared. If a claim names data, such as GLUE, XNLI, special
-domains or one task, only they decide it, or another task of the kind that it is about (named entities, parts of
-speech), never generated texts; if it names a model, only that model does. Any data decide a claim that names none. A8,
-on the spread over seeds, has one F test per learning rate.
+own step. A claim about the mean over a paper's tasks, about each or about most takes three tasks. A claim of several
+parts, about every variant, or that one is the best, holds only if all of them were compared. If a claim names data,
+such as GLUE, XNLI, special domains or one task, only they decide it, or another task of the kind that it is about
+(named entities, parts of speech), never generated texts; if it names a model, only that model does. Any data decide a
+claim that names none. A8, on the spread over seeds, has one F test per learning rate.
 
 Intervals are over seeds, with the test rows as they are: on other rows of the same task, a difference may lie outside.
 Studies that were recorded with the predictions of each row also have its interval over seeds and rows. If runs

@@ -59,7 +59,8 @@ def check_all(results: Path = RESULTS) -> list[Checked]:
 
 def deciding(outcome: ClaimOutcome) -> str:
     """Return the first part with the state of the outcome, and how many parts share it."""
-    compared = [finding for finding in outcome.findings if finding.compared]
+    every = [finding for part in outcome.parts for finding in part.findings] or outcome.findings
+    compared = [finding for finding in every if finding.compared]
     alike = [finding for finding in compared if finding.state == outcome.state]
     if not alike:  # what is compared passes, and another part is lacking
         return "; ".join(finding.text for finding in outcome.findings if not finding.compared)

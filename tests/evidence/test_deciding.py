@@ -11,10 +11,10 @@ from gradgate.papers.claims.thresholds import above, below, level
 PLACE = Place("m", "t")
 
 
-def finding(mean: float, spread: float = 3.0) -> ClaimCheck:
+def finding(mean: float, spread: float = 3.0, place: Place = PLACE) -> ClaimCheck:
     """A difference that is claimed to be above 0, of three seeds."""
-    scores = {Key(PLACE, "one", "en"): {0: mean - spread, 1: mean, 2: mean + spread}}
-    return above(Numbers(scores, exact=False), "x", lambda score: score(PLACE, "one", "en"))
+    scores = {Key(place, "one", "en"): {0: mean - spread, 1: mean, 2: mean + spread}}
+    return above(Numbers(scores, exact=False), "x", lambda score: score(place, "one", "en"))
 
 
 def needed(outcome: ClaimOutcome) -> tuple[int, str] | None:
@@ -46,7 +46,7 @@ def test_the_nearest_part_that_leans_to_it_decides_a_claim_on_any() -> None:
 
 
 def test_most_takes_as_many_parts_as_its_rule() -> None:
-    outcome = most_of([UP, NEAR, DOWN])
+    outcome = most_of([finding(mean, place=Place("m", f"task with {mean}")) for mean in (2.0, 0.2, -1.5)])
     assert needed(outcome) == (outcome.findings[1].repeats_needed, "holds")
 
 

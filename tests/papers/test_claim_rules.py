@@ -11,7 +11,7 @@ from scipy import stats
 from gradgate.papers.check import check_study
 from gradgate.papers.claims import check, find_claim
 from gradgate.papers.claims.base import ClaimCheck
-from gradgate.papers.claims.numbers import ON_THE_SAMPLE, SEARCH_SEEDS, SEED_SPREAD, Key, Numbers, Place
+from gradgate.papers.claims.numbers import ON_THE_SAMPLE, SEARCH_SEEDS, SEED_SPREAD, TOP_DOWN, Key, Numbers, Place
 from gradgate.papers.claims.quantities import value
 from gradgate.papers.claims.rules import all_of, any_of, both, most_of
 from gradgate.papers.claims.thresholds import above, below, level
@@ -22,10 +22,10 @@ PLACE = Place("mBERT", "XNLI")
 
 
 def found(*parts: list[float]) -> list[ClaimCheck]:
-    """One finding per list of values over seeds: that their mean is above 0."""
-    scores = {Key(PLACE, f"m{index}", "avg"): dict(enumerate(values)) for index, values in enumerate(parts)}
-    numbers = Numbers(scores, exact=False)
-    return [above(numbers, name, value(PLACE, name, "avg")) for name in numbers.methods(PLACE)]
+    """One finding per list of values over seeds, each on a task of its own: that their mean is above 0."""
+    places = [Place("mBERT", f"m{index}") for index in range(len(parts))]
+    scores = {Key(place, "m", "avg"): dict(enumerate(own)) for place, own in zip(places, parts, strict=True)}
+    return [above(Numbers(scores, exact=False), place.task, value(place, "m", "avg")) for place in places]
 
 
 LOW = [-0.1, -1.0, -2.0, -0.9, -1.1]  # p = 0.03
@@ -51,6 +51,48 @@ NONE = [-1.0, 1.0, 0.1, -0.1, 0.2]
 def test_parts_of_a_claim_are_one_family(rule: object, parts: list[list[float]], state: str) -> None:
     assert stats.ttest_1samp(LOW, 0).pvalue == pytest.approx(0.03, abs=0.01)
     assert rule(found(*parts)).state == state  # type: ignore[operator]
+
+
+def test_most_sizes_of_one_task_are_one_task() -> None:
+    places = [Place("mBERT", "MLQA", size) for size in ("1000", "5000", "10000")]
+    numbers = Numbers({Key(place, "m", "avg"): dict(enumerate(HIGH)) for place in places}, exact=False)
+    outcome = most_of([above(numbers, str(place), value(place, "m", "avg")) for place in places])
+    assert outcome.state == UNKNOWN
+    assert "1 task of the 3 needed" in outcome.findings[0].text
+
+
+PARTS: dict[str, dict[tuple[str, str, str], float]] = {
+    # Model, task and size to the second method minus the first.
+    "A2": {("X", task, "full"): 5.0 for task in ("chemprot", "acl_arc", "scierc")},
+    "A4": {("X", task, "1000"): 5.0 for task in ("cola", "mrpc", "rte")},
+    "A7": {("X", "XNLI", "full"): 5.0},
+    "F2": {("XLM-R", task, "full"): 5.0 for task in ("XNLI", "XQuAD", "MLQA")},
+    "F4": {("XLM-R", "XNLI", "full"): 0.9},
+    "F11": {("mDeBERTa", "XNLI", "full"): -5.0},
+}
+ARMS = {
+    "A2": ("Fine-tune", "Adapter-256"),
+    "A4": ("Fine-tune", "Adapter-64"),
+    "A7": ("Adapter-64", "Adapter-256"),
+    "F2": ("Ada", "Ada+FUN"),
+    "F4": ("Ada", "Ada+FUN"),
+    "F11": ("Ada", "Ada+GU"),
+}
+
+
+@pytest.mark.parametrize("claim", PARTS)
+def test_a_claim_of_several_parts_does_not_hold_on_one_of_them(claim: str) -> None:
+    scores: dict[Key, dict[int, float]] = {}
+    for (model, task, size), gain in PARTS[claim].items():
+        place, (one, other) = Place(model, task, size), ARMS[claim]
+        for on in ("en", "avg"):
+            scores[Key(place, one, on)] = {0: 60.0, 1: 61.0, 2: 62.0}
+            scores[Key(place, other, on)] = {0: 60.0 + gain, 1: 61.1 + gain, 2: 62.0 + gain}
+        scores[Key(place, other, TOP_DOWN)] = dict.fromkeys(range(3), gain)
+    outcome = check(find_claim(claim), Numbers(scores, exact=False))
+    assert {finding.state for finding in outcome.findings if finding.compared} == {HOLDS}
+    assert outcome.state == UNKNOWN
+    assert any("not compared" in finding.text for finding in outcome.findings)
 
 
 def test_null_claims_of_many_parts_rarely_fail() -> None:
@@ -131,7 +173,7 @@ def test_one_task_with_three_sizes_is_one_task(tasks: tuple[str, ...], state: st
     scores = {"Ada": [60.0, 61.0, 62.0], "Ada+FUN": [66.0, 67.1, 68.0]}
     cells: dict[Key, dict[int, float]] = {}
     for task, size in zip(tasks * 3, ("1000", "5000", "full"), strict=False):
-        cells |= at(task, scores, size)
+        cells |= at(task, scores, size, "mBERT")
     outcome = check(find_claim("F2"), Numbers(cells, exact=False))
     assert outcome.state == state
     assert f"mean over {len(tasks)} task" in outcome.findings[0].text

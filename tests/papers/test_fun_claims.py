@@ -54,7 +54,8 @@ def test_an_order_is_told_from_the_layers_that_were_closed_at_first(
 def test_an_order_that_is_the_same_for_all_seeds_is_settled_and_a_score_is_not() -> None:
     place = Place("XLM-R", "XQuAD")
     scores = {Key(place, "Ada+FUN", TOP_DOWN): {0: 1.0, 1: 1.0}}
-    assert check(find_claim("F4"), Numbers(scores, exact=False)).state == HOLDS
+    order, against = check(find_claim("F4"), Numbers(scores, exact=False)).findings
+    assert (order.state, against.text) == (HOLDS, "mBERT against XLM-R: not compared")
     equal = Numbers({Key(PLACE, "SFT", "avg"): {0: 1.0, 1: 1.0}}, exact=False)
     assert above(equal, "score", lambda score: score(PLACE, "SFT", "avg")).state == UNKNOWN
 
@@ -73,12 +74,14 @@ def test_a_layer_that_never_learned_comes_last() -> None:
     assert closeness_to_top_down(plan) == pytest.approx(stats.pearsonr(ranks, [3, 2, 1]).statistic)
 
 
-@pytest.mark.parametrize(("model", "state"), [("mBERT", FAILS), ("XLM-R", HOLDS)])
-def test_about_two_points_are_claimed_with_mbert_alone(model: str, state: str) -> None:
+@pytest.mark.parametrize(("gain_of_mbert", "state"), [(0.5, FAILS), (2.5, HOLDS)])
+def test_about_two_points_are_claimed_with_mbert_alone(gain_of_mbert: float, state: str) -> None:
     scores: dict[Key, dict[int, float]] = {}
-    for task in ("XNLI", "XQuAD", "MLQA"):
-        place = Place(model, task)
-        scores |= {Key(place, "Ada", "avg"): {0: 60.0, 1: 61.0}, Key(place, "Ada+FUN", "avg"): {0: 60.5, 1: 61.51}}
+    for model, gain in (("mBERT", gain_of_mbert), ("XLM-R", 0.5)):
+        for task in ("XNLI", "XQuAD", "MLQA"):
+            place = Place(model, task)
+            found = {0: 60.0 + gain, 1: 61.01 + gain}
+            scores |= {Key(place, "Ada", "avg"): {0: 60.0, 1: 61.0}, Key(place, "Ada+FUN", "avg"): found}
     assert check(find_claim("F2"), Numbers(scores, exact=False)).state == state
 
 
@@ -93,7 +96,7 @@ def test_the_lowest_language_is_the_one_that_the_paper_shows() -> None:
     outcome = check(find_claim("F6"), Numbers(scores, exact=False))
     assert [finding.text.split(":")[0] for finding in outcome.findings] == ["XNLI, mBERT, sw"]
     assert outcome.state == UNKNOWN
-    assert "1 of the 3 parts needed for a claim about most" in outcome.findings[0].text
+    assert "1 task of the 3 needed for a claim about most" in outcome.findings[0].text
 
 
 def test_no_test_score_chooses_the_lowest_language_where_the_paper_shows_none() -> None:
@@ -150,3 +153,13 @@ def test_schedules_settle_whether_a_higher_peak_transfers_better(peak: list[floa
     assert check(find_claim("F10"), Numbers(scores, exact=False)).state == state
     lacking = check(find_claim("F10"), Numbers({}, exact=False))
     assert (lacking.state, "needs at least four schedules" in lacking.findings[0].text) == (UNKNOWN, True)
+
+
+def test_peak_or_area_must_rank_with_transfer_in_each_place() -> None:
+    high, low = {0: 0.8, 1: 0.82, 2: 0.81}, {0: -0.8, 1: -0.82, 2: -0.81}
+    places = [Place("XLM-R", task) for task in ("MLQA", "XQuAD")]
+    scores = {Key(place, SCHEDULES, on): low for place in places for on in (TRACE_PEAK, TRACE_AREA)}
+    one = {**scores, Key(places[0], SCHEDULES, TRACE_PEAK): high}
+    assert check(find_claim("F10"), Numbers(one, exact=False)).state == FAILS
+    peaks = {Key(place, SCHEDULES, TRACE_PEAK): high for place in places}
+    assert check(find_claim("F10"), Numbers({**scores, **peaks}, exact=False)).state == HOLDS

@@ -64,7 +64,7 @@ def test_two_sizes_of_a_stand_in_are_compared_although_a_task_of_the_paper_is_th
 
 
 def test_tasks_of_the_paper_and_tasks_that_stand_in_for_them_have_a_verdict_each(tmp_path: Path) -> None:
-    for task, gain in (("acl_arc", 9), ("sst2_sentences", -9)):
+    for task, gain in (("acl_arc", -9), ("sst2_sentences", 9)):
         scores = {
             Key(Place("MiniLM", other), name, "en"): {0: 60 + more, 1: 61 + more, 2: 63 + 1.1 * more}
             for name, more in (("Fine-tune", 0), ("Adapter-256", gain))
@@ -73,7 +73,7 @@ def test_tasks_of_the_paper_and_tasks_that_stand_in_for_them_have_a_verdict_each
         numbers = Numbers(scores, False, stand_in=task != "acl_arc")
         write_numbers({"study": {"adaptereff": numbers}}, tmp_path / f"{task}.csv")
     found = [verdict for verdict in check_studies([tmp_path], "adaptereff") if verdict.claim.id == "A2"]
-    assert [(verdict.stand_in, verdict.outcome.state) for verdict in found] == [(False, "holds"), (True, "cannot tell")]
+    assert [(verdict.stand_in, verdict.outcome.state) for verdict in found] == [(False, "fails"), (True, "cannot tell")]
     assert [Path(*verdict.parts).name for verdict in found] == ["acl_arc.csv", "sst2_sentences.csv"]
     assert [verdict.record()["stand_in"] for verdict in found] == [False, True]
 

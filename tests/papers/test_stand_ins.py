@@ -64,6 +64,18 @@ def test_returns_diminish_over_the_last_points_where_three_quarters_is_none_of_t
     assert "from frozen 6/6 to frozen 5/6, minus from there to frozen 4/6" in outcome.findings[1].text
 
 
+def test_the_bend_of_a_straight_line_is_none() -> None:
+    frozen = {"baseline": 90.0, "frozen 12/24": 79.0, "frozen 17/24": 74.0, "frozen 24/24": 67.0}
+    scores = {
+        Key(Place("RoBERTa-large", task), method, "en"): {0: score, 1: score + 0.1}
+        for task in ("CoLA", "MRPC", "RTE")
+        for method, score in frozen.items()
+    }
+    texts = [finding.text for finding in check(find_claim("E4"), Numbers(scores, exact=False)).findings]
+    assert any("evenly apart" in text for text in texts)
+    assert not any("gained" in text for text in texts)
+
+
 @pytest.mark.parametrize(("model", "compared"), [("all-MiniLM-L6-v2", True), ("BERT-base", False)])
 def test_a_model_of_the_paper_stands_for_no_other_one(model: str, compared: bool) -> None:
     place = Place(model, "SST-2")

@@ -60,6 +60,17 @@ def test_scores_of_the_same_runs_are_one_sample() -> None:
     assert error(apart, "RTE") == pytest.approx((alone or 0.0) / 2**0.5)
 
 
+def test_runs_that_are_listed_under_two_models_are_one_sample() -> None:
+    copy = PLACE._replace(model="another")
+    mean = lambda score: (score(PLACE, "one", "en") + score(copy, "one", "en")) / 2  # noqa: E731
+    errors = {
+        name: compare_quantity(numbers({Key(PLACE, "one", "en"): ONE, Key(copy, "one", "en"): own}), mean, 0.0).error
+        for name, own in {"same": ONE, "other": {seed: score + 0.01 for seed, score in ONE.items()}}.items()
+    }
+    alone = compare_quantity(numbers({Key(PLACE, "one", "en"): ONE}), value(PLACE, "one", "en"), 0.0).error or 0.0
+    assert errors == {"same": pytest.approx(alone), "other": pytest.approx(alone / 2**0.5)}
+
+
 def test_a_claim_holds_over_all_runs_of_arms_that_share_no_seed() -> None:
     place = Place("MT-RoBERTa-large", "SST-2")
     scores = {Key(place, "baseline", "en"): OTHER, Key(place, "frozen 17/24", "en"): ONE}

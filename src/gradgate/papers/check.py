@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import RunError
+from gradgate.errors import RunError, UsageError
 from gradgate.papers.claims import Claim, ClaimCheck, ClaimOutcome, check, claims
 from gradgate.papers.claims.collapsed import without_collapsed
 from gradgate.papers.claims.numbers import Numbers, printed, together
@@ -146,12 +146,23 @@ def record_studies(folders: Sequence[Path], file: Path, paper: str | None = None
 
     Raises:
         RunError: if a folder is neither, or has none of the numbers; or if the file cannot be written.
+        UsageError: if a folder is named twice.
     """
     studies = {str(folder): numbers_in(folder, paper) for folder in folders}
     lacking = [name for name, papers_of in studies.items() if not any(found.scores for found in papers_of.values())]
     if lacking:
         raise RunError(f"{', '.join(lacking)} has no finished run, so there are no numbers to write to {file}.")
-    write_numbers({Path(name).name: found for name, found in studies.items()}, file)
+    write_numbers(dict(zip(_short_names(folders), studies.values(), strict=True)), file)
+
+
+def _short_names(folders: Sequence[Path]) -> list[str]:
+    """Return the names of folders, with as many of their parents as tell them apart."""
+    whole = [folder.resolve().parts for folder in folders]
+    for kept in range(1, max(map(len, whole)) + 1):
+        names = ["/".join(parts[-kept:]) for parts in whole]
+        if len(set(names)) == len(names):
+            return names
+    raise UsageError(f"A study is named twice: {', '.join(map(str, folders))}. Name each once.")
 
 
 def numbers_in(folder: Path, paper: str | None = None) -> dict[str, Numbers]:

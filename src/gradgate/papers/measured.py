@@ -76,6 +76,11 @@ class PaperScore:
     metric: str | None = None
 
     @property
+    def is_better_if_lower(self) -> bool:
+        """Whether it is scored by a loss or an error, which no claim is about."""
+        return self.metric is None and not self.results.study.task.metric_higher_is_better
+
+    @property
     def source(self) -> str:
         """The language that it was trained in."""
         return self.language or self.results.study.task.source
@@ -137,6 +142,8 @@ def numbers_of_study(paper: str, results: StudyResults) -> Numbers:
         PaperScore(place, label, arm, results.of(arm), results, split=split, metric=metric)
         for arm, label in labels.items()
     ]
+    if any(row.is_better_if_lower for row in rows):
+        notes.append(f"{study.task.metric} is better if it is lower; claims are about scores that are better if higher")
     numbers = numbers_of(paper, rows, stand_in=task is None, notes=notes)
     scores, arms = dict(numbers.scores), dict(numbers.arms)
     if paper == "fun":
@@ -157,8 +164,8 @@ def _as_in_table(paper: str, results: StudyResults) -> tuple[str | None, str | N
     split, metric = entry.paper_task.split, entry.metric
     if split in (DEV, ORIGINAL_DEV) and results.study.settings.get("dev_size") is not None:
         split = original_dev(results)
-    elif split == ORIGINAL_DEV:  # it picked the checkpoints
-        split = None
+    elif split == ORIGINAL_DEV or (split == DEV and results.study.search and results.test_splits):
+        split = None  # dev picked the checkpoints, and of a search the settings too
     there = split if split == DEV or split in results.test_splits else None
     has_metric = any(metric in cell.metrics(there or results.main_split) for cell in results.cells if cell.scores)
     return there, metric if has_metric else None
@@ -259,10 +266,14 @@ def _scores(paper: str, row: PaperScore, cell: RunResult) -> dict[str, float]:
     metric = row.metric or cell.scores.metric
     factor = ScoreFormat.fitting(metric).factor
     found = {on: factor * score for on, score in scores_by_language(paper, row, cell).items()}
+    if row.is_better_if_lower:
+        found = {}
+    if paper == "elsa":  # it tests in the language of training, so that others are not scores of its tasks
+        found = {on: score for on, score in found.items() if len(on) != 2 or on == row.source}
     if cell.scores.cost.seconds_per_step is not None:
         found[SECONDS] = cell.scores.cost.seconds_per_step
     history = [factor * record.metrics[metric] for record in cell.history if metric in record.metrics]
-    if len(history) > 1:
+    if len(history) > 1 and not row.is_better_if_lower:
         found |= {DEV_MEAN: fmean(history), DEV_BEST: max(history), DEV_DROP: max(history) - history[-1]}
     course = {
         LOSS_RISE: loss_rise(cell),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome
 from gradgate.papers.claims.numbers import (
     DEV_BEST,
@@ -15,7 +17,7 @@ from gradgate.papers.claims.numbers import (
     Place,
 )
 from gradgate.papers.claims.quantities import Quantity, mean_minus, minus, value
-from gradgate.papers.claims.rules import all_of, both, most_of
+from gradgate.papers.claims.rules import all_of, all_parts, both, most_of
 from gradgate.papers.claims.spreads import varies_more
 from gradgate.papers.claims.thresholds import above, below, count_tasks, counted_tasks, level, over_tasks, tasks_in
 
@@ -39,9 +41,13 @@ def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = EN) -
 
 
 def _mean(numbers: Numbers, places: list[Place], one: str, other: str) -> ClaimCheck:
-    where = f"{places[0].model}{'' if places[0].size == 'full' else f', {places[0].size} examples'}"
-    what = f"{where}, mean over {tasks_in(places)}: {one} - {other}"
+    what = f"{_where(places)}: {one} - {other}"
     return over_tasks(numbers, above(numbers, what, mean_minus(places, one, other, EN)), count_tasks(places))
+
+
+def _where(places: list[Place]) -> str:
+    size = "" if places[0].size == "full" else f", {places[0].size} examples"
+    return f"{places[0].model}{size}, mean over {tasks_in(places)}"
 
 
 def _a1(numbers: Numbers) -> ClaimOutcome:
@@ -61,18 +67,26 @@ def _a1(numbers: Numbers) -> ClaimOutcome:
 
 
 def _a2(numbers: Numbers) -> ClaimOutcome:
-    low = []
+    parts: dict[str, list[ClaimCheck]] = {}
     for other in (TUNED, TAPT):
         small = [place for place in numbers.places(WIDE, other, tasks=_LOW) if _examples(place.size) != (0, 5000)]
-        for model, size in dict.fromkeys((place.model, place.size) for place in small):
-            low.append(_mean(numbers, [p for p in small if (p.model, p.size) == (model, size)], WIDE, other))
+        parts[f"{other} on small tasks"] = [_mean(numbers, places, WIDE, other) for places in _alike(small)]
     places = [] if numbers.stand_in else numbers.places(WIDE, TUNED, tasks=_HIGH)
-    high = []
+    parts["large tasks"] = []
     if places:
         what = f"mean over {tasks_in(places)} of many examples: {WIDE} - {TUNED}"
         quantity = mean_minus(places, WIDE, TUNED, EN)
-        high = [over_tasks(numbers, level(numbers, what, quantity, LEVEL), count_tasks(places))]
-    return all_of([*low, *high], f"needs {WIDE} and {TUNED}")
+        finding = over_tasks(numbers, level(numbers, what, quantity, LEVEL), count_tasks(places))
+        parts["large tasks"].append(finding)
+    return all_parts(numbers, parts, f"needs {WIDE} and {TUNED}")
+
+
+def _alike(places: Iterable[Place]) -> list[list[Place]]:
+    """Group places by model and size, for means over their tasks."""
+    groups: dict[tuple[str, str], list[Place]] = {}
+    for place in places:
+        groups.setdefault((place.model, place.size), []).append(place)
+    return list(groups.values())
 
 
 def _a3(numbers: Numbers) -> ClaimOutcome:
@@ -82,13 +96,12 @@ def _a3(numbers: Numbers) -> ClaimOutcome:
 
 
 def _a4(numbers: Numbers) -> ClaimOutcome:
-    small = [place for place in numbers.places(TUNED, tasks=_GLUE) if place.size in ("1000", "5000")]
-    findings = []
+    parts: dict[str, list[ClaimCheck]] = {"1000": [], "5000": []}
     for name in (BEST_SIZE, NARROW):
-        for model, size in dict.fromkeys((place.model, place.size) for place in small):
-            places = [p for p in numbers.places(name, TUNED, tasks=_GLUE) if (p.model, p.size) == (model, size)]
-            findings += [_mean(numbers, places, name, TUNED)] if places else []
-    return all_of(findings, f"needs {NARROW} and {TUNED} with 1k or 5k examples")
+        for places in _alike(p for p in numbers.places(name, TUNED, tasks=_GLUE) if p.size in parts):
+            parts[places[0].size].append(_mean(numbers, places, name, TUNED))
+    named = {f"{size} examples": findings for size, findings in parts.items()}
+    return all_parts(numbers, named, f"needs {NARROW} and {TUNED} with 1k and 5k examples")
 
 
 def _a5(numbers: Numbers) -> ClaimOutcome:
@@ -135,17 +148,26 @@ def _a6(numbers: Numbers) -> ClaimOutcome:
 
 
 def _a7(numbers: Numbers) -> ClaimOutcome:
-    wider, same = [], []
+    """Check the means over tasks, which Table 5 prints as one task each, and all or a part of XNLI."""
+    parts: dict[str, list[ClaimCheck]] = {"special domains": [], "all of XNLI": [], "little data": []}
     for place in numbers.places(WIDE, NARROW, tasks=("TAE-low", "XNLI", "GLUE")):
         on = next((on for on in ("target", EN) if on in numbers.on(place, WIDE, NARROW)), None)
         if on is None:
             continue
         what, quantity = f"{place}: {WIDE} - {NARROW}", minus(place, WIDE, NARROW, on)
         if place.size == "full":
-            wider.append(above(numbers, what, quantity))
+            part = "all of XNLI" if place.task == "XNLI" else "special domains"
+            parts[part].append(above(numbers, what, quantity))
         else:
-            same.append(level(numbers, what, quantity, LEVEL))
-    return all_of([*wider, *same], f"needs {WIDE} and {NARROW}")
+            parts["little data"].append(level(numbers, what, quantity, LEVEL))
+    if not numbers.stand_in:
+        for places in _alike(numbers.places(WIDE, NARROW, tasks=_LOW)):
+            parts["special domains"].append(_mean(numbers, places, WIDE, NARROW))
+        for places in _alike(p for p in numbers.places(WIDE, NARROW, tasks=_GLUE) if p.size != "full"):
+            what = f"{_where(places)}: {WIDE} - {NARROW}"
+            finding = level(numbers, what, mean_minus(places, WIDE, NARROW, EN), LEVEL)
+            parts["little data"].append(over_tasks(numbers, finding, count_tasks(places)))
+    return all_parts(numbers, parts, f"needs {WIDE} and {NARROW}")
 
 
 def _a9(numbers: Numbers) -> ClaimOutcome:
@@ -205,7 +227,7 @@ def _a10(numbers: Numbers) -> ClaimOutcome:
 
 
 def _a11(numbers: Numbers) -> ClaimOutcome:
-    places = numbers.places(MIXED, TUNED)
+    places = numbers.places(MIXED, TUNED, tasks=_GLUE)
     tuned = [
         _minus(numbers, place, MIXED, TUNED)
         if place.task in ("cola", "mrpc")
@@ -214,7 +236,7 @@ def _a11(numbers: Numbers) -> ClaimOutcome:
     ]
     adapters = [
         below(numbers, f"{place}: {NARROW_MIXED} - {NARROW}", minus(place, NARROW_MIXED, NARROW, EN))
-        for place in numbers.places(NARROW_MIXED, NARROW)
+        for place in numbers.places(NARROW_MIXED, NARROW, tasks=_GLUE)
     ]
     return both(all_of(tuned, f"needs {MIXED} and {TUNED}"), most_of(adapters, f"needs {NARROW_MIXED} and {NARROW}"))
 

@@ -21,7 +21,7 @@ from gradgate.papers.claims.numbers import (
     kind_of,
 )
 from gradgate.papers.claims.quantities import Quantity, minus, quality, ratio
-from gradgate.papers.claims.rules import all_of, any_of, both
+from gradgate.papers.claims.rules import all_of, all_parts, any_of, both
 from gradgate.papers.claims.thresholds import FEWEST_TASKS, above, below, counted_tasks, of_model, over_tasks
 
 BASELINE = "baseline"
@@ -148,26 +148,13 @@ def _e2(numbers: Numbers) -> ClaimOutcome:
             what = _said(model, task, f"relative quality of {head}", pairs)
             finding = below(numbers, what, _quality(numbers, pairs, head), 0.7)
             glue.append(of_model(numbers, over_tasks(numbers, finding, _tasks(pairs)), model, MULTITASK))
-    return _on_both(numbers, glue, entities, f"needs {BASELINE} and all layers frozen, on GLUE or NER")
+    halves = {"GLUE": glue, "named entities": entities}
+    return all_parts(numbers, halves, f"needs {BASELINE} and all layers frozen, on GLUE or NER")
 
 
 def _f1_of_head(numbers: Numbers, place: Place, on: str, head: str) -> ClaimCheck:
     finding = below(numbers, f"{place}, {on}: F1 of {head}", _score(place, head, on), 10.0)
     return of_model(numbers, finding, place.model, CROSS_LINGUAL)
-
-
-def _on_both(
-    numbers: Numbers, glue: Sequence[ClaimCheck], entities: Sequence[ClaimCheck], lacking: str
-) -> ClaimOutcome:
-    """Combine the halves of a claim about GLUE and named entities, which does not hold on one of them alone.
-
-    The paper prints each half in tables of its own.
-    """
-    halves = {"GLUE": glue, "named entities": entities}
-    there = [name for name, own in halves.items() if any(finding.compared for finding in own)]
-    absent = [name for name in halves if name not in there] if there and not numbers.exact else []
-    findings = [*glue, *entities, *(ClaimCheck(UNKNOWN, f"{name}: not compared") for name in absent)]
-    return all_of(findings, lacking)
 
 
 def _score(place: Place, method: str, on: str) -> Quantity:
@@ -188,7 +175,7 @@ def _e3(numbers: Numbers) -> ClaimOutcome:
             finding = _keeps(numbers, model, task, pairs, name, ENOUGH)
             half.append(of_model(numbers, finding, model, named))
     lacking = "needs 9 of 12 or 17 of 24 layers frozen on GLUE, or 8 of 12 or 19 of 24 on NER"
-    return _on_both(numbers, glue, entities, lacking)
+    return all_parts(numbers, {"GLUE": glue, "named entities": entities}, lacking)
 
 
 def _e4(numbers: Numbers) -> ClaimOutcome:
@@ -220,13 +207,13 @@ def _keeps(numbers: Numbers, model: str, task: str, pairs: Pairs, name: str, sha
 
 def _evenly(numbers: Numbers, pairs: Pairs) -> tuple[str, ...]:
     """Return three evenly spaced labels: half, three quarters and all layers frozen, else the last three; or none."""
-    names = tuple(name for share in (0.5, 0.75, 1.0) if (name := _at(numbers, pairs, share)))
-    if len(set(names)) == 3:
-        return names
     labels = _labels(numbers, pairs[0][0])
-    shares = list(labels)[-3:]
-    even = len(shares) == 3 and isclose(shares[1] - shares[0], shares[2] - shares[1])
-    return tuple(labels[share] for share in shares) if even else ()
+    shares = {name: share for share, name in labels.items()}
+    wanted = [name for share in (0.5, 0.75, 1.0) if (name := _at(numbers, pairs, share))]
+    for names in (tuple(dict.fromkeys(wanted)), tuple(labels.values())[-3:]):
+        if len(names) == 3 and isclose(shares[names[1]] - shares[names[0]], shares[names[2]] - shares[names[1]]):
+            return names
+    return ()
 
 
 def _bend(first: Quantity, second: Quantity, last: Quantity) -> Quantity:

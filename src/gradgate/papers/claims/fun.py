@@ -14,12 +14,13 @@ from gradgate.papers.claims.numbers import (
     Place,
 )
 from gradgate.papers.claims.quantities import gap_difference, mean_minus, minus, place_minus, ratio, value
-from gradgate.papers.claims.rules import all_of, any_of, both, most_of
+from gradgate.papers.claims.rules import all_of, all_parts, any_of, both, most_of
 from gradgate.papers.claims.thresholds import above, at_least_about, below, count_tasks, over_tasks, tasks_in
 from gradgate.papers.published import read_table
 
 ADA, RAND, GU, LPFT, FUN, REV = "Ada", "Ada+Rand", "Ada+GU", "Ada+LPFT", "Ada+FUN", "Ada+GU-rev"
 FULL = "Full-FT"
+_MBERT = "mBERT"
 AVG, SOURCE = "avg", "en"
 QA = ("MLQA", "XQuAD")
 _MAIN = (("fun_table02",),)
@@ -44,17 +45,18 @@ def _f1(numbers: Numbers) -> ClaimOutcome:
 
 
 def _f2(numbers: Numbers) -> ClaimOutcome:
-    findings = []
+    parts: dict[str, list[ClaimCheck]] = {_MBERT: []}
     for model in dict.fromkeys(place.model for place in numbers.places(FUN, ADA)):
         places = numbers.places(FUN, ADA, models=[model])
         what = f"{model}, mean over {tasks_in(places)}: {FUN} - {ADA}"
         quantity = mean_minus(places, FUN, ADA, AVG)
-        if model == "mBERT":
+        if model == _MBERT:
             finding = at_least_about(numbers, what, quantity, 2, digits=0)
         else:
             finding = above(numbers, what, quantity)
-        findings.append(over_tasks(numbers, finding, count_tasks(places)))
-    return all_of(findings, f"needs {FUN} and {ADA}")
+        part = parts.setdefault(_MBERT if model == _MBERT else "other models", [])
+        part.append(over_tasks(numbers, finding, count_tasks(places)))
+    return all_parts(numbers, parts, f"needs {FUN} and {ADA}")
 
 
 def _f3(numbers: Numbers) -> ClaimOutcome:
@@ -80,9 +82,10 @@ def _f4(numbers: Numbers) -> ClaimOutcome:
             certain=True,
         )
         for place in places
-        if place.model == "mBERT" and place._replace(model="XLM-R") in places
+        if place.model == _MBERT and place._replace(model="XLM-R") in places
     ]
-    return all_of([*close, *closer], f"needs plans of {FUN}, of a model with three layers or more below the top one")
+    parts = {"the order": close, "mBERT against XLM-R": closer}
+    return all_parts(numbers, parts, f"needs plans of {FUN}, of a model with three layers or more below the top one")
 
 
 def _f5(numbers: Numbers) -> ClaimOutcome:
@@ -125,13 +128,16 @@ def _f8(numbers: Numbers) -> ClaimOutcome:
 
 def _f11(numbers: Numbers) -> ClaimOutcome:
     places = numbers.places(GU, ADA, models=["mDeBERTa"])
-    helped = [_minus(numbers, place, GU, ADA) for place in places if place.task in (*QA, "XCOPA")]
-    not_helped = [
-        below(numbers, f"{place}: {GU} - {ADA}", minus(place, GU, ADA, AVG), or_equal=True)
-        for place in places
-        if place.task == "XNLI"
-    ]
-    return all_of([*helped, *not_helped], f"needs {GU} and {ADA} with mDeBERTa")
+    parts = {
+        "question answering": [_minus(numbers, place, GU, ADA) for place in places if place.task in QA],
+        "XCOPA": [_minus(numbers, place, GU, ADA) for place in places if place.task == "XCOPA"],
+        "XNLI": [
+            below(numbers, f"{place}: {GU} - {ADA}", minus(place, GU, ADA, AVG), or_equal=True)
+            for place in places
+            if place.task == "XNLI"
+        ],
+    }
+    return all_parts(numbers, parts, f"needs {GU} and {ADA} with mDeBERTa")
 
 
 def _f9(numbers: Numbers) -> ClaimOutcome:
@@ -151,14 +157,19 @@ def _f9(numbers: Numbers) -> ClaimOutcome:
 
 
 def _f10(numbers: Numbers) -> ClaimOutcome:
-    """Check whether peak or area ranks with transfer."""
-    findings = [
-        above(numbers, f"{place}: {what} of the trace with the score", value(place, SCHEDULES, on))
+    """Check whether peak or area ranks with transfer, everywhere."""
+    parts = [
+        any_of(
+            [
+                above(numbers, f"{place}: {what} of the trace with the score", value(place, SCHEDULES, on))
+                for what, on in (("peak", TRACE_PEAK), ("area", TRACE_AREA))
+                if on in numbers.on(place, SCHEDULES)
+            ]
+        )
         for place in numbers.places(SCHEDULES)
-        for what, on in (("peak", TRACE_PEAK), ("area", TRACE_AREA))
-        if on in numbers.on(place, SCHEDULES)
     ]
-    return any_of(findings, f"needs at least four schedules that open layers on the way, all {_TRACKED}")
+    needs = f"needs at least four schedules that open layers on the way, all {_TRACKED}"
+    return both(*parts) if parts else all_of([], needs)
 
 
 _TRACKED = "trained with track='fisher:every=50,batches=8'"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gradgate.papers.claims.base import FAILS, HOLDS, UNKNOWN, ClaimCheck, ClaimOutcome, ClaimPart, State
-from gradgate.papers.claims.thresholds import FEWEST_TASKS, corrected, tests_done, undecided
+from gradgate.papers.claims.numbers import Numbers
+from gradgate.papers.claims.thresholds import FEWEST_TASKS, corrected, counted_tasks, tests_done, undecided
 
 
 def all_of(findings: Sequence[ClaimCheck], lacking: str = "") -> ClaimOutcome:
@@ -17,10 +18,11 @@ def all_of(findings: Sequence[ClaimCheck], lacking: str = "") -> ClaimOutcome:
 def most_of(findings: Sequence[ClaimCheck], lacking: str = "") -> ClaimOutcome:
     """Return an outcome that holds if more than half of the findings do and fails if half or more fail.
 
-    Measured ones take three: most of two are both.
+    Measured ones take three tasks: most of two are both, and one task with three sizes is one.
     """
-    if any(finding.test for finding in findings) and len(findings) < FEWEST_TASKS:
-        why = f"{len(findings)} of the {FEWEST_TASKS} parts needed for a claim about most"
+    tasks = len({task for finding in findings for task in finding.tasks})
+    if any(finding.test for finding in findings) and tasks < FEWEST_TASKS:
+        why = f"{counted_tasks(tasks)} of the {FEWEST_TASKS} needed for a claim about most"
         findings = [undecided(finding, why) for finding in findings]
     return _outcome([_part(findings, len(findings) // 2 + 1, "more than half must hold", lacking)])
 
@@ -28,6 +30,20 @@ def most_of(findings: Sequence[ClaimCheck], lacking: str = "") -> ClaimOutcome:
 def any_of(findings: Sequence[ClaimCheck], lacking: str = "") -> ClaimOutcome:
     """Return an outcome that holds if one finding does and fails if each fails."""
     return _outcome([_part(findings, 1, "one must hold", lacking)])
+
+
+def all_parts(numbers: Numbers, parts: Mapping[str, Sequence[ClaimCheck]], lacking: str) -> ClaimOutcome:
+    """Combine the parts of a claim, which does not hold on some of them alone.
+
+    Args:
+        numbers: that the findings are from. The paper prints each part, some in tables of their own.
+        parts: what each part is about, to its findings.
+        lacking: explains that no part was compared.
+    """
+    there = [name for name, own in parts.items() if any(finding.compared for finding in own)]
+    absent = [name for name in parts if name not in there] if there and not numbers.exact else []
+    findings = [finding for own in parts.values() for finding in own]
+    return all_of([*findings, *(ClaimCheck(UNKNOWN, f"{name}: not compared") for name in absent)], lacking)
 
 
 def both(*outcomes: ClaimOutcome) -> ClaimOutcome:

@@ -22,7 +22,7 @@ def compare_quantity(numbers: Numbers, quantity: Callable[[Lookup], float], thre
     """Compare a quantity of mean scores with a threshold; the quantity uses every run of each arm.
 
     The error is that of the jackknife over several samples: runs are left out one by one. Scores of the same runs, such
-    as those of several languages, are left out together.
+    as those of several languages or those listed under two models, are left out together.
 
     Returns:
         A comparison whose ``unit`` is a run and ``n`` the fewest runs of an arm; without interval and p if an arm has
@@ -42,7 +42,8 @@ def compare_quantity(numbers: Numbers, quantity: Callable[[Lookup], float], thre
     samples: dict[tuple[str, ...], list[Key]] = {}
     for key in sorted(asked):
         samples.setdefault(_runs_of(key), []).append(key)
-    parts = [_variance(numbers.scores, keys, means, lambda: quantity(averaged)) for keys in samples.values()]
+    joined = _joined(list(samples.values()), numbers.scores)
+    parts = [_variance(numbers.scores, keys, means, lambda: quantity(averaged)) for keys in joined]
     fewest = min(len(numbers.scores[key]) for key in asked)
     return _against(whole, parts, threshold, fewest)
 
@@ -79,6 +80,34 @@ def _against(value: float, parts: Sequence[tuple[float, int]], threshold: float,
 def _runs_of(key: Key) -> tuple[str, ...]:
     task = _SCORED_ON_THE_SAME_RUNS.get(key.place.task, key.place.task)
     return (key.place.model, task, key.place.size, key.method)
+
+
+def _joined(samples: Sequence[list[Key]], scores: Mapping[Key, Mapping[int, float]]) -> list[list[Key]]:
+    """Join the samples that contain the same runs, as those of two models in the Elsa authors' results do."""
+    found: list[list[Key]] = []
+    for keys in samples:
+        first = keys[0]
+        alike = (
+            other
+            for other in found
+            if (other[0].place.task, other[0].method) == (first.place.task, first.method)
+            and shared_runs(scores[first], scores[other[0]]) > 1
+        )
+        if (same := next(alike, None)) is None:
+            found.append(list(keys))
+        else:
+            same.extend(keys)
+    return found
+
+
+def shared_runs(one: Mapping[int, float], other: Mapping[int, float]) -> int:
+    """Count the runs that two samples share: equal scores under equal seeds.
+
+    Returns:
+        0 if all shared scores are equal to each other too, as those of collapsed runs may be by chance.
+    """
+    same = [score for seed, score in one.items() if other.get(seed) == score]
+    return len(same) if len(set(same)) > 1 else 0
 
 
 def _variance(
