@@ -11,6 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+RESCALES = "_rescale_layers"
+"""The method of a model that changes its weights by its training flag."""
+
 
 @contextmanager
 def preserved_state(
@@ -22,6 +25,8 @@ def preserved_state(
     writers: Iterable[nn.Module] | None = None,
 ) -> Iterator[None]:
     """Run the body, then restore training flags, buffers and the random states of Python, NumPy and torch.
+
+    What models of transformers change in themselves as they run is restored too.
 
     Gradient checkpointing is off in the body: it would run modules again after the body has ended.
 
@@ -60,12 +65,29 @@ class _Snapshot:
         self._buffers = {module: dict(module._buffers) for module in writers}
         of_all = [buffer for buffers in self._buffers.values() for buffer in buffers.values()]
         self._values = {id(b): b.clone() for b in of_all if b is not None and not b.is_meta}
+        # BigBird replaces its sparse attention for good if an input is short.
+        self._attention: list[tuple[Any, str, dict[str, Any]]] = [
+            (module, module.attention_type, dict(module._modules))
+            for module in self.modes
+            if hasattr(module, "set_attention_type") and isinstance(module.attention_type, str)
+        ]
+        # RWKV divides weights by powers of 2 for inference, and multiplies them again for training.
+        self._rescaled: list[tuple[Any, bool]] = [
+            (module, bool(module.layers_are_rescaled)) for module in self.modes if hasattr(module, RESCALES)
+        ]
         self._python, self._numpy = random.getstate(), np.random.get_state()
 
     def restore(self) -> None:
         """Restore everything; write to buffers only if they have changed."""
         random.setstate(self._python)
         np.random.set_state(self._numpy)
+        for module, kind, children in self._attention:
+            module.attention_type = kind
+            module._modules.update(children)
+        for module, was in self._rescaled:
+            if module.layers_are_rescaled != was:
+                module.training = not was
+                getattr(module, RESCALES)()
         for module, mode in self.modes.items():
             module.training = mode
         for module in self.checkpointing:

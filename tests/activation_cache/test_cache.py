@@ -53,6 +53,46 @@ def test_padding_in_front(name: str, tmp_path: Path) -> None:
     assert_close(plain, cached)
 
 
+class TokensFirst(nn.Module):
+    """Layers that take states of shape (tokens, rows, width), as those of torch.nn do by default."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(64, 16)
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0) for _ in range(3))
+        self.head = nn.Linear(16, 2)
+
+    def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
+        states = self.table(input_ids).transpose(0, 1)
+        for layer in self.layers:
+            states = layer(states)
+        logits = self.head(states.mean(0))
+        return {"logits": logits} if labels is None else {"loss": nn.functional.cross_entropy(logits, labels)}
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_layers_that_take_tokens_first_are_computed_as_usual(tmp_path: Path) -> None:
+    def losses(cache: ActivationCache | None) -> list[float]:
+        torch.manual_seed(0)
+        model, draw, found = TokensFirst(), torch.Generator().manual_seed(1), []
+        # One batch has as many tokens as rows, so that its states fit either way.
+        batches = [torch.randint(3, 64, (4, tokens), generator=draw) for tokens in (6, 4, 7)] * 2
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with Tuner(model, optimizer, "freeze:layers=2", total_steps=6, steps_per_epoch=3, activation_cache=cache):
+            for batch in batches:
+                loss = model(input_ids=batch, labels=torch.tensor([0, 1, 0, 1]))["loss"]
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                found.append(loss.item())
+        return found
+
+    notes: list[str] = []
+    assert losses(ActivationCache(folder=tmp_path, note=notes.append)) == losses(None)
+    assert len(notes) == 1
+    assert "do not take hidden states of shape (rows, tokens, width)" in notes[0]
+
+
 def test_what_the_cache_held_before_changes_no_bit(tmp_path: Path) -> None:
     empty = run("bert", "freeze:layers=2", tmp_path, seed=1)
     run("bert", "freeze:layers=2", tmp_path / "other", seed=2)

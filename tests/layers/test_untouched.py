@@ -11,10 +11,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from gradgate import Tuner
 from gradgate.errors import LayerMapError
 from gradgate.layers import canonical_name, map_layers, named_parameters
 from support.placing import Block, depth_names, places
-from support.tiny_models import TINY, tiny_batch
+from support.tiny_models import TINY, tiny, tiny_batch
 
 
 @pytest.mark.parametrize("build", [pytest.param(build, id=name) for name, build in TINY.items()])
@@ -40,6 +41,35 @@ def test_looking_changes_nothing(build):
     before = state()
     map_layers(model)
     assert state() == before
+
+
+def test_attention_that_a_short_input_switches_is_switched_back() -> None:
+    model = tiny(
+        "BigBirdConfig", "BigBirdForSequenceClassification", hidden_size=16, intermediate_size=32, num_hidden_layers=2,
+        num_attention_heads=2, vocab_size=64, block_size=4, num_random_blocks=1, attention_type="block_sparse",
+    )().eval()  # fmt: skip
+    ids = torch.randint(7, 64, (1, 128), generator=torch.Generator().manual_seed(0))
+    before, modules = model(input_ids=ids).logits, list(model.modules())
+    map_layers(model)
+    assert torch.equal(model(input_ids=ids).logits, before)
+    assert all(one is other for one, other in zip(model.modules(), modules, strict=True))
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_weights_that_a_model_scales_for_inference_stay_as_they_are(mode: bool) -> None:
+    sizes = {"hidden_size": 16, "attention_hidden_size": 16, "vocab_size": 64, "context_length": 32}
+    model = tiny("RwkvConfig", "RwkvForCausalLM", num_hidden_layers=4, rescale_every=2, **sizes)().train(mode)
+    ids = torch.arange(8)[None]
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    map_layers(model)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Tuner(model.train(), optimizer, "freeze:layers=3", total_steps=2, steps_per_epoch=2):
+        model(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+    closed = [name for name in before if ".blocks.2." in name]
+    assert closed
+    assert all(torch.equal(model.state_dict()[name], before[name]) for name in closed)
 
 
 class Counting(nn.Module):

@@ -195,6 +195,16 @@ def test_the_model_is_left_as_it_was() -> None:
     assert all(p is before[name][0] and p.requires_grad == before[name][1] for name, p in model.named_parameters())
     assert model.config.to_dict() == settings
     assert not any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+    for adapter in ("lora:r=2", "pfeiffer:reduction=2"):
+        estimate_memory(model, adapter, batch_size=1, max_length=8)
+    assert all(p is before[name][0] and p.requires_grad == before[name][1] for name, p in model.named_parameters())
+
+
+def test_a_head_that_looks_for_end_tokens_can_be_estimated() -> None:
+    model = TINY["bart"]()
+    estimate = Estimator(model, Setup(Workload(2, 8), adamw, total_steps=2)).of("full")
+    weights = sum(parameter.numel() * 4 for parameter in model.parameters())
+    assert 4 * weights < estimate.peak_bytes < 5 * weights
 
 
 IMAGES: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -230,7 +230,10 @@ class CachedForward:
 
     def _run(self, replay: PrefixReplay, inputs: Inputs) -> tuple[Tensor, Precision]:
         with preserved_state(self._model, writers=self._parts.around):
-            return replay.states(lambda: self._model(**inputs))
+            states, precision = replay.states(lambda: self._model(**inputs))
+        if states.dim() != 3 or states.shape[:2] != inputs["input_ids"].shape:
+            self._refuse("the model's layers do not take hidden states of shape (rows, tokens, width)")
+        return states, precision
 
     def _prove(self, session: _Session, batch: Batch, states: Tensor, inputs: Inputs) -> None:
         """Compare with a full forward pass; if the outputs differ, stop using the cache for good."""
@@ -246,10 +249,16 @@ class CachedForward:
         for index, row in enumerate(batch.rows):
             real[index, row.start : row.end] = True
         allowed = tolerance(session.precision.autocast or session.precision.dtype, session.store.dtype)
+        if not session.replay.has_skipped:
+            self._refuse("the model changes the shape of its batches below the layers")
         if not agree(live, fed, real, allowed):
-            self._refused = "the model's output depends on more than the states of its tokens"
-            self.release()
-            raise NotReusableError(self._refused)
+            self._refuse("the model's output depends on more than the states of its tokens")
+
+    def _refuse(self, reason: str) -> NoReturn:
+        """Stop using the cache for good."""
+        self._refused = reason
+        self.release()
+        raise NotReusableError(reason)
 
     def _tensors(self) -> list[Tensor]:
         """Return every tensor that the states are computed from, apart from the row."""

@@ -13,6 +13,7 @@ from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.units import EMBEDDINGS, HEAD
 from gradgate.methods.plan import Plan
 from gradgate.model_copies import noted
+from gradgate.torch_state import RESCALES
 
 
 def closed_prefix(plan: Plan, layers: LayerMap) -> tuple[str, ...]:
@@ -168,7 +169,7 @@ class FrozenPrefix:
             return
         self._prepare(args, kwargs)
         self._inside = [module for module in self._parts.inside if module.training]
-        self._around = [module for module in self._parts.around if module.training]
+        self._around = [module for module in self._parts.around if module.training and not hasattr(module, RESCALES)]
         for module in (*self._inside, *self._around):
             module.training = False
 

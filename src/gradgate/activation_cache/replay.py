@@ -116,6 +116,11 @@ class PrefixReplay:
         self._skips = False
         self._patch(passing, taking)
 
+    @property
+    def has_skipped(self) -> bool:
+        """Whether the last forward pass since :meth:`feed` used the states."""
+        return self._skips
+
     def release(self) -> None:
         """Restore every layer's own ``forward``."""
         for layer, own in self._own:

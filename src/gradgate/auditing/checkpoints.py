@@ -25,6 +25,7 @@ from gradgate.auditing.rules.coverage import partial_coverage
 from gradgate.auditing.rules.movement import NOT_FINITE
 from gradgate.auditing.stored_layers import (
     StoredPlace,
+    StoredSelection,
     adapted_modules,
     layers_of,
     paired_names,
@@ -78,7 +79,8 @@ class CheckpointAudit:
         changes: one per tensor of the trained checkpoint.
         absent: tensors of the base that the trained one lacks.
         findings: what probably was not meant.
-        selector, selected, selector_error: the expectation, what it selects, and why it cannot be checked.
+        selector, selected: the expectation, and what it selects.
+        strayed: tensors in which rows differ that the expectation does not select, though it selects others.
         adapter: the trained checkpoint is an adapter of PEFT, whose tensors are all new.
     """
 
@@ -88,8 +90,8 @@ class CheckpointAudit:
     absent: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     selector: str | None = None
-    selected: frozenset[str] = field(default=frozenset())
-    selector_error: str = ""
+    selected: StoredSelection = field(default_factory=StoredSelection)
+    strayed: tuple[str, ...] = ()
     adapter: bool = False
 
     @cached_property
@@ -101,9 +103,9 @@ class CheckpointAudit:
     @property
     def expected(self) -> bool | None:
         """True if exactly the selected tensors differ; None without an expectation, or if it cannot be checked."""
-        if self.selector is None or self.selector_error:
+        if self.selector is None or self.selected.error:
             return None
-        return set(self.learned.names) == self.selected
+        return set(self.learned.names) == self.selected.names and not self.strayed
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison with the keys of a training's audit; the number of steps is unknown."""
@@ -130,7 +132,7 @@ class CheckpointAudit:
         notes += [f"{number}. {each.kind}: {each.text}" for number, each in enumerate(self.findings, 1)]
         notes += [EXPLAINED] if self.findings else []
         if self.selector is not None:
-            notes += verdict(self.selector, self.expected, [self.selector_error])
+            notes += verdict(self.selector, self.expected, [self.selected.error])
         return Group(*map(Text, lines), self._table(full), *map(Text, notes))
 
     def text(self, *, full: bool = False) -> str:
@@ -202,10 +204,11 @@ def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> Che
             f"{trained} and {base} have no tensor of one name and shape: {listed(list(new.entries))} there, "
             f"{listed(list(old.entries))} in the base. Pass the base that it was trained from."
         )
-    selected, error = frozenset[str](), ""
+    selected = StoredSelection()
     if expect is not None:
-        selected, error = (select_adapted if adapter else select_stored)(new, layers, expect)
-    found = CheckpointAudit(base, trained, changes, _absent(old, new), (), expect, selected, error, adapter)
+        selected = (select_adapted if adapter else select_stored)(new, layers, expect)
+    strayed = tuple(_strayed(old, new, selected))
+    found = CheckpointAudit(base, trained, changes, _absent(old, new), (), expect, selected, strayed, adapter)
     coverage = () if layers is None or not adapter else _coverage(new, layers)
     return replace(found, findings=(*_findings(found, old, new), *coverage))
 
@@ -237,6 +240,19 @@ def _names_in_base(old: StoredWeights, new: StoredWeights) -> dict[str, str]:
     return {name: there for name, there in pairs.items() if old.entries[there].shape == new.entries[name].shape}
 
 
+def _strayed(old: StoredWeights, new: StoredWeights, selected: StoredSelection) -> Iterator[str]:
+    """Yield the tensors in which rows differ that are not selected; rows that the base lacks are new."""
+    pairs = paired_names(new.entries, old.entries)
+    for name in selected.left_out.keys() & pairs.keys():
+        before, after = old.read(pairs[name]), new.read(name)
+        shared = min(len(before), len(after))
+        parts = [slice(start, min(stop, shared)) for start, stop in selected.left_out[name]]
+        if any(_count_changed(before[part].to(after.dtype), after[part]) for part in parts):
+            yield name
+    new.close()
+    old.close()
+
+
 def _changes(old: StoredWeights, new: StoredWeights, places: dict[str, StoredPlace]) -> Iterator[TensorChange]:
     names = _names_in_base(old, new)
     for group in new.grouped():
@@ -256,7 +272,7 @@ def _changes(old: StoredWeights, new: StoredWeights, places: dict[str, StoredPla
 def _compared(name: str, place: StoredPlace, before: Tensor, after: Tensor) -> TensorChange:
     """Compare a tensor in the trained dtype: a base that was only cast has not changed."""
     cast = before.to(after.dtype)
-    changed = int((cast != after).logical_and(~(cast.isnan() & after.isnan())).sum()) if after.numel() else 0
+    changed = _count_changed(cast, after)
     if not changed:
         return TensorChange(name, place, after.numel(), 0, 0.0)
     change = after.float() - cast.float()
@@ -266,6 +282,12 @@ def _compared(name: str, place: StoredPlace, before: Tensor, after: Tensor) -> T
     relative = size / norm if norm else math.inf
     rank = rank_of(change, noise)
     return TensorChange(name, place, after.numel(), changed, relative, rank, finite=all(finite([after])))
+
+
+def _count_changed(before: Tensor, after: Tensor) -> int:
+    """Return the number of elements that differ; NaN equals NaN."""
+    differs = (before != after).logical_and(~(before.isnan() & after.isnan()))
+    return int(differs.sum())
 
 
 def rank_of(change: Tensor, noise: float = 0.0) -> int | None:
@@ -316,12 +338,15 @@ def _findings(audit: CheckpointAudit, old: StoredWeights, new: StoredWeights) ->
         )
     if broken := [each.name for each in audit.changes if each.changed and not each.finite]:
         yield Finding("not_finite", tuple(broken), NOT_FINITE.replace("{names}", listed(broken)))
-    if audit.selector is not None and not audit.selector_error:
-        if more := [name for name in names if name not in audit.selected]:
+    if audit.selector is not None and not audit.selected.error:
+        if more := [name for name in names if name not in audit.selected.names]:
             yield Finding(
                 "unexpected", tuple(more), f"{listed(more)}: changed, but the expectation does not select it."
             )
-        if less := sorted(audit.selected - learned):
+        if audit.strayed:
+            text = f"{listed(audit.strayed)}: rows changed that the expectation does not select."
+            yield Finding("unexpected", audit.strayed, text)
+        if less := sorted(audit.selected.names - learned):
             yield Finding("unexpected", tuple(less), f"{listed(less)}: was expected to change, but did not.")
     tables = [name for name in new.entries if name in old.entries and len(new.entries[name].shape) == 2]
     yield from _untied(old, new, [name for name in tables if new.entries[name].shape[0] > _MOST_RANK], learned)

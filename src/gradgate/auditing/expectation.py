@@ -9,7 +9,7 @@ from torch import nn
 from gradgate.errors import GradgateError, UsageError
 from gradgate.layers.map import LayerMap
 from gradgate.layers.names import named_parameters
-from gradgate.layers.selectors import check_selector, select
+from gradgate.layers.selectors import Selection, check_selector, select
 from gradgate.layers.units import Group, Weight
 
 
@@ -19,16 +19,16 @@ class Expectation:
 
     selector: str
 
-    def select(self, model: nn.Module, layers: LayerMap | None) -> tuple[list[str], str]:
-        """Return the selected names, and why there are none.
+    def select(self, model: nn.Module, layers: LayerMap | None) -> tuple[Selection | None, str]:
+        """Return the selection, or None and why there is none.
 
         A model without a layer map has one group, so that marks such as ``@bias`` and ``re:REGEX`` work.
         """
         try:
-            return list(select(_unmapped(model) if layers is None else layers, self.selector).names), ""
+            return select(_unmapped(model) if layers is None else layers, self.selector), ""
         except GradgateError as error:
             missing = "" if layers is not None else " The layers of this model cannot be found; use re:REGEX."
-            return [], f"{error}{missing}"
+            return None, f"{error}{missing}"
 
 
 def check_request(expect: str | None, steps: int | None) -> None:

@@ -25,6 +25,7 @@ from gradgate.auditing.ties import Ties
 from gradgate.distributed.shards import local
 from gradgate.layers.names import canonical_name
 from gradgate.layers.quantized import weight_shape
+from gradgate.layers.selectors import Selection
 
 _HISTORIES = ("exp_avg_sq", "exp_avg", "momentum_buffer", "square_avg", "sum")
 
@@ -102,8 +103,21 @@ class ModelWatch:
                 self._names[name].record.new_rows = rows
         self._ties = Ties(inner, {name: each.before for name, each in self._names.items()})
         self._labels = LabelCounter(root, self.record.tokens)
+        self._unselected: dict[str, list[tuple[slice, Fingerprint | None]]] = {}
         if expectation is not None:
-            self.record.selected, self.record.selector_error = expectation.select(inner, layers)
+            self._expect(*expectation.select(inner, layers))
+
+    def _expect(self, selection: Selection | None, error: str) -> None:
+        """Note what is selected, and fingerprint the other rows of tables of which only some are."""
+        self.record.selected, self.record.selector_error = list(selection.names if selection else ()), error
+        for name, rows in (selection.left_out if selection else {}).items():
+            each = self._names.get(name)
+            if each is None or each.record.sharded:
+                self.record.selector_error = f"Rows of {name} cannot be checked: its shards are in several processes."
+                continue
+            slices = [slice(*ends) for ends in rows]
+            found = fingerprints([each.parameter[part] for part in slices])
+            self._unselected[name] = list(zip(slices, found, strict=True))
 
     def _follow(self, inner: nn.Module) -> None:
         """Begin to follow parameters that are new, or that have replaced others of their names."""
@@ -263,6 +277,11 @@ class ModelWatch:
             if now is None or found is None or each.record.empty:  # moved to another device or dtype
                 continue
             each.after = now
+            rows = self._unselected.get(each.record.name, [])
+            parts = fingerprints([each.parameter[part] for part, _ in rows])
+            each.record.moved_unselected |= any(
+                differs(before, part) for (_, before), part in zip(rows, parts, strict=True)
+            )
             # What has moved and is put back, as for the next trial of a search, has moved.
             each.record.moved = bool(each.record.moved or found)
             each.record.end = "" if each.record.sharded else now.digest

@@ -28,6 +28,7 @@ class ParameterRecord:
         looks: looked steps in which it required a gradient.
         had_gradient, nonzero_gradient: in at least one look.
         moved: its bits differ from those before the first step; None if unknown.
+        moved_unselected: rows of it have moved that the expectation does not select, though it selects others.
         moved_closed: an optimizer's step changed it while it required no gradient.
         moved_share: share of sampled elements with a gradient that changed, for 16-bit tensors; None if unknown.
         not_finite: an element is NaN or infinite at the last look.
@@ -51,6 +52,7 @@ class ParameterRecord:
     had_gradient: bool = False
     nonzero_gradient: bool = False
     moved: bool | None = None
+    moved_unselected: bool = False
     moved_closed: bool = False
     moved_share: float | None = None
     not_finite: bool = False
@@ -85,7 +87,8 @@ class ParameterRecord:
         known = [moved for moved in (self.moved, other.moved) if moved is not None]
         shares = [share for share in (self.moved_share, other.moved_share) if share is not None]
         flags = (
-            "opened", "had_gradient", "nonzero_gradient", "moved_closed", "not_finite", "replaced", "resumed_without",
+            "opened", "had_gradient", "nonzero_gradient", "moved_unselected", "moved_closed", "not_finite", "replaced",
+            "resumed_without",
         )  # fmt: skip
         return replace(
             self,

@@ -177,7 +177,8 @@ def verdict(selector: str, expected: bool | None, errors: Iterable[str]) -> list
 def _came_true(model: ModelRecord) -> bool:
     selected = set(model.selected or ()) - {each.name for each in model.parameters if each.empty}
     learned = {each.name for each in model.parameters if each.learned}
-    return not learned - selected and all(map(unused_by_design, selected - learned))
+    strayed = any(each.learned and each.moved_unselected for each in model.parameters)
+    return not strayed and not learned - selected and all(map(unused_by_design, selected - learned))
 
 
 def _headline(model: ModelRecord, variable: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from gradgate.errors import GradgateError, RunError
 from gradgate.files import read_json
 from gradgate.layers.find import map_layers
 from gradgate.layers.map import LayerMap
-from gradgate.layers.selectors import select
+from gradgate.layers.selectors import Rows, select
 from gradgate.layers.units import HEAD, Group, Weight
 from gradgate.memory.configuration import build, read_configuration
 
@@ -121,27 +121,48 @@ def _modules_of(layers: LayerMap) -> dict[str, Group]:
     return {name.rpartition(".")[0]: group for group in layers for name in group.parameter_names}
 
 
-def select_stored(weights: StoredWeights, layers: LayerMap | None, selector: str) -> tuple[frozenset[str], str]:
-    """Return the tensors that a selector names, and why there are none."""
+@dataclass(frozen=True)
+class StoredSelection:
+    """What a selector names among the tensors of a checkpoint.
+
+    Attributes:
+        names: of the tensors.
+        left_out: the other rows of those of which only some are selected.
+        error: why nothing is selected.
+    """
+
+    names: frozenset[str] = frozenset()
+    left_out: Mapping[str, Rows] = field(default_factory=dict)
+    error: str = ""
+
+
+def select_stored(weights: StoredWeights, layers: LayerMap | None, selector: str) -> StoredSelection:
+    """Return the tensors that a selector names."""
     if layers is None:
-        return frozenset(), "The layers of this checkpoint are unknown: it has no readable config.json in its folder."
+        error = "The layers of this checkpoint are unknown: it has no readable config.json in its folder."
+        return StoredSelection(error=error)
     try:
-        selected = set(select(layers, selector).names)
+        selection = select(layers, selector)
     except GradgateError as error:
-        return frozenset(), str(error)
+        return StoredSelection(error=str(error))
     mapped = paired_names(weights.entries, layers.weights)
-    return frozenset(name for name, inside in mapped.items() if inside in selected), ""
+    left_out = selection.left_out
+    return StoredSelection(
+        frozenset(name for name, inside in mapped.items() if inside in selection),
+        {name: left_out[inside] for name, inside in mapped.items() if inside in left_out},
+    )
 
 
-def select_adapted(adapter: StoredWeights, layers: LayerMap | None, selector: str) -> tuple[frozenset[str], str]:
-    """Return the tensors of an adapter on modules of its base that a selector names, and why there are none."""
+def select_adapted(adapter: StoredWeights, layers: LayerMap | None, selector: str) -> StoredSelection:
+    """Return the tensors of an adapter on modules of its base that a selector names."""
     if layers is None:
-        return frozenset(), "The layers of the base are unknown: it has no readable config.json."
+        return StoredSelection(error="The layers of the base are unknown: it has no readable config.json.")
     try:
         selected = {name.rpartition(".")[0] for name in select(layers, selector).names}
     except GradgateError as error:
-        return frozenset(), str(error)
-    return frozenset(name for name, path in adapted_modules(adapter, layers).items() if path in selected), ""
+        return StoredSelection(error=str(error))
+    paths = adapted_modules(adapter, layers)
+    return StoredSelection(frozenset(name for name, path in paths.items() if path in selected))
 
 
 def paired_names(names: Collection[str], known: Collection[str]) -> dict[str, str]:

@@ -24,10 +24,15 @@ from gradgate.hub import first_line
 
 @dataclass
 class _Stepped:
-    """An optimizer that has stepped at least once."""
+    """An optimizer that has stepped at least once.
+
+    Attributes:
+        looked: whether its latest step is one that is looked at closely.
+    """
 
     optimizer: weakref.ref[torch.optim.Optimizer]
     record: OptimizerRecord
+    looked: bool = False
     models: list[ModelWatch] = field(default_factory=list)
     strangers: dict[int, list[int]] = field(default_factory=dict)
 
@@ -39,7 +44,8 @@ class Watch:
 
     Args:
         expectation: what the user expects to learn.
-        looks_at: a step to look at, in addition to steps 1, 2, 4, 8, … and the last.
+        looks_at: a step to look at, in addition to steps 1, 2, 4, 8, …, the last, and those of an optimizer whose
+            groups have changed.
         models: those to follow; None for all that are trained.
         folder: where to write the record after each look; None to write nothing.
     """
@@ -108,13 +114,15 @@ class Watch:
         record.steps += 1
         record.last = self._ticks
         record.first = record.first or self._ticks
+        groups = record.groups
         _note_rates(record, optimizer)
+        stepped.looked = self._is_look(record.steps) or record.groups != groups
         for model in stepped.models:
             closed = model.note_flags()
             model.record.steps = max(model.record.steps, record.steps)
             if closed:
                 model.watch_closed(closed & _own(optimizer))
-        if self._is_look(record.steps):
+        if stepped.looked:
             self._look(stepped, optimizer)
 
     def _look(self, stepped: _Stepped, optimizer: torch.optim.Optimizer) -> None:
@@ -128,7 +136,7 @@ class Watch:
         stepped = self._of(optimizer)
         for model in stepped.models:
             model.see_closed()
-        if not self._is_look(stepped.record.steps):
+        if not stepped.looked:
             return
         held = self._held(stepped, optimizer)
         # The first fingerprints are only just taken; what a single step moves is seen at the end.

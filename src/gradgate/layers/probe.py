@@ -25,7 +25,7 @@ Span = tuple[int, int]
 _WITHOUT_DATA: dict[Any, bool] = {Tensor.item: True, Tensor.__bool__: True, Tensor.__contains__: False}
 # The sizes of these results depend on values too: the classification heads of BART and T5 take the state of each row's
 # end token, and generated inputs have one per row.
-_ONE_A_ROW: dict[Any, Callable[..., Tensor]] = {
+ONE_A_ROW: dict[Any, Callable[..., Tensor]] = {
     torch.unique_consecutive: lambda counts, *_: counts[:1],
     Tensor.__getitem__: lambda states, index: _first_states(states, index),
 }
@@ -237,8 +237,8 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     except RuntimeError:
         if func in _WITHOUT_DATA and args[0].is_meta:
             return _WITHOUT_DATA[func]
-        if func in _ONE_A_ROW and args[0].is_meta:
-            return _ONE_A_ROW[func](*args)
+        if func in ONE_A_ROW and args[0].is_meta:
+            return ONE_A_ROW[func](*args)
         dtypes: set[torch.dtype] = set()
         tree_map_only(Tensor, lambda t: dtypes.add(t.dtype), (args, kwargs))
         if sum(dtype.is_floating_point for dtype in dtypes) < 2:

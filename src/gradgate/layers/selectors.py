@@ -77,6 +77,11 @@ class Selection:
         return {name: rows for name, rows in self.rows.items() if rows != _all(self.shapes[name])}
 
     @property
+    def left_out(self) -> dict[str, Rows]:
+        """The other rows of these parameters."""
+        return {name: _without(_all(self.shapes[name]), rows) for name, rows in self.partial.items()}
+
+    @property
     def count(self) -> int:
         """Number of selected elements."""
         return sum(map(self.count_of, self.rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any, get_args
@@ -104,6 +105,7 @@ def build(config: Any, dtype: torch.dtype, head: Head = "auto", trust_remote_cod
             f"A {config.model_type} model cannot have head={head!r}: transformers builds it with "
             f"{', '.join(possible) or 'none of them'}. Pass one of these, or a model instead of a configuration."
         )
+    config = copy.deepcopy(config)
     if getattr(config, "pad_token_id", None) is None:
         config.pad_token_id = 0  # classifiers of decoders require one, whatever its value
     factory = getattr(transformers, _FACTORIES[chosen][0])

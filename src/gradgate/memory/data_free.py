@@ -9,8 +9,11 @@ from unittest import mock
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from transformers import masking_utils
 from transformers.integrations import moe
+
+from gradgate.layers.probe import ONE_A_ROW
 
 _PACKED = "find_packed_sequence_indices"
 _LOOK_AT_MASKS = (_PACKED, "_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa")
@@ -38,7 +41,24 @@ def data_free(model: nn.Module) -> Iterator[None]:
             config: Any = getattr(module, "config", None)
             if getattr(config, "_experts_implementation", _GROUPED) not in _WITHOUT_LOOPS:
                 config._experts_implementation = _GROUPED
+        changed.enter_context(_OneEndPerRow())
         yield
+
+
+class _OneEndPerRow(TorchFunctionMode):
+    """Lets the classification heads of BART and T5 take the state of each row's end token: one per row."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.unique_consecutive or (func is Tensor.__getitem__ and _is_mask(args[1])):
+            return ONE_A_ROW[func](*args)
+        return func(*args, **(kwargs or {}))
+
+
+def _is_mask(index: Any) -> bool:
+    first = index[0] if isinstance(index, tuple) and index else index
+    return isinstance(first, Tensor) and first.dtype == torch.bool
 
 
 def _grouped(input: Tensor, weight: Tensor, offs: Tensor) -> Tensor:  # noqa: A002 (the name in transformers)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from gradgate.adapters.languages import LanguageAdapters
@@ -148,7 +149,8 @@ def estimator_of(
     setup = Setup(work, optimizer, asked.master, asked.shards, asked.steps, asked.epoch, asked.seed)
     source = None
     if isinstance(config_or_model, nn.Module):
-        model = config_or_model
+        has_adapters = adapter is not None or (language_adapters or asked.language_adapters) is not None
+        model = _without_data(config_or_model) if has_adapters else config_or_model
         if work.quantization is not None:
             raise UsageError(
                 f"weights={work.weights!r} and a model cannot be combined: a model's weights keep their types. Pass "
@@ -169,6 +171,14 @@ def estimator_of(
         check_stack(language_adapters.place, adapter, has_tapt=False)
         language_adapters.put(model)
     return Estimator(model, setup, layers or asked.layers, source)
+
+
+def _without_data(model: nn.Module) -> nn.Module:
+    """Return a copy of a model with tensors on the meta device, which an adapter can be put into."""
+    tensors: dict[int, Tensor] = {id(each): each.to("meta") for each in model.buffers()}
+    for each in model.parameters():
+        tensors[id(each)] = nn.Parameter(each.detach().to("meta"), requires_grad=each.requires_grad)
+    return copy.deepcopy(model, {**tensors})
 
 
 def _head(asked: MemorySettings) -> Head:

@@ -12,6 +12,10 @@ from gradgate.auditing.rules.gradients import unused_by_design
 
 _TEACHER = re.compile(r"(^|[._])(teacher|ref_model|reference_model)([._]|$)")
 _MOST_OF_BASE = 0.5
+UNSELECTED_ROWS = (
+    "{names}: rows learned that the expectation does not select. Close them, as with a method on the selected rows, or "
+    "select all rows. Weight decay moves rows without a gradient too."
+)
 _ADDED = re.compile(r"modules_to_save|prompt_|token_adapter")
 
 
@@ -50,6 +54,8 @@ def _against_selection(model: ModelRecord, selected: set[str]) -> Iterator[Findi
             more,
             "{names}: learned, but the expectation does not select it. Freeze it, or add it to the selector.",
         )
+    if rows := [each for each in model.parameters if each.learned and each.moved_unselected]:
+        yield finding("unexpected", rows, UNSELECTED_ROWS)
     less = [
         each
         for each in model.parameters
