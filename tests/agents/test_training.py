@@ -92,6 +92,15 @@ def test_flags_stand_for_settings() -> None:
     assert flags_of(given) == words
 
 
+def test_lists_and_what_is_not_given_become_flags_that_the_command_reads() -> None:
+    tool = find("compare", allow_training=True)
+    assert isinstance(tool, TrainingTool)
+    settings = {"search": {"lr": [1e-5, 2e-5]}, "languages": ["de", "fr"], "train_size": [10, 20], "steps": None}
+    words, _ = tool.command({"method": ["full"], "settings": settings})
+    sizes = ["--train-size", "10", "--train-size", "20"]
+    assert words[-8:] == ["--search", "lr=1e-05,2e-05", "--languages", "de,fr", *sizes]
+
+
 def test_a_tool_that_trains_is_refused_by_name_on_a_server_that_reads() -> None:
     with pytest.raises(UsageError, match="gradgate mcp --allow-training"):
         find("recommend", allow_training=False)

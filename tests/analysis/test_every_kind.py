@@ -37,6 +37,9 @@ def test_both_analyses_take_every_kind_of_task(kind: str, settings: dict[str, An
     request = LandscapeSettings(points=2, plane=0, device="cpu")
     losses = loss_surface.measure(group.runs, landscape_folder(tmp_path / "losses"), request, Silent())
     (tuned,) = (row.loss for row in losses if (row.split, row.x) == ("dev", 1.0))
+    alone = LandscapeSettings(points=2, plane=0, device="cpu", batch_size=1)
+    others = loss_surface.measure(group.runs, landscape_folder(tmp_path / "alone"), alone, Silent())
+    assert [row.loss for row in others] == pytest.approx([row.loss for row in losses], abs=1e-5)
     if kind != "token-classification":  # there a batch counts by its rows, however many tags they have
         noted = json.loads((tmp_path / "run/scores.json").read_text())["dev"]["loss"]
         assert tuned == pytest.approx(noted, abs=1e-4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -162,6 +163,13 @@ def test_the_command_takes_single_runs(study: Path, command: Command, tmp_path: 
     refused = command("analyze", "fisher", one, two)
     assert (refused.code, "which needs --out" in refused.err) == (2, True)
     assert command("analyze", "fisher", one, two, "--out", str(tmp_path / "both"), "-q").code == 0
+    twice = command("analyze", "fisher", one, one, "--out", str(tmp_path / "twice"))
+    assert (twice.code, "with seed 0; expected runs that differ" in " ".join(twice.err.split())) == (2, True)
+    shutil.copytree(study / "runs/method-1/seed-0", tmp_path / "other")
+    run = json.loads((tmp_path / "other/run.json").read_text())
+    (tmp_path / "other/run.json").write_text(json.dumps({**run, "config": {**run["config"], "model": "another"}}))
+    other = command("analyze", "fisher", two, str(tmp_path / "other"), "--out", str(tmp_path / "third"))
+    assert (other.code, "expected runs of the same pretrained model" in " ".join(other.err.split())) == (2, True)
     table = json.loads(command("analyze", "fisher", one, "--json").out)["fisher-order"]
     assert [row["order"] for row in table] == ["3/2/1/0", "1/3/2/0", "2/3/1/0"]
 

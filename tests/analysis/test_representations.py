@@ -144,12 +144,20 @@ def test_bad_input_is_said(command, runs, settings, tmp_path):
     assert "run.json is damaged" in said(str(tmp_path / "run"))
 
 
-def test_runs_of_different_models_are_refused_with_their_depths(runs, settings, tmp_path):
+def test_runs_of_different_models_are_refused_each_time(runs, settings, tmp_path):
     deeper = save_bert(tmp_path / "bert")
     deepen(deeper)
     train(make_config(**settings | {"model": str(deeper), "method": "head"}), tmp_path / "run")
-    with pytest.raises(UsageError, match=r"\(3 layers\) .* \(2 layers\) .* expected runs of the same"):
-        measured([runs / "full", tmp_path / "run"], tmp_path / "out")
+    for _ in range(2):
+        with pytest.raises(UsageError, match=r"run has .*bert on .*tiny-bert0 on .* expected runs of the same"):
+            measured([runs / "full", tmp_path / "run"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_other_runs_stay_in_the_folder(runs, tmp_path):
+    first, second = ({row.arm for row in measured([runs / name], tmp_path)} for name in ("full", "frozen"))
+    assert (first, second) == ({"full"}, {"freeze:layers=1"})
+    assert {row.arm for row in representations_folder(tmp_path).read()} == {"full", "freeze:layers=1"}
 
 
 def test_data_that_have_changed_are_refused(settings, tiny_task, tmp_path):

@@ -173,3 +173,18 @@ def test_released_gradients_are_in_the_estimate() -> None:
     assert released.peak_bytes < gg.estimate_memory(SMALL, "full", **options).peak_bytes
     with pytest.raises(UsageError, match="cannot be combined"):
         gg.estimate_memory(SMALL, "full", release_gradients=True, shards=2, **options)
+
+
+def test_a_setting_of_its_own_leaves_an_arm_its_head(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    LlamaConfig(vocab_size=5000, **sizes).save_pretrained(tmp_path)
+    arms = ("full", "full:lr=1e-4")
+    plain, with_rate = (gg.estimate_memory(str(tmp_path), arm, batch_size=4, max_length=16).peak_bytes for arm in arms)
+    assert with_rate == plain
+
+
+def test_the_configuration_is_left_as_it_was() -> None:
+    config = LlamaConfig(vocab_size=64, hidden_size=16, num_hidden_layers=2, num_attention_heads=2)
+    before = config.to_dict()
+    gg.estimate_memory(config, "full", batch_size=1, max_length=8, weights="bfloat16")
+    assert config.to_dict() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 import gradgate as gg
 from gradgate.places import short_name
+from gradgate.runs.card import CardSource, model_card
+from gradgate.runs.folder import RunFolder
 from gradgate.settings.command_line import train_command, without_places
 from gradgate.settings.run import RunConfig
 
@@ -43,6 +46,14 @@ def test_a_run_names_no_machine(tmp_path: Path, settings: dict[str, Any], draw_o
         assert str(tmp_path) not in text
         assert str(Path(settings["model"]).parent) not in text
     assert "gradgate delta apply run -o FOLDER" in card
+    file, known = run.path / "run.json", run.config
+    record = json.loads(file.read_text())
+    config = {**record["config"], "method": f"plan:{tmp_path}/plan.yaml"}  # which nobody else has
+    file.write_text(json.dumps({**record, "config": config}))
+    card = model_card(CardSource.of(RunFolder(run.path), config=known), library="transformers", usage="load()")
+    assert "- Method: `plan:plan.yaml`" in card
+    assert "-m plan:plan.yaml" in card
+    assert str(tmp_path) not in card
     assert re.search(r"<h1>moods\d* with tiny-bert\d*</h1>", page)
 
 

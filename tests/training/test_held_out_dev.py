@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gradgate.analysis.finished import Loader
+from gradgate.analysis.runs import check_same_dev, find_runs
 from gradgate.errors import DataError, UsageError
 from gradgate.evaluation.evaluate import evaluate
 from gradgate.settings.analysis import ComputeSettings
@@ -78,11 +79,12 @@ def test_analyses_see_the_rows_of_each_run(finished: Path, settings: dict[str, A
     first, other = (loader.load(path) for path in (finished, tmp_path / "other"))
     assert [len(first.rows(split)) for split in ("train", "dev", "test", "original_dev")] == [40, 20, 30, 30]
     assert set(first.rows("dev")["text"][:]) != set(other.rows("dev")["text"][:])
-    first.check_same_dev(first)
+    (group,) = find_runs([finished, tmp_path / "other"], print)
+    check_same_dev(group.runs[:1])
     with pytest.raises(
         UsageError, match=r"have different dev rows, as dev_size= draws them with the seed.*split='test'"
     ):
-        other.check_same_dev(first)
+        check_same_dev(group.runs)
 
 
 def test_a_task_needs_no_dev_split_of_its_own(settings: dict[str, Any], tiny_task: Path, tmp_path: Path) -> None:

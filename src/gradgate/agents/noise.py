@@ -26,7 +26,7 @@ class NoiseFloorArguments(CheckedSettings):
     metric: str | None = Field(None, description="with results the metric to compare on, with task the task's metric")
     seeds: int = Field(5, ge=2, le=10_000, description="with task: how many seeds each arm will have")
     arms: int = Field(2, ge=2, le=1000, description="with task: how many arms will be compared")
-    margin: float | None = Field(None, ge=0, description=MARGIN)
+    margin: float | None = Field(None, ge=0, description=f"with results: {MARGIN}")
     columns: dict[str, Any] = Field({}, description=COLUMNS)
 
 
@@ -36,6 +36,8 @@ def noise_floor(asked: NoiseFloorArguments) -> Answer:
         raise UsageError("Expected one of results= and task=: results to measure, or a task whose spread was recorded.")
     if asked.results is None:
         return _recorded(asked)
+    if passed := [name for name in ("model", "seeds", "arms") if name in asked.model_fields_set]:
+        raise UsageError(f"{passed[0]}= is for task=; results= has its own. Leave it out.")
     from gradgate.study.noise_floor import NoiseFloor
 
     found = read_results(asked.results, ask_columns(asked.columns, metric=asked.metric))
@@ -86,8 +88,9 @@ def _recorded(asked: NoiseFloorArguments) -> Answer:
     assert asked.task is not None
     if asked.metric is None:
         raise UsageError("metric= is missing: name the metric of the task, such as accuracy, as spreads differ by it.")
-    if asked.columns:
-        raise UsageError("columns= is for results=. Leave it out.")
+    for name in ("columns", "margin"):
+        if getattr(asked, name):
+            raise UsageError(f"{name}= is for results=. Leave it out.")
     found = decidable("", asked.task, asked.metric, asked.model, asked.seeds, asked.arms - 1, None)
     if found.basis is None:
         raise UsageError(

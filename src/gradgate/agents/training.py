@@ -45,9 +45,18 @@ class TrainingTool(Tool):
         own = {name: each for name, each in dict(asked).items() if name not in ("settings", "out") and each is not None}
         settings = joined(own, asked.settings)
         checked_settings(self.settings, settings)
+        settings = {name: _on_command_line(name, each) for name, each in settings.items() if each is not None}
         out = typed_path(asked.out)
         words = [sys.executable, "-m", "gradgate", self.name, "--json", "--out", str(out), *flags_of(settings)]
         return words, out
+
+
+_REPEATED = ("method", "adapter", "model", "task", "train_size", "search")
+
+
+def _on_command_line(name: str, value: Any) -> Any:
+    """Return a setting as its flag takes it: lists as one value, but for flags that are repeated."""
+    return ",".join(map(str, value)) if isinstance(value, list) and name not in _REPEATED else value
 
 
 class CompareArguments(CheckedSettings):

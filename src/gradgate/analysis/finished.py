@@ -43,38 +43,6 @@ class LoadedRun:
         """The folder of the run."""
         return self.found.folder.path
 
-    @property
-    def shared(self) -> tuple[object, ...]:
-        """The values that comparable runs share: pretrained model, data and length of inputs."""
-        return self.config.model, self.found.task.fingerprint, self.config.max_length
-
-    @property
-    def depth(self) -> int | None:
-        """The number of layers; None if the model's configuration does not say it."""
-        depth = getattr(self.found.model.config.get_text_config(), "num_hidden_layers", None)
-        return depth if isinstance(depth, int) else None
-
-    def check_shares(self, other: LoadedRun) -> None:
-        """Raise UsageError if it is not comparable with another run."""
-        if self.shared == other.shared:
-            return
-        mine, theirs = (f"{m.config.model} ({m.depth} layers) on {m.config.task}" for m in (self, other))
-        raise UsageError(
-            f"{self.path} has {mine}, {other.path} {theirs}; expected runs of the same pretrained model, task and "
-            f"max_length=. Analyze them one by one."
-        )
-
-    def check_same_dev(self, other: LoadedRun) -> None:
-        """Raise UsageError if another run selected on other rows of train, and so may train on dev rows of this one."""
-        mine, theirs = (
-            (run.config.dev_size, None if run.config.dev_size is None else run.config.seed) for run in (self, other)
-        )
-        if mine != theirs:
-            raise UsageError(
-                f"{self.path} and {other.path} have different dev rows, as dev_size= draws them with the seed; "
-                f"expected a split that all runs share. Pass split='test', or another test split."
-            )
-
     def rows(self, split: str) -> Dataset:
         """Return the rows of a split as read; of train, those that the run was trained on.
 

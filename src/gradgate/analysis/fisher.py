@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from gradgate.analysis.runs import run_folder
+from gradgate.analysis.runs import check_comparable, check_distinct, run_folder
 from gradgate.errors import RunError, UsageError
 from gradgate.measure.track import FisherRecord, read_fisher
 from gradgate.runs.folder import RunFolder
@@ -216,7 +216,7 @@ def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
     """Find the tracked runs of a study, one group per part; or the named runs, as one group.
 
     Raises:
-        UsageError: for a study together with others.
+        UsageError: for a study together with others, runs of different models or tasks, or two of one arm and seed.
         RunError: for a folder that is neither or in which nothing was tracked, or a damaged file.
     """
     studies = [path for path in paths if (path / STUDY_FILE).is_file() or (path / CONDITIONS_FILE).is_file()]
@@ -226,7 +226,10 @@ def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
             f"Name the study alone."
         )
     if not studies:
-        return [TrackedGroup(paths[0], tuple(_single(path) for path in paths))]
+        check_comparable(paths)
+        tracks = [_single(path) for path in paths]
+        check_distinct(paths, [(track.arm, track.seed) for track in tracks])
+        return [TrackedGroup(paths[0], tuple(tracks))]
     groups = []
     for part in condition_folders(paths[0]):
         results = read_study(part)

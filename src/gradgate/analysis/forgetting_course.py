@@ -12,6 +12,7 @@ import torch
 from gradgate.analysis.finished import LoadedRun, Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.forgetting import ForgettingRow
+from gradgate.analysis.runs import AnalyzedRuns
 from gradgate.distributed import launch
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.scores import read_scores
@@ -51,14 +52,14 @@ def measure(
     fingerprint = fingerprint_of(read_forgotten(setting))
     with folder.locked(), cpu_threads(computing.threads):
         folder.claim({})
-        current = {(run.arm.name, run.seed, run.mark) for run in runs}
+        analyzed = AnalyzedRuns(runs)
         whole = {row.key for row in folder.read() if row.best}
 
         def is_current(row: ForgettingRow) -> bool:
             has_changed = row.text == str(setting) and row.fingerprint != fingerprint
-            return row.key in whole and (row.arm, row.seed, row.run) in current and not has_changed
+            return row.key in whole and not analyzed.replace(row) and not has_changed
 
-        rows = folder.keep(is_current)
+        rows = [row for row in folder.keep(is_current) if analyzed.have(row)]
         missing = [run for run in runs if (run.arm.name, run.seed, run.mark, str(setting), fingerprint) not in whole]
         if not missing:
             progress.note("Every step is measured already.")

@@ -16,6 +16,7 @@ from torch import Tensor
 from gradgate.analysis.finished import LoadedRun, Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.representations import RepresentationRow
+from gradgate.analysis.runs import AnalyzedRuns, check_same_dev
 from gradgate.analysis.similarity import linear_cka, rsa
 from gradgate.distributed import launch
 from gradgate.errors import RunError
@@ -79,10 +80,12 @@ def _measure(
     progress: RunProgress,
 ) -> list[RepresentationRow]:
     folder.claim({"tokens": request.tokens, "seed": request.seed, "left_out": list(LEFT_OUT)})
-    current = {(run.arm.name, run.seed, run.mark) for run in runs}
-    existing = folder.read()
+    if DEV in request.splits:
+        check_same_dev(runs)
+    analyzed, existing = AnalyzedRuns(runs), folder.read()
     complete = {(row.arm, row.seed, row.run, row.split) for row in existing if row.layer == row.layers}
-    rows = folder.keep(lambda row: (row.arm, row.seed, row.run, row.split) in complete and row_mark(row) in current)
+    kept = folder.keep(lambda row: (row.arm, row.seed, row.run, row.split) in complete and not analyzed.replace(row))
+    rows = [row for row in kept if analyzed.have(row)]
     missing = [
         (run, splits)
         for run in runs
@@ -94,11 +97,6 @@ def _measure(
         folder.append(found)
         rows += found
     return rows
-
-
-def row_mark(row: RepresentationRow) -> tuple[str, int, str]:
-    """Return what tells the run of a row: arm, seed and mark."""
-    return row.arm, row.seed, row.run
 
 
 def _measured(
@@ -125,9 +123,6 @@ def _measured(
                 f"{about((time.monotonic() - began) * len(missing))}."
             )
             progress.begin(len(missing), 0)
-        measured.check_shares(first)
-        if DEV in wanted:
-            measured.check_same_dev(first)
         for split in wanted:
             sample, states = before[split]
             yield _compared(run, split, states, hidden_states(measured, measured.found.model, sample))

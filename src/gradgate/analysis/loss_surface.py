@@ -16,6 +16,7 @@ from gradgate.analysis.filters import filter_axes
 from gradgate.analysis.finished import LoadedRun, Loader
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LINE, PLANE, LandscapeRow, Where
+from gradgate.analysis.runs import AnalyzedRuns
 from gradgate.analysis.weight_space import displace, distance, filter_normalized, interpolate, put_back
 from gradgate.distributed import launch
 from gradgate.errors import RunError
@@ -24,6 +25,7 @@ from gradgate.runs.progress import RunProgress, about
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.settings.analysis import LandscapeSettings
 from gradgate.study.run_result import RunResult
+from gradgate.tasks.types import IGNORED
 from gradgate.torch_state import cpu_threads
 from gradgate.training.pretrained import silence_libraries
 
@@ -96,9 +98,9 @@ def _measure(
     progress: RunProgress,
 ) -> list[LandscapeRow]:
     folder.claim({name: getattr(request, name) for name in _MEASURED} | _DEFINITION)
-    current = {(run.arm.name, run.seed, run.mark) for run in runs}
-    done = _done(folder.read())
-    rows = folder.keep(lambda row: _key(row) in done and (row.arm, row.seed, row.run) in current)
+    analyzed, done = AnalyzedRuns(runs), _done(folder.read())
+    kept = folder.keep(lambda row: _key(row) in done and not analyzed.replace(row))
+    rows = [row for row in kept if analyzed.have(row)]
     todo = [item for item in _todo(runs, request, done) if item.count]
     counter = _Counter(progress, todo, len(rows) // len(SPLITS))
 
@@ -106,11 +108,8 @@ def _measure(
         folder.append(found)
         rows.extend(found)
 
-    first: LoadedRun | None = None
     for item in todo:
         measured = loader.load(item.run.files.path)
-        first = first or measured
-        measured.check_shares(first)
         _PointsOfRun(item.run, measured, request, counter, keep).measure(item)
     if not todo:
         progress.note("Every point is measured already.")
@@ -174,6 +173,9 @@ class _Losses:
 
     def __init__(self, measured: LoadedRun, request: LandscapeSettings) -> None:
         self._trainer = measured.trainer(measured.found.model)
+        config = measured.found.model.config
+        # A decoder predicts each token but the first from those before it.
+        self._shifts = measured.found.task.kind == "generation" and not config.is_encoder_decoder
         self._batches = {split: self._sample(measured, split, request) for split in SPLITS}
         self.rows = {split: sum(_rows(batch) for batch in batches) for split, batches in self._batches.items()}
 
@@ -193,8 +195,14 @@ class _Losses:
 
     def _mean(self, batches: Sequence[dict[str, Tensor]]) -> float:
         model = self._trainer.model
-        total = sum(float(self._trainer.compute_loss(model, dict(batch))) * _rows(batch) for batch in batches)
-        return total / sum(map(_rows, batches))
+        weights = [int((self._labels(batch) != IGNORED).sum()) for batch in batches]
+        losses = [float(self._trainer.compute_loss(model, dict(batch))) for batch in batches]
+        return sum(loss * weight for loss, weight in zip(losses, weights, strict=True)) / sum(weights)
+
+    def _labels(self, batch: dict[str, Tensor]) -> Tensor:
+        """Return the labels that the mean loss of a batch is over, so that batches of any size give one mean."""
+        items = self._trainer.items(batch)
+        return items[..., 1:] if self._shifts else items
 
 
 def _rows(batch: dict[str, Tensor]) -> int:

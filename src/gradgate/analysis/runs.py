@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from gradgate.errors import RunError, UsageError
 from gradgate.runs.folder import RunFolder
@@ -37,6 +38,32 @@ class RunGroup:
         return list(dict.fromkeys(run.arm.name for run in self.runs))
 
 
+class MeasuredRow(Protocol):
+    """A row of an analysis; ``run`` is the mark of its run."""
+
+    @property
+    def arm(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def run(self) -> str: ...
+
+
+class AnalyzedRuns:
+    """Tells the rows of the runs that are analyzed from those of others in the same folder."""
+
+    def __init__(self, runs: Sequence[RunResult]) -> None:
+        self._marks = {(run.arm.name, run.seed): run.mark for run in runs}
+
+    def have(self, row: MeasuredRow) -> bool:
+        """Return True for a row of one of these runs."""
+        return self._marks.get((row.arm, row.seed)) == row.run
+
+    def replace(self, row: MeasuredRow) -> bool:
+        """Return True for a row of an arm and seed that has been trained again."""
+        return (row.arm, row.seed) in self._marks and not self.have(row)
+
+
 def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGroup]:
     """Find the runs of a study, one group per part; or the named single runs, as one group.
 
@@ -45,7 +72,7 @@ def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGro
         note: called with what is left out.
 
     Raises:
-        UsageError: for a study together with others, or two runs of one arm and seed.
+        UsageError: for a study together with others, runs of different models or tasks, or two of one arm and seed.
         RunError: for a folder that holds neither, one that is damaged, or one without a run that kept its model.
     """
     studies = [path for path in paths if (path / STUDY_FILE).is_file() or read_conditions(path) is not None]
@@ -55,7 +82,10 @@ def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGro
             f"Name the study alone."
         )
     if not studies:
-        return [RunGroup(paths[0], _distinct([_single(path) for path in paths]))]
+        check_comparable(paths)
+        runs = [_single(path) for path in paths]
+        check_distinct(paths, [(run.arm.name, run.seed) for run in runs])
+        return [RunGroup(paths[0], tuple(runs))]
     parts = condition_folders(paths[0])
     return [_of_study(part, "" if part == paths[0] else part.name, note) for part in parts]
 
@@ -71,6 +101,45 @@ def run_folder(path: Path) -> RunFolder:
     return folder
 
 
+def check_comparable(paths: Sequence[Path]) -> None:
+    """Check that single runs have the same pretrained model, task and length of inputs.
+
+    Raises:
+        UsageError: if two differ.
+        RunError: for a folder that is not a run's.
+    """
+    records = [(path, read_record(run_folder(path).run_file, RunRecord)) for path in paths]
+    first, start = records[0]
+    for path, record in records[1:]:
+        if _shared(record) != _shared(start):
+            mine, theirs = (f"{each.config.get('model')} on {each.config.get('task')}" for each in (record, start))
+            raise UsageError(
+                f"{path} has {mine}, {first} {theirs}; expected runs of the same pretrained model, task and "
+                f"max_length=. Analyze them one by one."
+            )
+
+
+def _shared(record: RunRecord) -> tuple[object, ...]:
+    data = None if record.task is None else record.task.fingerprint
+    return record.config.get("model"), data, record.config.get("max_length")
+
+
+def check_same_dev(runs: Sequence[RunResult]) -> None:
+    """Check that runs selected on the same rows, as one may have trained on the dev rows of another.
+
+    Raises:
+        UsageError: if ``dev_size`` drew them with different seeds.
+    """
+    records = [(run, read_record(run.files.run_file, RunRecord)) for run in runs]
+    drawn = [(run, (size := record.config.get("dev_size")), size and record.seed) for run, record in records]
+    for run, *own in drawn[1:]:
+        if own != [*drawn[0][1:]]:
+            raise UsageError(
+                f"{run.folder} and {drawn[0][0].folder} have different dev rows, as dev_size= draws them with the "
+                f"seed; expected a split that all runs share. Pass split='test', or another test split."
+            )
+
+
 def _single(path: Path) -> RunResult:
     folder = run_folder(path)
     folder.require_finished()
@@ -78,16 +147,16 @@ def _single(path: Path) -> RunResult:
     return RunResult(arm_of_texts(record.method, record.adapter), record.seed, RunState.FINISHED, path)
 
 
-def _distinct(runs: list[RunResult]) -> tuple[RunResult, ...]:
-    found: dict[tuple[str, int], RunResult] = {}
-    for run in runs:
-        other = found.setdefault((run.arm.name, run.seed), run)
-        if other is not run:
+def check_distinct(paths: Sequence[Path], runs: Sequence[tuple[str, int]]) -> None:
+    """Raise UsageError if two runs, each an arm and a seed, are the same."""
+    found: dict[tuple[str, int], Path] = {}
+    for path, (arm, seed) in zip(paths, runs, strict=True):
+        if (arm, seed) in found:
             raise UsageError(
-                f"{other.folder} and {run.folder} are both {run.arm.name} with seed {run.seed}; expected runs that "
-                f"differ in one of these. Leave one out."
+                f"{found[arm, seed]} and {path} are both {arm} with seed {seed}; expected runs that differ in one of "
+                f"these. Leave one out."
             )
-    return tuple(runs)
+        found[arm, seed] = path
 
 
 def _of_study(folder: Path, part: str, note: Callable[[str], None]) -> RunGroup:

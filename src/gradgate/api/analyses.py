@@ -183,10 +183,11 @@ class ForgettingCourse:
         """Measure the text at each stored step; return the rows of all texts of the folder."""
         from gradgate.analysis.forgetting import forgetting_folder
         from gradgate.analysis.forgetting_course import measure
+        from gradgate.analysis.runs import AnalyzedRuns
 
-        stored = forgetting_folder(folder)
+        stored, analyzed = forgetting_folder(folder), AnalyzedRuns(group.runs)
         measure(group.runs, stored, self.text, self.settings, progress)
-        return stored.read()
+        return [row for row in stored.read() if analyzed.have(row)]
 
     def tables(self, found: list[ForgettingRow]) -> list[Table]:
         """Return the course on the text."""

@@ -97,6 +97,8 @@ def evaluate(
         RunError: for a run that has not finished, or kept no model.
     """
     asked = checked_settings(EvaluateSettings, settings)
+    if rows is not None and asked.test_file is not None:
+        raise UsageError(f"rows= and test_file={str(asked.test_file)!r} are both rows to score. Pass one of them.")
     folder = _folder(run)
     RunFolder(folder).require_finished()
 

@@ -37,7 +37,7 @@ def arrow_table(rows: Any, name: str = "task") -> Any:
     unnamed = next((each for each, _ in columns if each is None or each != each or each == ""), _ALL_NAMED)
     if unnamed is not _ALL_NAMED:
         raise UsageError(f"{name} has a column without a name ({unnamed!r}). Give it one, or leave it out.")
-    return pa.table([_array(str(each), values) for each, values in columns], names=names)
+    return pa.table([_array(str(each), values, name) for each, values in columns], names=names)
 
 
 _ALL_NAMED = object()
@@ -78,8 +78,8 @@ def _with_names(rows: Any) -> list[tuple[Any, Any]]:
     return list(columns.items())
 
 
-def _array(name: str, values: Any) -> Any:
-    """Return the values of a column as an Arrow array; raise UsageError if they cannot be one."""
+def _array(name: str, values: Any, of: str) -> Any:
+    """Return the values of a column as an Arrow array; raise UsageError, naming the rows, if they cannot be one."""
     import pyarrow as pa
 
     try:
@@ -91,7 +91,7 @@ def _array(name: str, values: Any) -> Any:
         return pa.array(values, from_pandas=not isinstance(values, list))
     except Exception as error:  # pyarrow raises errors of its own and Python's, polars its own
         raise UsageError(
-            f"task's columns cannot be written: {name!r} {_why(name, values)}. Expected text, numbers, or lists of "
+            f"{of}'s columns cannot be written: {name!r} {_why(name, values)}. Expected text, numbers, or lists of "
             f"these, all of one type. Convert it, for example to text, or leave it out."
         ) from error
 

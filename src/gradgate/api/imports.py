@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from typing_extensions import Unpack
 
 from gradgate.api.compare import Study
+from gradgate.places import typed_path
 from gradgate.settings.base import checked_settings
 from gradgate.settings.imports import ImportSettings
 from gradgate.settings.keywords import ImportKeywords
@@ -47,8 +47,9 @@ def import_results(
     asked = checked_settings(ImportSettings, settings)
     paths = [results] if isinstance(results, str | PathLike) else results
     if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | PathLike) for path in paths):
-        tables, files = read_files([Path(path) for path in paths])
+        tables, files = read_files([typed_path(path) for path in paths])
     else:
         tables, files = [recognised(of_frame(results))], []
-    import_tables(tables, files, asked, Path(out))
-    return Study(out)
+    folder = typed_path(out)
+    import_tables(tables, files, asked, folder)
+    return Study(folder)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from gradgate.methods import Method
     from gradgate.report.table import Table
+    from gradgate.runs.records import RunRecord
     from gradgate.settings.arm import Arm
     from gradgate.study.forecast import Forecast
     from gradgate.study.results import StudyResults
@@ -182,7 +183,7 @@ class Run(ResultView):
         asked = checked_settings(ExportSettings, {"to": to, "dtype": dtype, "trust_remote_code": trust_remote_code})
         folder = RunFolder(self.path)
         folder.require_finished()
-        refuse_several_models(self.config.task, name)
+        refuse_several_models(str(self._record.config["task"]), name)
         return push_run(self.path, HubRepository.create(name, private=private), asked)
 
     @cached_property
@@ -197,9 +198,13 @@ class Run(ResultView):
     @cached_property
     def config(self) -> RunConfig:
         """The settings of the run."""
+        return make_config(**self._record.config)
+
+    @property
+    def _record(self) -> RunRecord:
         from gradgate.runs.records import RunRecord, read_record
 
-        return make_config(**read_record(self._finished().run_file, RunRecord).config)
+        return read_record(self._finished().run_file, RunRecord)
 
     @property
     def best(self) -> BestWeights:

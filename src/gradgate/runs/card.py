@@ -37,6 +37,8 @@ _MOST_LABELS = 100
 _WIDEST = 80
 _SAME = {"accuracy": "micro_f1", "micro_f1": "accuracy"}
 """Metrics that are equal wherever a task has both: its rows have one label each."""
+_OF_FILES = ("plan", "axolotl")
+"""The methods whose only option is the path of a file."""
 _ESCAPED = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]<>|#$"} | {"\n": " ", "\r": " "})
 
 
@@ -158,7 +160,7 @@ def model_card(
         *_facts(source),
         "",
         "```console",
-        f"$ {_wrapped(train_command(_portable(source.config), 'RUN'))}",
+        f"$ {_wrapped(train_command(_portable(source.config), 'RUN', _portable_method(source.record)))}",
         "```",
         "",
     ]
@@ -267,7 +269,14 @@ def _spent(cost: Cost) -> Iterator[str]:
 
 def _method(record: RunRecord) -> str:
     """Return what learns, as it was typed."""
-    return record.method if record.adapter is None else f"{record.adapter} + {record.method}"
+    method = _portable_method(record)
+    return method if record.adapter is None else f"{record.adapter} + {method}"
+
+
+def _portable_method(record: RunRecord) -> str:
+    """Return the method as it was typed, which this process need not know; of a file, its name without its folder."""
+    kind, colon, place = record.method.partition(":")
+    return f"{kind}{colon}{short_name(place)}" if kind in _OF_FILES else record.method
 
 
 def _metadata(source: CardSource, library: str) -> str:

@@ -14,21 +14,24 @@ RECOMMENDED = "runs/recommended"
 """The folder that a recommended command trains into."""
 
 
-def train_command(config: RunConfig, out: str) -> str:
+def train_command(config: RunConfig, out: str, method: str | None = None) -> str:
     """Return the ``gradgate train`` command with every setting that is not the default.
 
     Args:
         config: of the training.
         out: the folder that the command names.
+        method: in place of that of the settings, if this process does not know it.
     """
-    return shlex.join(["gradgate", "train", *flags_of(given_settings(config)), "--out", out])
+    given = given_settings(config) | ({} if method is None else {"method": method})
+    return shlex.join(["gradgate", "train", *flags_of(given), "--out", out])
 
 
 def flags_of(settings: Mapping[str, Any]) -> list[str]:
     """Return the words of a command line that stand for settings.
 
     Args:
-        settings: plain values by name; a list is a repeated flag, a mapping a flag for each ``NAME=VALUE``.
+        settings: plain values by name; a list is a repeated flag, a mapping a flag for each ``NAME=VALUE``, whose
+            value may be a list too.
     """
     words = []
     for name, value in settings.items():
@@ -36,12 +39,16 @@ def flags_of(settings: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             words.append(flag if value else flag.replace("--", "--no-", 1))
         elif isinstance(value, dict):
-            words += [word for key, factor in value.items() for word in (flag, f"{key}={factor}")]
+            words += [word for key, each in value.items() for word in (flag, f"{key}={_together(each)}")]
         elif isinstance(value, list):
             words += [word for each in value for word in (flag, str(each))]
         else:
             words += [flag, str(value)]
     return words
+
+
+def _together(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def predict_command(run: Path) -> str:

@@ -104,7 +104,10 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
 
     def with_own(self, arm: Arm) -> MemorySettings:
         """Return the settings with an arm's own in place of those that all arms share."""
-        return self.model_copy(update=arm.overrides) if arm.overrides else self
+        if not arm.overrides:
+            return self
+        # A copy of all fields would count each as passed, a task too, which changes the model's head.
+        return checked_settings(type(self), {**passed(self), **arm.overrides})
 
     def run(self, **own: Any) -> RunConfig:
         """Return the settings of the training, with a method and an adapter.

@@ -93,10 +93,9 @@ def _line_caption(rows: Sequence[LandscapeRow]) -> str:
     return (
         f"{caption(rows)} Flatness is the length of the interval around the tuned weights in which the dev loss "
         f"is at most {RISE} above theirs, on the line of He et al. 2021, Fig. 6; a length of 1 is the distance "
-        "that training moved the weights. Only trained weights change along the line. The head keeps its tuned "
-        "weights everywhere, so the loss at 0 is that of the pretrained model under the tuned head. Losses are "
-        f"means over up to {count} rows of each split; lines are means over the seeds, bands ± one standard "
-        "deviation."
+        "that training moved the weights. Only trained weights change along the line. At 0, the head and adapters "
+        f"have the random weights that training began with. Losses are means over up to {count} rows of each split; "
+        "lines are means over the seeds, bands ± one standard deviation."
     )
 
 
