@@ -34,6 +34,12 @@ class Horizon:
             plans = changes(method, layers, replace(clock, step=0), MethodState(seed=seed))
             self._set((at.step, [name for name, gate in plan.items() if not gate.closed]) for at, plan in plans)
 
+    @property
+    def lacking(self) -> list[str]:
+        """The numbers of steps that are missing, without which nothing is cached."""
+        needed = {"steps_per_epoch=": self._needed, "total_steps=": self._end if self._foreseen else 0}
+        return [name for name, value in needed.items() if value is None]
+
     def layers_to_keep(self, step: int, timeline: Timeline) -> int:
         """Return the number of layers to cache, below the boundary in the coming step; 0 to cache nothing.
 

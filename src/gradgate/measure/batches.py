@@ -14,10 +14,16 @@ from gradgate.measure.request import Batch, Batches
 def batches_of(dataloader: Any, seed: int) -> Batches | None:
     """Return batches of a training's data, reshuffled, without touching its sampler or the random state.
 
-    Return None for a stream, which has only one order, and for anything else that is not one dataset.
+    Return None for a stream, which has only one order, for batches of unknown size, and for anything else that is not
+    one dataset.
     """
     dataset = getattr(dataloader, "dataset", None)
     if dataset is None or isinstance(dataset, IterableDataset):
+        return None
+    # A loader with a sampler of batches has no size of its own.
+    sizes = (getattr(dataloader, "total_batch_size", None), dataloader.batch_size)
+    rows = next(filter(None, sizes), getattr(dataloader.batch_sampler, "batch_size", None))
+    if rows is None and not hasattr(dataloader.batch_sampler, "reseeded"):
         return None
 
     def draw(step: int) -> Iterable[Batch]:
@@ -28,7 +34,7 @@ def batches_of(dataloader: Any, seed: int) -> Batches | None:
         generator = torch.Generator().manual_seed(number)
         return DataLoader(
             dataset,
-            batch_size=getattr(dataloader, "total_batch_size", None) or dataloader.batch_size,
+            batch_size=rows,
             shuffle=True,
             generator=generator,
             collate_fn=dataloader.collate_fn,

@@ -186,7 +186,7 @@ def _saved_state(checkpoint: Path | None, optimizer: Any, method: Method) -> dic
 def _refuse_release(args: TrainingArguments) -> None:
     """Refuse gradient release if Trainer acts on gradients between the backward pass and the step."""
     refused = {
-        f"max_grad_norm={args.max_grad_norm}: clipping needs all gradients at once": args.max_grad_norm > 0,
+        f"max_grad_norm={args.max_grad_norm}: clipping needs all gradients at once": (args.max_grad_norm or 0) > 0,
         f"gradient_accumulation_steps={args.gradient_accumulation_steps}: a step needs several backward passes": (
             args.gradient_accumulation_steps > 1
         ),

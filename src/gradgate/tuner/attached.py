@@ -6,8 +6,9 @@ import gc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary, WeakMethod
+from weakref import WeakKeyDictionary, WeakMethod, WeakSet
 
+import torch
 from torch import nn
 
 from gradgate.errors import AttachError
@@ -23,11 +24,13 @@ class _Attachment:
     Attributes:
         method: the text of its method.
         parameters: the ``id`` of each parameter of the model.
+        optimizers: that its tuner follows.
         detach: returns the tuner's ``detach``; None if the tuner is gone.
     """
 
     method: str
     parameters: frozenset[int]
+    optimizers: WeakSet[torch.optim.Optimizer]
     detach: Callable[[], Any]
 
 
@@ -52,21 +55,26 @@ def detach(model: nn.Module) -> None:
 class Attached(Effect):
     """Marks a model as having a tuner, so that a second is refused and copies of the model are made without it.
 
-    A second tuner would mistake what the first one closed for permanently frozen.
+    A second tuner would mistake what the first one closed for permanently frozen. Two tuners of one optimizer would
+    each restore what the other has changed in its groups for a step.
 
     Args:
         model: without wrappers such as DDP.
+        optimizers: that the tuner follows.
         method: the text of the tuner's method.
         detach: the tuner's method of this name.
 
     Raises:
-        AttachError: if a parameter of the model has a tuner, naming its method.
+        AttachError: if a parameter of the model, or an optimizer, has a tuner, naming its method.
     """
 
     on_model: ClassVar[bool] = True
 
-    def __init__(self, model: nn.Module, method: str, detach: Callable[..., None]) -> None:
-        if _on(model):
+    def __init__(
+        self, model: nn.Module, optimizers: Iterable[torch.optim.Optimizer], method: str, detach: Callable[..., None]
+    ) -> None:
+        followed = WeakSet(optimizers)
+        if _on(model) or _of(followed):
             gc.collect()  # a tuner that nobody holds ends with its optimizer
         for attachment in _on(model):
             raise AttachError(
@@ -74,8 +82,14 @@ class Attached(Effect):
                 f"closed as permanently frozen. Call its detach(), or gradgate.detach(model) if you no longer have it; "
                 f"or use it in a with block."
             )
+        for attachment in _of(followed):
+            raise AttachError(
+                f"This optimizer already has a tuner ({attachment.method!r}), on another model, and each would undo "
+                f"what the other changes in a step. Put both models into one module (nn.ModuleDict) with one tuner, or "
+                f"give each an optimizer of its own."
+            )
         parameters = frozenset(map(id, model.parameters()))
-        self._model, self._attachment = model, _Attachment(method, parameters, WeakMethod(detach))
+        self._model, self._attachment = model, _Attachment(method, parameters, followed, WeakMethod(detach))
         self._copies = CleanCopies(model, (p for p in model.parameters() if p.requires_grad))
 
     def attach(self) -> None:
@@ -94,6 +108,11 @@ def _on(model: nn.Module) -> list[_Attachment]:
     """Return the attachments that have a parameter of the model."""
     ids = frozenset(map(id, unwrap(model).parameters()))
     return [one for one in list(_ATTACHED.values()) if not ids.isdisjoint(one.parameters)]
+
+
+def _of(optimizers: WeakSet[torch.optim.Optimizer]) -> list[_Attachment]:
+    """Return the attachments of tuners that follow one of these optimizers."""
+    return [one for one in list(_ATTACHED.values()) if not optimizers.isdisjoint(one.optimizers)]
 
 
 def free(effects: Iterable[Effect]) -> None:

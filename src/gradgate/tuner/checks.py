@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Container, Mapping, Sequence
 
 from torch import Tensor
 
+from gradgate.activation_cache import ActivationCache
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import all_finite
-from gradgate.errors import AttachError, NonFiniteError
+from gradgate.errors import AttachError, NonFiniteError, UsageError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
@@ -178,3 +180,39 @@ def reached_names(method: Method, layers: LayerMap, groups: Mapping[str, Sequenc
     """Return the canonical names of all parameters that the method opens at some step."""
     reached = method.reaches(layers)
     return [name for group in groups if group in reached for name in groups[group]]
+
+
+def whole_number(name: str, value: object, *, least: int) -> int:
+    """Return an argument that is a whole number, of Python or of NumPy.
+
+    Raises:
+        UsageError: for anything else, or a smaller one.
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise UsageError(f"{name}={value!r}: expected a whole number, {least} or more.")
+    return number
+
+
+def check_types(*, layers: object, fisher_data: object, activation_cache: object, lr_scale: object) -> None:
+    """Check the types of a tuner's arguments that would be read later.
+
+    Raises:
+        UsageError: naming what is expected.
+    """
+    expected = {
+        "layers": (layers, isinstance(layers, LayerMap | str), "a layer map, or the path of the layer stack"),
+        "fisher_data": (fisher_data, callable(fisher_data), "a function of the step that returns batches"),
+        "activation_cache": (
+            activation_cache,
+            isinstance(activation_cache, ActivationCache),
+            "gradgate.ActivationCache(folder=...)",
+        ),
+        "lr_scale": (lr_scale, isinstance(lr_scale, Mapping), "a mapping such as {'head': 10.0}"),
+    }
+    for name, (value, fits, wanted) in expected.items():
+        if value is not None and not fits:
+            raise UsageError(f"{name}={value!r:.80} is a {type(value).__name__}; expected {wanted}.")

@@ -43,6 +43,7 @@ class Master:
         self.parameter = parameter
         self.weight = Parameter(parameter.detach().to(torch.float32))
         self._version = local(parameter)[0]._version
+        self._address = local(parameter)[0].data_ptr()
 
     def set(self, value: Tensor) -> None:
         """Set the master from a whole tensor, of which it takes this process's shard."""
@@ -84,10 +85,10 @@ class Master:
     def _follow(self) -> None:
         """Copy what something else wrote to the parameter, such as loaded weights, into the master."""
         shard, master = local(self.parameter)[0], local(self.weight)[0]
-        if shard._version != self._version:
+        if shard._version != self._version or shard.data_ptr() != self._address:
             # An element that still rounds to the parameter keeps its low bits.
             master.copy_(torch.where(master.to(shard.dtype) == shard, master, shard.to(master.dtype)))
-            self._version = shard._version
+            self._version, self._address = shard._version, shard.data_ptr()
 
     def _widened(self, value: Any) -> Any:
         """Return one value of the state, in float32 if it comes from steps without a master."""

@@ -40,7 +40,7 @@ class StepHooks:
 
     def _registered(self, optimizer: torch.optim.Optimizer, cancel: Callable[[], None]) -> list[Any]:
         return [
-            optimizer.register_step_pre_hook(self._before),
+            _LastPreHook(optimizer, self._before),
             optimizer.register_step_post_hook(self._after),
             optimizer.register_state_dict_pre_hook(lambda *_: cancel()),
             optimizer.register_load_state_dict_pre_hook(lambda *_: cancel()),
@@ -58,9 +58,10 @@ class StepHooks:
         arguments = None
         if optimizer is self._acting and not self._begun:
             _refuse_in_backward(optimizer)
-            arguments = with_closure_run(args, kwargs)
+            closure = ClosureRun.of(args, kwargs)
             self._begin()
             self._begun = True
+            arguments = None if closure is None else closure.arguments(args, kwargs)
         self._calls.append(sys._getframe(1))
         return arguments
 
@@ -87,32 +88,65 @@ def was_skipped(optimizer: torch.optim.Optimizer) -> bool:
     return found_inf is not None and bool(found_inf.item())
 
 
-def with_closure_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Call the closure of a step; return the arguments to pass to the step instead, None without a closure.
+class ClosureRun:
+    """The closure of a step, run once: a step that calls it gets the result without computing gradients again.
 
-    ``args`` begins with the optimizer, as torch's hooks have it.
+    A step that calls it twice, for gradients at other weights, raises AttachError.
 
-    The closure computes the gradients of the step once: a step that calls it as usual, before anything else, gets the
-    result without computing them again. A step that calls it twice, for gradients at other weights, raises AttachError.
+    Args:
+        optimizer: that steps.
+        closure: computes the gradients, and returns the loss.
     """
-    closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
-    if not callable(closure):
-        return None
-    with torch.enable_grad():
-        results = [closure()]
-    # A rule such as SAM clears the gradients for a second pass.
-    seen = [(parameter, parameter.grad) for parameter in smallest_with_gradient(args[0], 4)]
 
-    def known() -> Any:
-        if not results or any(parameter.grad is not gradient for parameter, gradient in seen):
+    def __init__(self, optimizer: torch.optim.Optimizer, closure: Callable[[], Any]) -> None:
+        self._optimizer = optimizer
+        with torch.enable_grad():
+            self._results = [closure()]
+        self._seen: list[tuple[Any, Any]] = []
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ClosureRun | None:
+        """Run the closure among the arguments of a step, which begin with the optimizer; None without one."""
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        return cls(args[0], closure) if callable(closure) else None
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of the step with the result in place of the closure, once the gates have acted."""
+        # A rule such as SAM clears the gradients for a second pass.
+        self._seen = [(parameter, parameter.grad) for parameter in smallest_with_gradient(self._optimizer, 4)]
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": self._known}
+        return (args[0], self._known, *args[2:]), kwargs
+
+    def _known(self) -> Any:
+        if not self._results or any(parameter.grad is not gradient for parameter, gradient in self._seen):
             raise AttachError(
                 "The optimizer calls its closure more than once in a step, for gradients that the gates cannot act "
                 "on. Use one that takes the gradients of one backward pass. "
-                f"Found a second call by {type(args[0]).__name__}; expected one."
+                f"Found a second call by {type(self._optimizer).__name__}; expected one."
             )
-        return results.pop()
+        return self._results.pop()
 
-    return (args, {**kwargs, "closure": known}) if "closure" in kwargs else ((args[0], known, *args[2:]), kwargs)
+
+class _LastPreHook:
+    """A hook before a step that stays the last one: those that are registered later may still clip gradients."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, hook: Callable[..., Any]) -> None:
+        self._optimizer = optimizer
+        self._own: Any = optimizer.register_step_pre_hook
+        self._hooks: Any = optimizer._optimizer_step_pre_hooks
+        self._handle = self._own(hook)
+        vars(optimizer)["register_step_pre_hook"] = self._register
+
+    def _register(self, hook: Any) -> Any:
+        handle = self._own(hook)
+        self._hooks.move_to_end(self._handle.id)
+        return handle
+
+    def remove(self) -> None:
+        """Remove the hook."""
+        vars(self._optimizer).pop("register_step_pre_hook", None)
+        self._handle.remove()
 
 
 def _is_running(call: FrameType) -> bool:

@@ -164,6 +164,8 @@ def write_state(folder: Path, values: Mapping[str, Any]) -> None:
     if tensors:  # first, so that no state is ever without its tensors
         with replaced(folder / TENSORS_FILE) as part:
             save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, part)
+    else:  # of an older checkpoint in this folder
+        (folder / TENSORS_FILE).unlink(missing_ok=True)
     write_json(folder / STATE_FILE, {name: value for name, value in values.items() if name != "tensors"})
 
 

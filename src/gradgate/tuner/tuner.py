@@ -29,7 +29,7 @@ from gradgate.methods.timeline import Timeline
 from gradgate.methods.traits import MethodState
 from gradgate.tuner.attached import Attached, free
 from gradgate.tuner.audit import audited
-from gradgate.tuner.checks import check_quantized, check_reachable, reached_names
+from gradgate.tuner.checks import check_quantized, check_reachable, check_types, reached_names, whole_number
 from gradgate.tuner.effect import ComingStep, Effects, OptimizerStep
 from gradgate.tuner.effects import Stepping, Trained, ordered_effects
 from gradgate.tuner.frozen_layers import FrozenLayers
@@ -57,6 +57,10 @@ class Tuner:
     twice before another has restarts that step. The clock does not wait for an optimizer if all of its parameters are
     closed.
 
+    A hook after the optimizer's step that reads weights, such as one that averages them, is to be registered after the
+    tuner is made: masked weights are put back, and 16-bit ones rounded, at the end of the step. Write to 16-bit weights
+    under ``torch.no_grad()``, not through ``.data``, which their float32 masters do not see.
+
     Args:
         model: any model whose layers can be mapped; wrapped (DDP, compiled, PEFT) or not.
         optimizer: one, or a list of several. Each parameter that the method will open is in exactly one of them. One
@@ -73,7 +77,8 @@ class Tuner:
         state: what :meth:`state_dict` returned, to continue from: like :meth:`load_state_dict` right after the
             tuner is made, but without a measurement before it.
         activation_cache: stores the output of the closed layers at the bottom, so that it is computed once per
-            example. Needs ``steps_per_epoch``; by default nothing is stored.
+            example. Needs ``steps_per_epoch``, and ``total_steps`` unless the method decides by what it measures; by
+            default nothing is stored.
         frozen_dropout: keep dropout on in the closed groups at the bottom, as in plain training code, which only sets
             ``requires_grad``: FUN's released code does so, and no paper says otherwise. By default these groups run in
             evaluation mode: noise does not help weights that no longer learn.
@@ -87,12 +92,12 @@ class Tuner:
             each backward pass. Your own code must not clip, scale or read gradients before it.
 
     Raises:
-        UsageError: for a factor that is not a finite number above 0, or an unknown ``master``.
+        UsageError: for a factor that is not a finite number above 0, an unknown ``master``, or a value of another type.
         SelectorError: if a selector of ``lr_scale`` names nothing, or what another one names.
         AttachError: if no optimizer holds a parameter that the method will open, two of them hold one, nothing can be
-            opened, the model already has a tuner, an activation cache is given with ``frozen_dropout``, or a
-            float32 master for an optimizer that has none; gradients are to be released and that would not be
-            exact; or parameters are not in memory, such as those that a ``device_map`` offloads.
+            opened, the model or the optimizer already has a tuner, an activation cache is given with
+            ``frozen_dropout``, or a float32 master for an optimizer that has none; gradients are to be released and
+            that would not be exact; or parameters are not in memory, such as those that a ``device_map`` offloads.
         MethodError: if the method does not fit the model.
         LayerMapError: if the layers cannot be found.
     """
@@ -119,6 +124,12 @@ class Tuner:
         release_gradients: bool = False,
     ) -> None:
         self.method = read_method(method)
+        seed = whole_number("seed", seed, least=0)
+        total_steps, steps_per_epoch = (
+            None if steps is None else whole_number(name, steps, least=1)
+            for name, steps in (("total_steps", total_steps), ("steps_per_epoch", steps_per_epoch))
+        )
+        check_types(layers=layers, fisher_data=fisher_data, activation_cache=activation_cache, lr_scale=lr_scale)
         self._model = unwrap(model)
         check_can_learn(self._model)
         self._replicas = Replicas(model, optimizer, self._model)
@@ -127,7 +138,7 @@ class Tuner:
         self.method.check(self.layers)
         self.clock = Clock(0, steps_per_epoch, total_steps)
         self.memory, self.timeline, self._open_sum = MethodState(seed=seed), Timeline(), 0.0
-        attached = Attached(self._model, self.method.spec, self.detach)
+        attached = Attached(self._model, self._optimizers.with_inner(), self.method.spec, self.detach)
         scale = checked_lr_scale(lr_scale or {})
         self._gating = Gating(self._model, self.layers, self.method.selection(self.layers), seed, scale)
         self._settings = settings_of(self._gating.groups, lr_scale or {}, frozen_dropout)
@@ -161,6 +172,8 @@ class Tuner:
         if cache is None:
             return FrozenLayers(self._model, self.layers)
         horizon = Horizon(self.method, self.layers, self.clock, self.memory.seed, cache.passes)
+        if lacking := horizon.lacking:
+            cache.note(f"The activation cache is not used: how long layers stay closed needs {' and '.join(lacking)}.")
         return FrozenLayers(self._model, self.layers, cache, horizon)
 
     def _attach(self, state: Mapping[str, Any] | None) -> None:

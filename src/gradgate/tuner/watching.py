@@ -105,7 +105,7 @@ class GradientChanges(Watching):
 
     def tensors(self) -> Mapping[str, Tensor]:
         """Return the gradients of the last step."""
-        return self._past
+        return {name: past.clone() for name, past in self._past.items()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore the gradients of the last step.
@@ -121,7 +121,8 @@ class GradientChanges(Watching):
                     f"{'no such parameter' if parameter is None else tuple(parameter.shape)}. Load the model that the "
                     f"state was saved with."
                 )
-        self._past = {name: tensor.to(self._gating.parameters[name].device) for name, tensor in tensors.items()}
+        devices = {name: self._gating.parameters[name].device for name in tensors}
+        self._past = {name: tensor.to(devices[name], copy=True) for name, tensor in tensors.items()}
 
 
 class WeightChanges(Watching):
