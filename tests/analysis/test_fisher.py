@@ -27,6 +27,7 @@ from gradgate.report import write_report
 from gradgate.report.sections.analyzed.fisher import FisherSection
 from gradgate.report.sections.analyzed.fisher_figures import draw_curves
 from gradgate.report.sections.analyzed.fisher_tables import caption, curve_table, order_table, schedules_caption
+from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.results import read_study
 from support.command_line import Command
 from support.study_folder import write_study
@@ -197,3 +198,15 @@ def test_a_wide_range_has_plain_numbers_on_a_logarithmic_axis() -> None:
     drawing = draw_curves([FisherTrack("full", 0, tuple(records))], ["full"], "Seen.")
     assert ">0.01</text>" in drawing.svg
     assert "mathdefault" not in drawing.svg
+
+
+def test_records_of_a_study_of_several_tasks_say_which(study: Path, command: Command, tmp_path: Path) -> None:
+    conditions = Conditions((TaskChoice("moods"), TaskChoice("news")), ("toy-bert",))
+    conditions.write(both := tmp_path / "both")
+    for path in conditions.paths(both):
+        shutil.copytree(study, path)
+    tables = json.loads(command("analyze", "fisher", str(both), "--json").out)
+    assert {row["part"] for row in tables["fisher-order"]} == {"moods__toy-bert", "news__toy-bert"}
+    assert len({json.dumps(row) for row in tables["fisher-order"]}) == len(tables["fisher-order"])
+    alone = json.loads(command("analyze", "fisher", str(study), "--json").out)
+    assert not any("part" in row for row in alone["fisher-order"])

@@ -5,7 +5,7 @@ Everything heavy is imported by the method that needs it, so that wrong folders 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -68,8 +68,8 @@ class Analysis(Protocol[Group, Found]):
     def caption(self, found: Found) -> list[str]:
         """Say what was found, in sentences."""
 
-    def record(self, found: Iterable[Found]) -> Any:
-        """Return plain values of all groups."""
+    def record(self, found: Found) -> Any:
+        """Return plain values: a list of records, or one per table."""
 
 
 class Representations:
@@ -111,9 +111,9 @@ class Representations:
 
         return [caption(similarities(found, split)) for split in splits_of(found)]
 
-    def record(self, found: Iterable[list[RepresentationRow]]) -> list[dict[str, Any]]:
+    def record(self, found: list[RepresentationRow]) -> list[dict[str, Any]]:
         """Return one record per layer of a run."""
-        return [asdict(row) for rows in found for row in rows]
+        return [asdict(row) for row in found]
 
 
 class Landscape:
@@ -154,9 +154,9 @@ class Landscape:
 
         return [caption(found)]
 
-    def record(self, found: Iterable[list[LandscapeRow]]) -> list[dict[str, Any]]:
+    def record(self, found: list[LandscapeRow]) -> list[dict[str, Any]]:
         """Return one record per point."""
-        return [asdict(row) for rows in found for row in rows]
+        return [asdict(row) for row in found]
 
 
 class ForgettingCourse:
@@ -208,9 +208,9 @@ class ForgettingCourse:
         own = self._own(found)
         return [caption(own, str(self.text)), *([] if has_course(own) else [NO_COURSE])]
 
-    def record(self, found: Iterable[list[ForgettingRow]]) -> list[dict[str, Any]]:
+    def record(self, found: list[ForgettingRow]) -> list[dict[str, Any]]:
         """Return one record per step of a run."""
-        return [asdict(row) for rows in found for row in self._own(rows)]
+        return [asdict(row) for row in self._own(found)]
 
     def _own(self, rows: list[ForgettingRow]) -> list[ForgettingRow]:
         return [row for row in rows if row.text == str(self.text)]
@@ -255,13 +255,9 @@ class Fisher:
 
         return [caption(found.runs), *([schedules_caption(found.runs)] if found.results is not None else [])]
 
-    def record(self, found: Iterable[TrackedGroup]) -> dict[str, list[dict[str, Any]]]:
+    def record(self, found: TrackedGroup) -> dict[str, list[dict[str, Any]]]:
         """Return the records of each table by its name."""
-        every: dict[str, list[dict[str, Any]]] = {}
-        for group in found:
-            for table in self.tables(group):
-                every.setdefault(table.name, []).extend(table.records)
-        return every
+        return {table.name: list(table.records) for table in self.tables(found)}
 
 
 def _finished(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGroup]:

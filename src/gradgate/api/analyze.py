@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ class Analyzed:
         drawings: the figures.
         captions: what they show, in sentences.
         found: the rows as measured.
+        part: the name of the part of a study of several tasks or models; empty for others.
     """
 
     folder: Path
@@ -49,6 +50,7 @@ class Analyzed:
     drawings: tuple[Drawing, ...]
     captions: tuple[str, ...]
     found: Any
+    part: str = ""
 
     @property
     def figures(self) -> Mapping[str, Drawing]:
@@ -122,7 +124,7 @@ def analyze_in(
         folder = below(group.folder, "analyses", analysis.name) if out is None else out / group.part
         with _progress(None if quiet else analysis.progress) as progress:
             found = analysis.measure(group, folder, progress)
-        yield _written(analysis, found, group.arms, folder)
+        yield replace(_written(analysis, found, group.arms, folder), part=group.part)
 
 
 def _read(what: str, settings: Mapping[str, Any]) -> Analysis[Any, Any]:

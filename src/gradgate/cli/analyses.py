@@ -110,11 +110,19 @@ def _analyze(analysis: Analysis[Any, Any], paths: Sequence[Path], out: Path | No
     note = (lambda text: errors.print(text, soft_wrap=True)) if talk else (lambda text: None)
     every = []
     for analyzed in measuring.analyze_in(analysis, paths, out, note, quiet=not talk):
-        every.append(analyzed.found)
+        every.append(analyzed)
         if talk:
             _show(analyzed)
     if as_json:
-        print_json(analysis.record(every))
+        print_json(_together([(analyzed.part, analysis.record(analyzed.found)) for analyzed in every]))
+
+
+def _together(parts: Sequence[tuple[str, Any]]) -> Any:
+    """Return the records of all parts of a study, or those of each table, with the name of the part in each."""
+    if isinstance(parts[0][1], dict):
+        names = dict.fromkeys(name for _, tables in parts for name in tables)
+        return {name: _together([(part, tables.get(name, [])) for part, tables in parts]) for name in names}
+    return [{"part": part, **record} if part else record for part, records in parts for record in records]
 
 
 def _show(analyzed: measuring.Analyzed) -> None:
