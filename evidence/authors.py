@@ -29,6 +29,7 @@ SOURCE = f"{SHARED}/results/elsa"
 RATE_OF_FULL = "rate searched for full alone"
 """The limit of these runs that weighs most."""
 UNTRAINED = "full may have left biases and LayerNorm weights untrained"
+COPIED = "many scores of MT-RoBERTa are those of RoBERTa"
 FILE = RESULTS / "authors" / "elsa.csv"
 RATES = FOLDER / "authors" / "elsa-rates.csv"
 MADE_BY = "python -m evidence authors"
@@ -38,8 +39,7 @@ DIGITS = 4
 """Of a score in points, as they are committed."""
 NOTE = (
     "the authors' own runs of eight models on GLUE, all seeds; no XLM-R among them. By the scripts full fine-tuning "
-    "left biases and LayerNorm weights as they were, and the rate was searched for it alone. Many scores of MT-RoBERTa "
-    "are those of RoBERTa"
+    f"left biases and LayerNorm weights as they were, and the rate was searched for it alone; {COPIED}"
 )
 _METRICS = {
     **dict.fromkeys(("SST-2", "MNLI", "MNLI-MM", "QNLI", "RTE"), ("acc", "accuracy")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
-from evidence.authors import RATE_OF_FULL, UNTRAINED
+from evidence.authors import COPIED, RATE_OF_FULL, UNTRAINED
 from evidence.deciding import deciding_section
 from evidence.limits import NAMES, TRACES, Limit, limits_of, limits_of_traces
 from evidence.studies import FOLDER, Study
@@ -103,7 +103,7 @@ def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study])
     of_traces = verdict.claim.id in _OF_TRACES
     limits = {study.name: limits_of(study) + (limits_of_traces(study) if of_traces else ()) for study in studies}
     if source == AUTHORS:
-        scope = [_GLUE_ALONE, RATE_OF_FULL, UNTRAINED]
+        scope = [_GLUE_ALONE, RATE_OF_FULL, UNTRAINED, COPIED]
         note = [*scope]
     else:
         own = [_OWN_RATES] * (verdict.claim.id in _AT_ONE_RATE)
