@@ -79,11 +79,13 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
         ]
     if len(found) != 1:
         raise DataError(_ambiguous(table, "label", found, "label="))
-    if _may_lack_header(table) and found[0] in map(as_text, table.columns[found[0]]):
+    is_value = found[0] in map(as_text, table.columns[found[0]])
+    if _may_lack_header(table) and (is_value or _is_number(found[0])):
+        what = "one of its own values" if is_value else "a number"
         raise DataError(
-            f"{table.source} has the column {found[0]!r}, which is one of its own values: the first line is a row and "
-            "no header. Put a line with the names of the columns above it, such as text,label; or describe the file in "
-            "a task.yaml with `format: {header: false, columns: [...]}`; or name the column with label= if it is right"
+            f"{table.source} has the column {found[0]!r}, which is {what}: the first line is a row and no header. Put "
+            "a line with the names of the columns above it, such as text,label; or describe the file in a task.yaml "
+            "with `format: {header: false, columns: [...]}`; or name the column with label= if it is right"
         )
     return found[0]
 

@@ -16,7 +16,7 @@ from gradgate.tasks.folders import BY_COLUMN, Splits, splits_of_file, splits_of_
 from gradgate.tasks.forms import recognise
 from gradgate.tasks.forms.base import found_name
 from gradgate.tasks.forms.rows import TOKENS, tag_columns
-from gradgate.tasks.language_column import choose_source, find_language_column, languages_in
+from gradgate.tasks.language_column import choose_source, find_language_column, languages_in, may_name_languages
 from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.readers.rows import Table, as_text, paths_in, renamed, with_paths
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
@@ -149,23 +149,33 @@ def _describe(
     files = {**found.files, **given.files()}
     formats = {split: change for split, change in found.formats.items() if split not in given.files()}
     train = read_table(folder / files["train"], FileFormat.model_validate(formats.get("train", {})))
-    column = None if set(files) != {"train"} or given.split else find_split_column(train)
+    others = {split: file for split, file in given.files().items() if split != "train"}
+    column = None if set(files) - set(others) != {"train"} or given.split else find_split_column(train)
     if column is not None:
         found = _by_column(found, files["train"], *column)
-        files, formats = found.files, found.formats
+        files = {**found.files, **others}
+        formats = {split: change for split, change in found.formats.items() if split not in others}
         train = read_table(folder / files["train"], FileFormat.model_validate(formats["train"]))
         train = replace(train, columns={name: cells for name, cells in train.columns.items() if name != column[0]})
     values: dict[str, Any] = {"name": plain_name(name), "files": files, "folder": folder, "formats": formats}
     values |= {"languages": found.languages, "source": found.source}
     values |= {"description": found.found} if found.found else {}
-    language = None if found.languages else find_language_column(train)
+    language = None
+    if not found.languages and may_name_languages(train):
+        rest = (
+            read_table(folder / file, FileFormat.model_validate(formats.get(split, {})))
+            for split, file in files.items()
+            if split != "train"
+        )
+        tables = [train, *rest]
+        language = find_language_column(tables)
     without = {column: cells for column, cells in train.columns.items() if column != language}
     values |= _columns(replace(train, columns=without), given)
     if "dev" not in files and (found.found or one_file):
         values["split"] = default_shares(len(train))
     if language is not None and values["kind"] != _GENERATION.name:
-        codes = languages_in([train], language)
-        own = choose_source(codes, source, train.source)
+        codes = languages_in((table for table in tables if language in table.columns), language)
+        own = choose_source(languages_in([train], language), source, train.source)
         codes_in_order = (own, *sorted(code for code in codes if code != own))
         values |= {"language_column": language, "languages": codes_in_order, "source": own}
     return build_spec(values, str(folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from gradgate.tasks.types import TRAIN_AND_DEV
 
 TRAIN_STEMS = ("train", "training")
 DEV_STEMS = ("dev", "val", "valid", "validation", "dev_matched", "validation_matched")
-_SHARD = re.compile(r"(\w+?)-\d{5}-of-\d{5}(-\w+)?\.(\w+)")
+_SHARD = re.compile(r"(?P<split>\w+?)-(?P<number>\d{5})-of-(?P<all>\d{5})(-\w+)?\.(?P<ending>\w+)")
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)\r?\n---", re.DOTALL)
 _ANY = "*"
 SAVED_SPLITS = "a folder of DatasetDict.save_to_disk"
@@ -162,11 +162,40 @@ def _shards(folder: Path) -> dict[str, str]:
     for place in (folder, folder / "data", folder / "default"):
         names = [path.name for path in sorted(place.iterdir())] if place.is_dir() else []
         matches = [match for name in names if (match := _SHARD.fullmatch(name))]
-        found = {SPLIT_KEYS.get(match[1], match[1]): f"{match[1]}-{_ANY}.{match[3]}" for match in matches}
+        found: dict[str, str] = {}
+        for name, own in _by_split(matches).items():
+            split = SPLIT_KEYS.get(name, name)
+            if split in found:
+                raise _several(place, split, [found[split], f"{name}-{_ANY}"])
+            found[split] = f"{name}-{_ANY}.{own[0]['ending']}"
         if "train" in found:
+            for name, own in _by_split(matches).items():
+                _check_shards(place, name, own)
             below = "" if place == folder else f"{place.name}/"
             return _in_order({split: below + pattern for split, pattern in found.items()})
     return {}
+
+
+def _by_split(matches: Iterable[re.Match[str]]) -> dict[str, list[re.Match[str]]]:
+    found: dict[str, list[re.Match[str]]] = {}
+    for match in matches:
+        found.setdefault(match["split"], []).append(match)
+    return found
+
+
+def _check_shards(place: Path, split: str, shards: Sequence[re.Match[str]]) -> None:
+    """Raise DataError unless each shard of a split is there once."""
+    wholes = {match["all"] for match in shards}
+    if len(wholes) > 1:
+        names = ", ".join(match.string for match in shards[:4])
+        raise DataError(f"{place} has the shards of {split} twice, in different numbers: {names}. Keep those of one")
+    count = int(wholes.pop())
+    absent = sorted(set(range(count)) - {int(match["number"]) for match in shards})
+    if absent:
+        raise DataError(
+            f"{place} has {count - len(absent)} of the {count} shards of {split}: {split}-{absent[0]:05}-of-{count:05} "
+            f"is missing. Fetch it, as with `git lfs pull`"
+        )
 
 
 def _split_folders(folder: Path) -> dict[str, str]:
@@ -177,6 +206,8 @@ def _split_folders(folder: Path) -> dict[str, str]:
             split = SPLIT_KEYS.get(sub.name.lower())
             if split is None or not sub.is_dir():
                 continue
+            if split in found:
+                raise _several(place, split, [found[split], sub.name])
             if files_of(sub):
                 found[split] = sub.relative_to(folder).as_posix()
                 continue
@@ -237,6 +268,8 @@ def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
         if not path.is_file() or path.suffix.lower() not in (*ENDINGS, ".txt"):
             continue
         stem, language = _language_in(path.stem.lower().replace("-", "_"))
+        if language == "id" and any(other.stem.lower() == f"{stem}_ood" for other in folder.iterdir()):
+            stem, language = f"{stem}_id", None  # in-domain, next to out-of-domain
         if path.parent != folder:
             language = path.parent.name
         split = "train" if stem in TRAIN_STEMS else "dev" if stem in DEV_STEMS else stem

@@ -29,31 +29,42 @@ _IN_ENGLISH = (
 _CODE = re.compile(r"([a-z]{2,3})([-_][A-Za-z]{2,4})?")
 
 
-def find_language_column(table: Table) -> str | None:
-    """Return the column with a language in each row, if there are several; None without one.
+def may_name_languages(table: Table) -> bool:
+    """Return True if a column is called as one of languages usually is."""
+    return any(name.lower() in NAMES for name in table.columns)
+
+
+def find_language_column(tables: Sequence[Table]) -> str | None:
+    """Return the column of the first table with a language in each row, if the tables have several; None without one.
 
     Raises:
         DataError: a row without a language, or with something else, if nearly all rows name one.
     """
-    for name, cells in table.columns.items():
-        if name.lower() not in NAMES or not _are_languages(cells[:_LOOKED_AT]):
+    for name in tables[0].columns:
+        own = [table for table in tables if name in table.columns]
+        looked_at = [cell for table in own for cell in table.columns[name][:_LOOKED_AT]]
+        if name.lower() not in NAMES or not _are_languages(looked_at):
             continue
-        for row, cell in enumerate(cells):
-            if not isinstance(cell, str) or not (_is_language(cell.strip()) or _CODE.fullmatch(cell.strip())):
-                raise DataError(
-                    f"{table.place(row)}: {name!r} is {as_text(cell)!r:.60}, but other rows have the name or code "
-                    f"of a language, such as 'de'. Correct it, remove the row, or rename the column if it should "
-                    f"not be used"
-                )
+        for table in own:
+            _check_languages(table, name)
         return name
     return None
+
+
+def _check_languages(table: Table, name: str) -> None:
+    for row, cell in enumerate(table.columns[name]):
+        if not isinstance(cell, str) or not (_is_language(cell.strip()) or _CODE.fullmatch(cell.strip())):
+            raise DataError(
+                f"{table.place(row)}: {name!r} is {as_text(cell)!r:.60}, but other rows have the name or code of a "
+                f"language, such as 'de'. Correct it, remove the row, or rename the column if it should not be used"
+            )
 
 
 def languages_in(tables: Iterable[Table], column: str) -> list[str]:
     """Return the languages in a column of some tables, most rows first.
 
     Raises:
-        DataError: a row without a language, or with a cell that is not the name of one.
+        DataError: a row without a language, or with a cell that is not the name of one; or one code in two spellings.
     """
     counts: Counter[str] = Counter()
     for table in tables:
@@ -65,6 +76,13 @@ def languages_in(tables: Iterable[Table], column: str) -> list[str]:
                     f"'de', in each row. Correct it, or leave `language_column` out"
                 )
             counts[word] += 1
+    spelled: dict[str, str] = {}
+    for word in counts:
+        other = spelled.setdefault(word.lower(), word)
+        if other != word:
+            raise DataError(
+                f"The column {column!r} has {other!r} and {word!r}, which are one language. Write it in one way"
+            )
     return [language for language, _ in counts.most_common()]
 
 

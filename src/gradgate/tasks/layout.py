@@ -15,6 +15,8 @@ MISSING_WORDS = frozenset({"nan", "<na>", "#n/a", "#na", "#null!", "#ref!", "#va
 """What pandas and spreadsheets write for a cell that has nothing, in lower case."""
 _DASHES = frozenset({"-", "--", "–", "—"})
 """SNLI and MultiNLI have these where annotators disagreed, tables in empty cells. With ``+`` they are labels."""
+_NO_CLASS = "-1"
+"""The index of rows without a label in data sets of the hub, where the other labels are words."""
 _SINGLE = {"S": "B", "U": "B", "E": "I", "L": "I"}
 
 
@@ -44,6 +46,8 @@ def _refuse_missing_words(table: Table, column: str) -> None:
     cells = table.columns.get(column, ())
     known = {cell.strip().lower() for cell in {cell if isinstance(cell, str) else "" for cell in cells}}
     absent = MISSING_WORDS if "+" in known else MISSING_WORDS | _DASHES
+    if not any(word.lstrip("-").isdecimal() for word in known - {_NO_CLASS}):
+        absent = absent | {_NO_CLASS}
     if not known & absent or known <= absent:  # unlabelled: the kind says what to do
         return
     for row, cell in enumerate(cells):

@@ -32,8 +32,24 @@ def with_label_lists(spec: TaskSpec, tables: Mapping[str, Table]) -> tuple[dict[
         DataError: a cell that is none of the three forms.
     """
     separator = find_separator(spec, tables)
+    if TRAIN in tables and spec.label_column in tables[TRAIN].columns:
+        _refuse_unnamed_marks(tables[TRAIN], spec.label_column)
     listed = {split: _with_lists(spec, table, separator) for split, table in tables.items()}
     return listed, [] if separator is None else [f"labels are separated by {separator!r}"]
+
+
+def _refuse_unnamed_marks(table: Table, column: str) -> None:
+    """Raise DataError if each row has a list of as many marks of 0 and 1, which says no names of labels."""
+    cells = table.columns[column]
+    lists = [cell for cell in cells if isinstance(cell, list | tuple)]
+    lengths = {len(cell) for cell in lists}
+    if len(lists) < len(cells) or len(lengths) != 1 or max(lengths) < 2:
+        return
+    if all(as_text(item).lower() in _MARKS for cell in lists for item in cell):
+        raise DataError(
+            f"{table.place(0)}: {column!r} has {max(lengths)} marks of 0 and 1 in each row, which name no labels. "
+            f"Write the names of a row's labels in the list, or one column per label, as label=sports,politics"
+        )
 
 
 def label_sets(spec: TaskSpec, table: Table) -> list[frozenset[str]]:
@@ -86,6 +102,8 @@ def _of_cell(cell: Any, place: str, separator: str | None) -> list[Any]:
         whole = parsed(cell) if _is_list(cell) else None
         if isinstance(whole, list) and all(isinstance(item, (str, int, float)) for item in whole):
             return whole
+        if _is_list(cell):  # without quotes, as Spark and R write one
+            return [part for each in cell[1:-1].split(",") if (part := each.strip())]
         parts = cell.split(separator) if separator is not None else [cell]
         return [part for each in parts if (part := each.strip())]
     if isinstance(cell, Mapping):

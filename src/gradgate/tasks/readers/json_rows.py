@@ -59,7 +59,14 @@ def split_keys(path: Path, text: str) -> dict[str, str]:
         return {}
     if not all(_is_rows(rows) for key, rows in whole.items() if str(key).lower() in SPLIT_KEYS):
         return {}
-    return {SPLIT_KEYS[str(key).lower()]: str(key) for key in whole if str(key).lower() in SPLIT_KEYS}
+    found: dict[str, str] = {}
+    for key in map(str, whole):
+        split = SPLIT_KEYS.get(key.lower())
+        if split in found:
+            raise DataError(f"{path} has {found[split]!r} and {key!r}, which are both {split}. Rename or remove one")
+        if split is not None:
+            found[split] = key
+    return found
 
 
 def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:

@@ -51,7 +51,8 @@ def read_conllu(path: Path, text: str, most: int | None = None) -> Table:
 def read_columns(path: Path, text: str, names: Sequence[str] | None, most: int | None = None) -> Table:
     """Read one column of lists per name; fields are separated by a tab if the line has one, else by spaces.
 
-    ``-DOCSTART-`` lines are left out, and comment lines: those that begin with ``#`` and have another number of fields.
+    ``-DOCSTART-`` lines are left out, and comment lines: those that begin with ``#`` and have another number of fields,
+    or spaces where the others have tabs.
 
     Args:
         path, text: the file.
@@ -71,7 +72,8 @@ def read_columns(path: Path, text: str, names: Sequence[str] | None, most: int |
         if names is None and (width := _width(line for _, line in kept)):
             names = usual_columns(width)
             columns = {name: [] for name in names}
-        told = [(number, line) for number, line in kept if not _is_comment(line, names)]
+        tabbed = any("\t" in line for _, line in kept)
+        told = [(number, line) for number, line in kept if not _is_comment(line, names, tabbed)]
         comments += len(kept) - len(told)
         if not told:
             continue
@@ -107,8 +109,12 @@ def _width(lines: Iterable[str]) -> int | None:
     return next((len(_split(line)) for line in lines if not line.startswith("#") or "\t" in line), None)
 
 
-def _is_comment(line: str, names: Sequence[str] | None) -> bool:
-    return line.startswith("#") and (names is None or len(_split(line)) != len(names) or line.startswith("# id "))
+def _is_comment(line: str, names: Sequence[str] | None, tabbed: bool) -> bool:
+    """Return True for a comment among the lines of a sentence, whose fields are separated by tabs if it is tabbed."""
+    if not line.startswith("#"):
+        return False
+    other_form = names is None or len(_split(line)) != len(names) or (tabbed and "\t" not in line)
+    return other_form or line.startswith("# id ")
 
 
 def _sentences(text: str) -> Iterator[Lines]:

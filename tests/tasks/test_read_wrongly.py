@@ -1,0 +1,126 @@
+"""Data that a quick reader would take for something else: each row and label is read as meant, or refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from gradgate.errors import DataError
+from gradgate.tasks.data import load_task
+from gradgate.tasks.find import find_task
+
+TEXTS = [f"this is text number {number} of the file" for number in range(60)]
+
+
+def rows(first: int, last: int, **more: Sequence[Any]) -> list[dict[str, Any]]:
+    columns: Mapping[str, Sequence[Any]] = {"label": "ab", **more}
+    return [
+        {"text": TEXTS[number], **{name: cells[number % len(cells)] for name, cells in columns.items()}}
+        for number in range(first, last)
+    ]
+
+
+def write(file: Path, found: Sequence[Mapping[str, Any]]) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.suffix == ".parquet":
+        parquet.write_table(pa.Table.from_pylist(list(found)), file)
+    elif file.suffix == ".csv":
+        lines = [",".join(found[0]), *(",".join(map(str, row.values())) for row in found)]
+        file.write_text("\n".join(lines))
+    else:
+        file.write_text("\n".join(map(json.dumps, found)))
+    return file
+
+
+def counts(task: Path, **given: Any) -> dict[str, int]:
+    return load_task(find_task(str(task), **given)).rows
+
+
+@pytest.mark.parametrize("mark", [int, float, bool])
+def test_marks_of_labels_without_names_are_refused(mark: type, tmp_path: Path) -> None:
+    labels = [[mark(a), mark(b), mark(c)] for a, b, c in ((0, 1, 0), (1, 1, 0), (0, 0, 0))]
+    file = write(tmp_path / "hot.jsonl", [{"text": text, "labels": labels[i % 3]} for i, text in enumerate(TEXTS)])
+    with pytest.raises(DataError, match=r"hot\.jsonl:1: 'labels' has 3 marks of 0 and 1 in each row, which name no"):
+        load_task(find_task(str(file)))
+
+
+def test_lists_without_quotes_are_lists(tmp_path: Path) -> None:
+    cells = ["[drama, comedy]", "[drama]", "[horror,comedy]", "[]"]
+    lines = ["text,labels", *(f'{text},"{cells[number % 4]}"' for number, text in enumerate(TEXTS))]
+    (tmp_path / "films.csv").write_text("\n".join(lines))
+    assert load_task(find_task(str(tmp_path / "films.csv"))).labels == ("comedy", "drama", "horror")
+
+
+def test_every_language_of_each_split_is_scored(tmp_path: Path) -> None:
+    write(tmp_path / "train.csv", rows(0, 40, language=["en"]))
+    write(tmp_path / "dev.csv", rows(40, 50, language=["en"]))
+    write(tmp_path / "test.csv", rows(0, 30, language=["en", "de", "fr"], text=[f"test {text}" for text in TEXTS]))
+    assert counts(tmp_path) == {"train": 40, "dev": 10, "test.en": 10, "test.de": 10, "test.fr": 10}
+    write(tmp_path / "test.csv", rows(0, 30, language=["EN", "de"], text=[f"test {text}" for text in TEXTS]))
+    with pytest.raises(DataError, match="has 'en' and 'EN', which are one language"):
+        counts(tmp_path)
+
+
+def test_rows_of_a_class_without_an_index_have_no_label(tmp_path: Path) -> None:
+    feature = {"names": ["entailment", "neutral"], "_type": "ClassLabel"}
+    features = {"text": {"dtype": "string", "_type": "Value"}, "label": feature}
+    table = pa.table({"text": TEXTS, "label": pa.array([number % 2 if number % 9 else -1 for number in range(60)])})
+    stored = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
+    parquet.write_table(table.replace_schema_metadata(stored), tmp_path / "nli.parquet")
+    with pytest.raises(DataError, match="'label' is '-1', which usually means a missing cell"):
+        load_task(find_task(str(tmp_path / "nli.parquet")))
+
+
+def test_shards_are_complete_and_there_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write(data / "train-00000-of-00002.parquet", rows(0, 30))
+    with pytest.raises(DataError, match=r"has 1 of the 2 shards of train: train-00001-of-00002 is missing"):
+        find_task(str(tmp_path))
+    write(data / "train-00001-of-00002.parquet", rows(30, 60))
+    assert sum(counts(tmp_path).values()) == 60
+    write(data / "train-00000-of-00001.parquet", rows(0, 60))
+    with pytest.raises(DataError, match="has the shards of train twice, in different numbers"):
+        find_task(str(tmp_path))
+
+
+def test_two_names_of_one_split_are_refused(tmp_path: Path) -> None:
+    for name, first, last in (("train", 0, 40), ("dev", 40, 50), ("val", 50, 60)):
+        write(tmp_path / f"folders/{name}/rows.jsonl", rows(first, last))
+    with pytest.raises(DataError, match="2 files for dev"):
+        find_task(str(tmp_path / "folders"))
+    splits = {"train": rows(0, 40), "validation": rows(40, 50), "val": rows(50, 60)}
+    (tmp_path / "splits.json").write_text(json.dumps(splits))
+    with pytest.raises(DataError, match="has 'validation' and 'val', which are both dev"):
+        find_task(str(tmp_path / "splits.json"))
+
+
+def test_a_split_column_counts_beside_a_file_for_dev(tmp_path: Path) -> None:
+    parts = [*rows(0, 40, split=["train"]), *rows(40, 60, split=["test"])]
+    file, dev = write(tmp_path / "all.csv", parts), write(tmp_path / "held.csv", rows(0, 10, text=["held", "out"]))
+    assert counts(file, dev_file=str(dev)) == {"train": 40, "dev": 10, "test": 20}
+
+
+def test_a_first_line_with_a_score_is_no_header(tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text("\n".join(f"{text},{number / 7:.4f}" for number, text in enumerate(TEXTS)))
+    with pytest.raises(DataError, match=r"'0\.0000', which is a number: the first line is a row and no header"):
+        find_task(str(tmp_path / "scores.csv"))
+
+
+def test_comments_with_spaces_among_tabs_are_no_tokens(tmp_path: Path) -> None:
+    sentences = [f"# sent_{number}\nAnna{number}\tB-PER\nsings\tO\n" for number in range(30)]
+    (tmp_path / "names.conll").write_text("\n".join(sentences))
+    task = load_task(find_task(str(tmp_path / "names.conll")))
+    assert task.labels == ("O", "B-PER", "I-PER")
+    assert "30 comment lines of names.conll are skipped" in " ".join(task.notes)
+
+
+def test_in_domain_is_not_indonesian(tmp_path: Path) -> None:
+    for number, name in enumerate(("train", "dev", "test_id", "test_ood")):
+        write(tmp_path / f"{name}.csv", rows(15 * number, 15 * number + 15))
+    assert counts(tmp_path) == dict.fromkeys(("train", "dev", "test_id", "test_ood"), 15)
