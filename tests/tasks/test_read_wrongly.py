@@ -124,3 +124,12 @@ def test_in_domain_is_not_indonesian(tmp_path: Path) -> None:
     for number, name in enumerate(("train", "dev", "test_id", "test_ood")):
         write(tmp_path / f"{name}.csv", rows(15 * number, 15 * number + 15))
     assert counts(tmp_path) == dict.fromkeys(("train", "dev", "test_id", "test_ood"), 15)
+
+
+@pytest.mark.parametrize("lone", [True, False])
+def test_a_lone_quote_that_swallows_rows_is_told(lone: bool, tmp_path: Path) -> None:
+    lines = [f"{text},{'ab'[number % 2]}" for number, text in enumerate(TEXTS)]
+    lines[20], lines[25] = (f'"{TEXTS[20]},a', f'{TEXTS[25]}",b') if lone else ('"two lines,\nof a text",a', lines[25])
+    (tmp_path / "quoted.csv").write_text("\n".join(["text,label", *lines]))
+    notes = " ".join(load_task(find_task(str(tmp_path / "quoted.csv"))).notes)
+    assert ("quoted.csv:22: the cell of 'text' spans 6 lines, some of which end like rows" in notes) is lone

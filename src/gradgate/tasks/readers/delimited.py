@@ -70,6 +70,8 @@ def read_delimited(path: Path, text: str, fmt: FileFormat, kind: str, most: int 
             table = noted(_table(path, text, fmt, replace(layout, spaces=True)), _SPACES)
         elif not quoting and fmt.quoting is None and _are_enclosed(table):
             table = noted(_table(path, text, fmt, replace(layout, quoting=True)), _ENCLOSED)
+        if quoting and fmt.quoting is None and (doubt := _doubtful_cell(table, layout.delimiter)):
+            table = noted(table, doubt)
     return replace(table, notes=(*notes, *table.notes))
 
 
@@ -206,6 +208,21 @@ def _swallows(table: Table, layout: _Layout) -> bool:
     cells = [cell for column in table.columns.values() for cell in column if "\n" in cell]
     between = len(table.columns) - 1
     return not cells or any(line.count(layout.delimiter) >= between for cell in cells for line in cell.split("\n"))
+
+
+def _doubtful_cell(table: Table, delimiter: str) -> str:
+    """Return a note on the first cell over several lines of which one ends like a row; empty without one."""
+    last = set(list(table.columns.values())[-1]) if len(table.columns) > 1 else set()
+    for name, cells in table.columns.items():
+        for row, cell in enumerate(cells):
+            ends = (line.rsplit(delimiter, 1) for line in cell.split("\n")[:-1]) if "\n" in cell else ()
+            if any(len(end) > 1 and end[1].strip('"\r ') in last for end in ends):
+                lines = cell.count("\n") + 1
+                return (
+                    f"{table.place(row)}: the cell of {name!r} spans {lines} lines, some of which end like rows. If a "
+                    f"lone quote opens it, set `format: {{quoting: false}}` in a task.yaml, or double the quote"
+                )
+    return ""
 
 
 def _are_enclosed(table: Table) -> bool:
