@@ -86,6 +86,17 @@ def test_llamafactory_opens_what_is_selected_alone(selector: str, count: int, mo
     assert opened == set(gg.select(layers, selector).names)
 
 
+def test_llamafactory_leaves_out_a_norm_whose_name_others_contain_and_says_so() -> None:
+    text = text_of("layers.top1/head", "llama", "llamafactory")
+    assert yaml.safe_load(text)["freeze_extra_modules"] == "lm_head"
+    assert text.startswith("# model.norm.weight stays closed: LlamaFactory opens each name with 'norm', such as ")
+    layers = MODELS["llama"]
+    opened = opened_by_llamafactory(yaml.safe_load(text), layers.weights, layers.layer_count)
+    assert opened == {*gg.select(layers, "layers.top1/head").names} - {"model.norm.weight"}
+    with pytest.raises(SelectorError, match=r"its 'dense' also opens bert\.encoder\.layer\.0\.attention"):
+        text_of("head", "bert", "llamafactory")
+
+
 @pytest.mark.parametrize(
     ("selector", "tool", "message"),
     [
@@ -94,7 +105,6 @@ def test_llamafactory_opens_what_is_selected_alone(selector: str, count: int, mo
         ("layers.1", "llamafactory", "neither the lowest nor the highest"),
         ("layers.0/layers.1.mlp", "llamafactory", "its layers have different modules"),
         ("layers.0.attention.q_proj", "llamafactory", "a part of layers.0's 'self_attn'"),
-        ("head", "llamafactory", r"'norm' also opens model\.layers\.0\.input_layernorm\.weight"),
     ],
 )
 def test_what_a_tool_cannot_say_is_refused(selector: str, tool: str, message: str) -> None:

@@ -213,3 +213,8 @@ def test_arms_that_train_the_same_by_pefts_defaults_are_refused(one: str, other:
 def test_arms_that_differ_in_anything_are_compared(other: str) -> None:
     pytest.importorskip("peft")
     check_adapters([read_arm("lora"), read_arm("lora"), read_arm(other)])
+
+
+@pytest.mark.parametrize("text", ["houlsby+", "houlsby + ", "+full", "+"])
+def test_a_plus_at_an_end_is_part_of_an_unknown_name(text: str) -> None:
+    assert arm_name(text) == text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Literal
 
 import yaml
@@ -78,28 +79,38 @@ def _as_llamafactory(selection: Selection, layers: LayerMap) -> str:
         raise _unsayable(selection, f"{', '.join(chosen)} are neither the lowest nor the highest layers")
     inside = {name for group in layers.layers for name in group.parameter_names}
     extra = _modules(tuple(name for name in layers.weights if name not in inside), selection, "")
+    modules = set().union(*sets)
+    for index, module in product(map(every.index, chosen), modules):
+        if others := _also_opened(f".{index}.{module}", selection, layers):
+            raise _unsayable(selection, f"{module!r} of layer {index} also opens {others[0]}")
+    left_out = {module for module in extra if _also_opened(module, selection, layers)}
     record = {
         "finetuning_type": "freeze",
         "freeze_trainable_layers": count,
         # LlamaFactory refuses an empty list of modules; "all" of no layers is nothing.
-        "freeze_trainable_modules": ",".join(sorted(set().union(*sets))) or "all",
+        "freeze_trainable_modules": ",".join(sorted(modules)) or "all",
     }
-    if extra:
-        record["freeze_extra_modules"] = ",".join(sorted(extra))
-    _check_others(selection, layers, {every.index(name) for name in chosen}, set().union(*sets), extra)
-    return yaml.safe_dump(record, sort_keys=False).rstrip()
+    if extra - left_out:
+        record["freeze_extra_modules"] = ",".join(sorted(extra - left_out))
+    lines = [_without(module, selection, layers) for module in sorted(left_out)]
+    return "\n".join([*lines, yaml.safe_dump(record, sort_keys=False).rstrip()])
 
 
-def _check_others(selection: Selection, layers: LayerMap, indices: set[int], inside: set[str], extra: set[str]) -> None:
-    """Raise if LlamaFactory would train more: it opens each parameter whose name contains a pattern anywhere.
+def _also_opened(pattern: str, selection: Selection, layers: LayerMap) -> list[str]:
+    """Return what LlamaFactory opens beyond a selection: it opens each parameter whose name contains a pattern.
 
     The rule is that of ``_setup_freeze_tuning`` in its ``model/adapter.py``.
     """
-    patterns = [*extra, *(f".{index}.{module}" for index in indices for module in inside)]
-    for pattern in patterns:
-        others = [name for name in layers.weights if pattern in name and name not in selection]
-        if others:
-            raise _unsayable(selection, f"its {pattern!r} also opens {others[0]}, as that name contains it")
+    return [name for name in layers.weights if pattern in name and name not in selection]
+
+
+def _without(module: str, selection: Selection, layers: LayerMap) -> str:
+    """Return a comment on vectors, such as those of the last norm, that stay closed so that no others open."""
+    names = [name for name in selection.names if name.split(".")[-2] == module and module in name]
+    others = _also_opened(module, selection, layers)
+    if any(len(layers.weights[name].shape) > 1 for name in names):
+        raise _unsayable(selection, f"its {module!r} also opens {others[0]}, as that name contains it")
+    return f"# {', '.join(names)} stays closed: LlamaFactory opens each name with {module!r}, such as {others[0]}"
 
 
 def _modules(names: tuple[str, ...], selection: Selection, layer: str) -> set[str]:

@@ -72,6 +72,8 @@ def recorded_arm(text: str) -> Arm:
         return read_arm(text)
     except (GradgateError, OSError):
         parts = split_arm(text)
+        if "" in (parts.method, parts.adapter):  # it ends or begins with a plus, as no name of gradgate's does
+            return Arm(UnknownMethod(words=text, reason=f"{text!r} is not an arm of this version."))
         arm = arm_of_texts(Full.name if parts.method is None else parts.method, parts.adapter)
     own = dict(option.partition("=")[::2] for option in map(str.strip, parts.own))
     return replace(arm, overrides={name: _number(value) for name, value in own.items()})
