@@ -124,16 +124,13 @@ def _copies(numbers: Numbers) -> dict[str, int]:
     for key, own in numbers.scores.items():
         if key.on == "en" and key.place.model.startswith(MULTI):
             other = numbers.scores.get(key._replace(place=key.place._replace(model=key.place.model[len(MULTI) :])), {})
-            pairs = len(own.keys() & other.keys())
-            kinds = ("_of_bert",) if "-BERT" in key.place.model else ("", "_of_head")[: 1 + _is_head(key.method)]
+            kinds = ["_of_bert"] if "-BERT" in key.place.model else [""]
+            if kinds == [""] and frozen_share(key.method) == 1.0:
+                kinds.append("_of_head")
             for kind in kinds:
-                counts[f"pairs{kind}"] += pairs
+                counts[f"pairs{kind}"] += len(own.keys() & other.keys())
                 counts[f"copies{kind}"] += shared_runs(own, other)
     return counts
-
-
-def _is_head(label: str) -> bool:
-    return frozen_share(label) == 1.0
 
 
 def _without_multitask(numbers: Numbers) -> str:

@@ -57,7 +57,7 @@ def measure(
 
         def is_current(row: ForgettingRow) -> bool:
             has_changed = row.text == str(setting) and row.fingerprint != fingerprint
-            return row.key in whole and not analyzed.replace(row) and not has_changed
+            return row.key in whole and not analyzed.supersede(row) and not has_changed
 
         rows = [row for row in folder.keep(is_current) if analyzed.have(row)]
         missing = [run for run in runs if (run.arm.name, run.seed, run.mark, str(setting), fingerprint) not in whole]

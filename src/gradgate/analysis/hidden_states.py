@@ -84,7 +84,7 @@ def _measure(
         check_same_dev(runs)
     analyzed, existing = AnalyzedRuns(runs), folder.read()
     complete = {(row.arm, row.seed, row.run, row.split) for row in existing if row.layer == row.layers}
-    kept = folder.keep(lambda row: (row.arm, row.seed, row.run, row.split) in complete and not analyzed.replace(row))
+    kept = folder.keep(lambda row: (row.arm, row.seed, row.run, row.split) in complete and not analyzed.supersede(row))
     rows = [row for row in kept if analyzed.have(row)]
     missing = [
         (run, splits)

@@ -99,7 +99,7 @@ def _measure(
 ) -> list[LandscapeRow]:
     folder.claim({name: getattr(request, name) for name in _MEASURED} | _DEFINITION)
     analyzed, done = AnalyzedRuns(runs), _done(folder.read())
-    kept = folder.keep(lambda row: _key(row) in done and not analyzed.replace(row))
+    kept = folder.keep(lambda row: _key(row) in done and not analyzed.supersede(row))
     rows = [row for row in kept if analyzed.have(row)]
     todo = [item for item in _todo(runs, request, done) if item.count]
     counter = _Counter(progress, todo, len(rows) // len(SPLITS))

@@ -59,7 +59,7 @@ class AnalyzedRuns:
         """Return True for a row of one of these runs."""
         return self._marks.get((row.arm, row.seed)) == row.run
 
-    def replace(self, row: MeasuredRow) -> bool:
+    def supersede(self, row: MeasuredRow) -> bool:
         """Return True for a row of an arm and seed that has been trained again."""
         return (row.arm, row.seed) in self._marks and not self.have(row)
 
@@ -130,14 +130,20 @@ def check_same_dev(runs: Sequence[RunResult]) -> None:
     Raises:
         UsageError: if ``dev_size`` drew them with different seeds.
     """
-    records = [(run, read_record(run.files.run_file, RunRecord)) for run in runs]
-    drawn = [(run, (size := record.config.get("dev_size")), size and record.seed) for run, record in records]
-    for run, *own in drawn[1:]:
-        if own != [*drawn[0][1:]]:
+    first = _drawn_dev(runs[0])
+    for run in runs[1:]:
+        if _drawn_dev(run) != first:
             raise UsageError(
-                f"{run.folder} and {drawn[0][0].folder} have different dev rows, as dev_size= draws them with the "
+                f"{run.folder} and {runs[0].folder} have different dev rows, as dev_size= draws them with the "
                 f"seed; expected a split that all runs share. Pass split='test', or another test split."
             )
+
+
+def _drawn_dev(run: RunResult) -> tuple[int, int] | None:
+    """Return how many rows of train are dev, and the seed that drew them; None for the task's own dev split."""
+    record = read_record(run.files.run_file, RunRecord)
+    size = record.config.get("dev_size")
+    return None if size is None else (size, record.seed)
 
 
 def _single(path: Path) -> RunResult:

@@ -112,7 +112,9 @@ class ModelWatch:
         self.record.selected, self.record.selector_error = list(selection.names if selection else ()), error
         for name, rows in (selection.left_out if selection else {}).items():
             each = self._names.get(name)
-            if each is None or each.record.sharded:
+            if each is None:  # another watch follows it
+                continue
+            if each.record.sharded:
                 self.record.selector_error = f"Rows of {name} cannot be checked: its shards are in several processes."
                 continue
             slices = [slice(*ends) for ends in rows]

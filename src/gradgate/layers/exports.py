@@ -92,7 +92,7 @@ def _as_llamafactory(selection: Selection, layers: LayerMap) -> str:
     }
     if extra - left_out:
         record["freeze_extra_modules"] = ",".join(sorted(extra - left_out))
-    lines = [_without(module, selection, layers) for module in sorted(left_out)]
+    lines = [_comment_on(module, selection, layers) for module in sorted(left_out)]
     return "\n".join([*lines, yaml.safe_dump(record, sort_keys=False).rstrip()])
 
 
@@ -104,9 +104,9 @@ def _also_opened(pattern: str, selection: Selection, layers: LayerMap) -> list[s
     return [name for name in layers.weights if pattern in name and name not in selection]
 
 
-def _without(module: str, selection: Selection, layers: LayerMap) -> str:
+def _comment_on(module: str, selection: Selection, layers: LayerMap) -> str:
     """Return a comment on vectors, such as those of the last norm, that stay closed so that no others open."""
-    names = [name for name in selection.names if name.split(".")[-2] == module and module in name]
+    names = [name for name in selection.names if name.split(".")[-2] == module]
     others = _also_opened(module, selection, layers)
     if any(len(layers.weights[name].shape) > 1 for name in names):
         raise _unsayable(selection, f"its {module!r} also opens {others[0]}, as that name contains it")

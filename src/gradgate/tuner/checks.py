@@ -9,6 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 from torch import Tensor
 
 from gradgate.activation_cache import ActivationCache
+from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import all_finite
 from gradgate.errors import AttachError, NonFiniteError, UsageError
@@ -195,6 +196,12 @@ def whole_number(name: str, value: object, *, least: int) -> int:
     if isinstance(value, bool) or number < least:
         raise UsageError(f"{name}={value!r}: expected a whole number, {least} or more.")
     return number
+
+
+def new_clock(steps_per_epoch: int | None, total_steps: int | None) -> Clock:
+    """Return a clock before the first step; raise UsageError as :func:`whole_number`."""
+    given = {"steps_per_epoch": steps_per_epoch, "total_steps": total_steps}
+    return Clock(0, *(None if n is None else whole_number(name, n, least=1) for name, n in given.items()))
 
 
 def check_types(*, layers: object, fisher_data: object, activation_cache: object, lr_scale: object) -> None:

@@ -29,7 +29,7 @@ from gradgate.methods.timeline import Timeline
 from gradgate.methods.traits import MethodState
 from gradgate.tuner.attached import Attached, free
 from gradgate.tuner.audit import audited
-from gradgate.tuner.checks import check_quantized, check_reachable, check_types, reached_names, whole_number
+from gradgate.tuner.checks import check_quantized, check_reachable, check_types, new_clock, reached_names, whole_number
 from gradgate.tuner.effect import ComingStep, Effects, OptimizerStep
 from gradgate.tuner.effects import Stepping, Trained, ordered_effects
 from gradgate.tuner.frozen_layers import FrozenLayers
@@ -125,10 +125,7 @@ class Tuner:
     ) -> None:
         self.method = read_method(method)
         seed = whole_number("seed", seed, least=0)
-        total_steps, steps_per_epoch = (
-            None if steps is None else whole_number(name, steps, least=1)
-            for name, steps in (("total_steps", total_steps), ("steps_per_epoch", steps_per_epoch))
-        )
+        self.clock = new_clock(steps_per_epoch, total_steps)
         check_types(layers=layers, fisher_data=fisher_data, activation_cache=activation_cache, lr_scale=lr_scale)
         self._model = unwrap(model)
         check_can_learn(self._model)
@@ -136,7 +133,6 @@ class Tuner:
         self._optimizers = Optimizers(optimizer)
         self.layers = self._mapped(layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers))
         self.method.check(self.layers)
-        self.clock = Clock(0, steps_per_epoch, total_steps)
         self.memory, self.timeline, self._open_sum = MethodState(seed=seed), Timeline(), 0.0
         attached = Attached(self._model, self._optimizers.with_inner(), self.method.spec, self.detach)
         scale = checked_lr_scale(lr_scale or {})
