@@ -88,6 +88,17 @@ class GateCallback(Callback):  # type: ignore[misc]
         self._optimizer_states: list[Any] = []
         self._restore: Callable[[], None] | None = None
 
+    def on_init_end(self, *_: Any, **__: Any) -> None:
+        """Refuse transformers' Trainer, whose first event this is.
+
+        Raises:
+            AttachError: always.
+        """
+        raise AttachError(
+            "gg.lightning.GateCallback is for Lightning's Trainer. For transformers', use gg.GateCallback with the "
+            "same method."
+        )
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Attach; if training resumes, continue from the checkpoint's state."""
         _refuse_finetuning(trainer)

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
+from transformers import Trainer
 
 import gradgate as gg
 from gradgate.errors import AttachError, RunError, UsageError
@@ -342,3 +343,10 @@ class Schedule(lightning.callbacks.BaseFinetuning):
 def test_another_freezing_callback_is_refused() -> None:
     with pytest.raises(AttachError, match=r"^Schedule freezes and unfreezes layers too, .*; remove Schedule, or Gate"):
         fit(Module(), gated("full"), Schedule())
+
+
+def test_a_callback_of_the_other_library_is_refused() -> None:
+    with pytest.raises(AttachError, match=r"use gg\.lightning\.GateCallback"):
+        fit(Module(), gg.GateCallback("full"))
+    with pytest.raises(AttachError, match=r"use gg\.GateCallback"):
+        Trainer(build("bert"), callbacks=[gg.lightning.GateCallback("full")])

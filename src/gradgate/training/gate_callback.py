@@ -13,7 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from gradgate.activation_cache import ActivationCache
 from gradgate.calling_trainer import calling_trainer, resumed_checkpoint, saved_checkpoint
 from gradgate.distributed.shards import is_sharded
-from gradgate.errors import RunError, UsageError
+from gradgate.errors import AttachError, RunError, UsageError
 from gradgate.layers import LayerMap
 from gradgate.measure import Batches
 from gradgate.measure.batches import batches_of
@@ -87,6 +87,20 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         self.release_gradients = release_gradients
         self.tuner: Tuner | None = None
         self._leave_trainer: Callable[[], None] = _nothing
+
+    @property
+    def setup(self) -> None:
+        """Refuse Lightning's Trainer, which calls this first.
+
+        Raises:
+            AttachError: always.
+        """
+        raise AttachError(
+            "gg.GateCallback is for transformers' Trainer. For Lightning's, use gg.lightning.GateCallback with the "
+            "same method (pip install 'gradgate[lightning]')."
+        )
+
+    on_exception = setup  # Lightning looks it up to pass on what setup raised
 
     def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Make the tuner detach if training raises, for which Trainer has no event."""
