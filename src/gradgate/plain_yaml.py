@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import yaml
 
@@ -20,9 +20,22 @@ def parse_yaml(content: bytes | str) -> Any:
     Raises:
         ValueError: if it is anything else; the message says what and where, and fits after the file's name.
     """
+    return _parse(content, _UniqueKeyLoader)
+
+
+def parse_settings(content: bytes | str) -> Any:
+    """Parse YAML as :func:`parse_yaml` does, with the booleans of YAML 1.2: ``off``, ``no`` and the like are words.
+
+    Raises:
+        ValueError: as :func:`parse_yaml` does.
+    """
+    return _parse(content, _SettingsLoader)
+
+
+def _parse(content: bytes | str, loader: type[_UniqueKeyLoader]) -> Any:
     try:
         _check_levels(content)
-        return yaml.load(content, Loader=_UniqueKeyLoader)  # derived from a safe loader
+        return yaml.load(content, Loader=loader)  # derived from a safe loader
     except ValueError as error:
         raise ValueError(_TOO_LONG if "integer string conversion" in str(error) else str(error)) from None
     except yaml.YAMLError as error:
@@ -118,3 +131,12 @@ class _UniqueKeyLoader(_SAFE_LOADER):  # type: ignore[misc]
                 )
             seen[key.value] = line
         return super().construct_mapping(node, deep)
+
+
+class _SettingsLoader(_UniqueKeyLoader):
+    """Reads ``true`` and ``false`` alone as booleans: ``off`` is a value of a setting, and ``no`` a language."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, Any]]]] = {
+        first: [(tag, form) for tag, form in forms if first in "tTfF" or tag != "tag:yaml.org,2002:bool"]
+        for first, forms in _SAFE_LOADER.yaml_implicit_resolvers.items()
+    }

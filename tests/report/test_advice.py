@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import gradgate as gg
 from gradgate.report.advice import Advice, advise
 from gradgate.report.study_summary import summarize_study
+from gradgate.statistics import pairs_for_equivalence, pairs_needed
 from gradgate.study.results import read_study
 from support.study_folder import fail, write_study
 
@@ -143,3 +146,24 @@ def test_of_methods_that_are_all_equal_few_are_called_best(tmp_path: Path) -> No
         found = advised(tmp_path / str(study), scores)
         named += found is not None and found.headline.startswith("Use")
     assert named <= 6  # of 60; more has a probability below 0.05 at 5 %
+
+
+def test_the_seeds_that_would_decide_are_those_of_a_difference_or_of_equivalence(tmp_path: Path) -> None:
+    found = advised(tmp_path, {"full": BASE, HEAD: near(0.009, 8.0)})
+    assert found is not None
+    assert not found.is_decided
+    differences = [0.009 + 8 * own for own in NOISE]
+    d = fmean(differences) / stdev(differences)
+    needed = min(pairs_needed(d) or 10**6, pairs_for_equivalence(0.01 / stdev(differences), d) or 10**6)
+    assert f"About {needed:,} seeds would decide." in found.reasons
+
+
+def test_times_on_several_devices_choose_no_arm(tmp_path: Path) -> None:
+    scores = {"full": BASE, GRADUAL: near(0.0005)}
+    assert "cheapest" in said(advised(tmp_path / "one", scores))
+    write_study(tmp_path / "two", methods=list(scores), seeds=range(5), scores=scores)
+    file = next((tmp_path / "two").glob("runs/*/seed-0/scores.json"))
+    record = json.loads(file.read_text())
+    record["cost"]["device"] = "cuda (another)"
+    file.write_text(json.dumps(record))
+    assert "training time" not in said(advise(summarize_study(read_study(tmp_path / "two"))))

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from gradgate.report import write_report
+from gradgate.report import render_table, write_report
 from gradgate.report.sections.budget import BudgetSection
 from gradgate.report.study_summary import summarize_study
 from gradgate.study.budget.file import BUDGET_FILE, write_budget
+from gradgate.study.budget.verdict import Departure, Within
 from gradgate.study.export import exported
 from gradgate.study.results import read_study
 from gradgate.study.status import read_status, status_table
 from support.budgets import RECORD, VERDICT
 from support.command_line import Command
-from support.study_folder import pause, write_study
+from support.study_folder import forget, pause, write_study
 
 
 @pytest.fixture
@@ -105,3 +108,18 @@ def test_a_race_without_a_whole_run_has_no_table_of_scores(tmp_path: Path) -> No
     page = write_report(folder).html.read_text(encoding="utf-8")
     assert 'id="table-main"' not in page
     assert 'id="table-race"' in page
+
+
+def test_a_race_that_measured_forgetting_has_its_table_in_the_terminal(study: Path) -> None:
+    forget(study, {"full": [0.1, 0.2, 0.3]})
+    file = io.StringIO()
+    render_table(study, Console(file=file, width=160))
+    assert "72.0 ± 2.0" in file.getvalue()
+
+
+def test_sentences_of_a_race_have_the_unit_of_its_tables() -> None:
+    left = Departure("head", 0.25, 2, 2, 2, behind=0.0123, factor=100)
+    assert left.reason.endswith("place 2 of 2 on 2 pairs, 1.23 points behind the best score on dev.")
+    assert replace(left, factor=1).reason.endswith("0.0123 behind the best score on dev.")
+    tie = replace(VERDICT, winners=("full", "head"), decided=False, within=(Within("full", 0.0), Within("head", 0.01)))
+    assert "by at most: full (0 points) and head (1 point)." in replace(tie, factor=100).details

@@ -6,8 +6,15 @@ import csv
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 import gradgate as gg
+from gradgate.report.sections.main_table import main_table
+from gradgate.report.study_summary import summarize_study
+from gradgate.report.verdict import verdict
+from gradgate.study.pooled import read_pooled
+from gradgate.study.results import read_study
+from support.study_folder import finish, write_study
 
 FULL = {seed: 0.9 - 0.03 * seed for seed in range(5)}
 
@@ -85,3 +92,70 @@ def test_a_share_of_a_score_below_0_is_not_shown(tmp_path: Path) -> None:
         found = [row for row in csv.DictReader(lines) if row["method"] == "b"]
     assert {row["relative_difference"] for row in found} == {""}
     assert [float(row["difference"]) for row in found] == pytest.approx([0.13] * 3)
+
+
+def test_without_a_score_of_the_reference_the_seeds_that_others_share_rank(tmp_path: Path) -> None:
+    write_study(tmp_path, ("full", "head", "gradual:every=40"), range(6), {"head": [0.9, 0.905, 0.91, 0.89, 0.6, 0.6]})
+    for seed, score in enumerate([0.85, 0.85, 0.86, 0.845]):
+        finish(tmp_path, "gradual:every=40", seed, score)
+    study = summarize_study(read_study(tmp_path))
+    assert [arm.name for arm in study.best] == ["head"]  # its mean over all seeds is the lower one
+    assert verdict(study) == (
+        "full has no score on test. Over the 4 seeds that all others have, head has the highest mean."
+    )
+
+
+def test_without_a_score_of_the_reference_or_a_common_seed_nothing_is_compared(tmp_path: Path) -> None:
+    write_study(tmp_path, ("full", "head", "gradual:every=40"), range(4), {"head": [0.9, 0.91]})
+    finish(tmp_path, "gradual:every=40", 3, 0.8)
+    study = summarize_study(read_study(tmp_path))
+    assert study.best == ()
+    assert verdict(study).endswith("the other arms have no seed in common: nothing can be compared.")
+
+
+UNPAIRED = {"full": [0.70, 0.71, 0.69], "b": [0.75, 0.77, 0.76, 0.74], "c": [0.70, 0.69, 0.72]}
+
+
+@pytest.mark.parametrize("apart", [0, 100])
+def test_unpaired_runs_are_compared_all_with_all(apart: int, tmp_path: Path) -> None:
+    rows = [
+        {"arm": arm, "seed": number + apart * place, "accuracy": score, "task": task}
+        for place, (arm, own) in enumerate(UNPAIRED.items())
+        for number, score in enumerate(own)
+        for task in ("x", "y")
+    ]
+    study = gg.import_results(rows, tmp_path / "study", pair="none")
+    p = stats.ttest_ind(UNPAIRED["b"], UNPAIRED["full"], equal_var=False).pvalue
+    assert f"b scored highest on the mean over tasks: {75.5} " in study.answer
+    assert f"p = {p:.3f}" in study.answer
+    assert "common seed" not in study.answer
+    page = summarize_study(read_pooled(study.path))
+    gains = {test.split: page.gain(page.arms[1], test.split).versus for test in page.arms}
+    assert {each.unit for each in gains.values()} == {"run"}
+    assert page.gain(page.arms[1], "x").versus.p == pytest.approx(p)
+    assert all("Welch t-test over runs" in table.notes[-1] for table in [main_table(page)])
+
+
+def test_tasks_whose_scores_point_in_opposite_directions_have_no_mean(tmp_path: Path) -> None:
+    rows = [
+        {"arm": arm, "task": task, "metric": metric, "seed": seed, "score": score + 0.001 * seed}
+        for arm, accuracy, error in (("full", 0.7, 1.3), ("b", 0.75, 1.2))
+        for task, metric, score in (("reg", "mse", error), ("cls", "accuracy", accuracy))
+        for seed in range(4)
+    ]
+    study = gg.import_results(rows, tmp_path / "study")
+    assert "2 comparisons with full over 2 tasks" in study.answer
+    assert "mean over tasks" not in study.answer
+
+
+def test_a_reference_that_the_first_task_lacks_is_still_the_reference(tmp_path: Path) -> None:
+    rows = [
+        {"arm": arm, "task": task, "seed": seed, "accuracy": score + 0.001 * seed * place}
+        for task in ("a", "b", "c")
+        for place, (arm, score) in enumerate((("full", 0.7), ("lora:r=8", 0.75), ("head", 0.6)))
+        for seed in range(4)
+        if (arm, task) != ("full", "a")
+    ]
+    study = gg.import_results(rows, tmp_path / "study")
+    assert summarize_study(read_pooled(study.path)).reference.name == "full"
+    assert "4 comparisons with full over 3 tasks: 2 better, 2 worse." in study.answer

@@ -12,7 +12,7 @@ from gradgate.report.sections.from_papers.learning_rates import find_rates
 from gradgate.report.sections.from_papers.rates import draw_rates, rate_table
 from gradgate.report.study_summary import summarize_study
 from gradgate.study.results import read_study
-from support.study_folder import METRIC, write_study
+from support.study_folder import METRIC, finish, write_study
 
 SCORES = {"full": [0.7, 0.8, 0.9]}
 
@@ -106,3 +106,38 @@ def test_a_study_with_one_rate_has_no_such_figure(tmp_path):
 )
 def test_learning_rates_are_written_short(rate, text):
     assert formats.learning_rate(rate) == text
+
+
+def test_arms_that_differ_in_more_than_their_rate_are_other_methods(tmp_path):
+    names = {"full": (1.0, 2e-5, 0.8), "full:clip=0": (0.0, 2e-5, 0.6), "full:lr=1e-4": (1.0, 1e-4, 0.7)}
+    study = write_study(tmp_path, methods=list(names), seeds=(0, 1))
+    for name, (clip, lr, score) in names.items():
+        for seed in (0, 1):
+            file = finish(study, name, seed, score + 0.01 * seed) / "run.json"
+            record = json.loads(file.read_text())
+            record["config"] |= {"method": "full", "clip": clip, "lr": lr}
+            file.write_text(json.dumps(record))
+    record = json.loads((study / "study.json").read_text())
+    record["settings"]["clip"] = 1.0
+    (study / "study.json").write_text(json.dumps(record))
+    (full,) = find_rates(summarize_study(read_study(study))).methods
+    assert full.scores == {2e-5: (0.8, 0.81), 1e-4: (0.7, 0.71)}
+
+
+def test_other_searched_settings_make_lines_of_their_own(tmp_path):
+    write_study(tmp_path, scores=SCORES)
+    record = json.loads((tmp_path / "study.json").read_text())
+    settings = [{"lr": rate, "batch_size": size} for rate in (1e-5, 1e-4) for size in (8, 16)]
+    record["search"] = {"space": ["lr=1e-5,1e-4", "batch_size=8,16"], "settings": settings, "seeds": [1000]}
+    record["search"] |= {"prune": False, "chosen": {}, "results": {}}
+    (tmp_path / "study.json").write_text(json.dumps(record))
+    for place, setting in enumerate(settings):
+        run = tmp_path / "search/full" / f"{place}" / "seed-1000"
+        run.mkdir(parents=True)
+        (run / "run.json").write_text(json.dumps({"config": {"method": "full", "seed": 1000, **setting}}))
+        (run / "scores.json").write_text(json.dumps({"metric": METRIC, "dev": {METRIC: 0.6 + 0.1 * place}}))
+    methods = find_rates(summarize_study(read_study(tmp_path))).methods
+    assert {each.label: each.scores[1e-5] for each in methods} == {
+        "full, batch_size=8": (0.6,),
+        "full, batch_size=16": (pytest.approx(0.7),),
+    }

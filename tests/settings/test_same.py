@@ -141,6 +141,34 @@ def test_a_run_is_a_configuration(here: Path, command: Command, asked: list[RunC
     assert (longer.steps, longer.epochs) == (None, 2.0)
 
 
+def test_flags_change_parts_of_a_runs_arm(here: Path, command: Command, asked: list[RunConfig]) -> None:
+    own = make_config(task="data.csv", method="lora:r=8,lr=1e-3 + gradual:every=1", steps=2, split="70/20/10")
+    (here / "run.json").write_text(json.dumps({"config": own.record(), "fingerprint": own.fingerprint()}))
+    for words in (["-m", "full"], ["-m", "lora:r=16"], ["--adapter", "houlsby:size=8"], ["--lr", "1e-4"], []):
+        command("train", "--config", "run.json", *words)
+    other, wider, stacked, slower, same = asked
+    assert (other.arm.name, wider.arm.name) == ("full", "lora:r=16")
+    assert stacked.arm.name == "houlsby:size=8 + gradual:every=1"
+    assert (slower.arm.name, slower.lr) == ("lora:r=8 + gradual:every=1", 1e-4)
+    assert same == own
+
+
+def test_a_typed_rate_wins_over_that_of_the_files_arm(here: Path, command: Command, asked: list[RunConfig]) -> None:
+    (here / "a.yaml").write_text("task: data.csv\nmethod: 'full:lr=1e-3,clip=0'\nsteps: 2\nsplit: 70/20/10\n")
+    command("train", "--config", "a.yaml", "--lr", "1e-4")
+    command("train", "--config", "a.yaml")
+    assert [(each.lr, each.clip) for each in asked] == [(1e-4, 0), (1e-3, 0)]
+
+
+def test_words_that_older_yaml_takes_for_booleans_stay_words(
+    here: Path, command: Command, asked: list[RunConfig]
+) -> None:
+    (here / "a.yaml").write_text("task: data.csv\nactivation_cache: off\nkeep_model: no\nsteps: 2\nsplit: 70/20/10\n")
+    command("train", "--config", "a.yaml")
+    (only,) = asked
+    assert (only.activation_cache, only.keep_model) == ("off", False)
+
+
 @pytest.mark.parametrize("words", [("train", "--config", "scores.json"), ("doctor", "--config", "run.json")])
 def test_what_is_no_configuration_is_refused(here: Path, command: Command, words: tuple[str, ...]) -> None:
     (here / "run.json").write_text(json.dumps({"config": make_config().record(), "fingerprint": "f00d"}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradgate.cli.options import drop_overruled
+from gradgate.cli.overruled import drop_overruled
 from gradgate.cli.typed_paths import PathCommand
 from gradgate.errors import UsageError
 from gradgate.settings.base import SECTIONS

@@ -21,7 +21,6 @@ from gradgate.settings.signature import in_sections, shown_default
 
 _SHORT = {"method": ["-m"]}
 _METAVARS: dict[Any, str] = {int: "<int>", float: "<float>", list[str]: "<str>"}
-_WITH_BOTH_LENGTHS = ("plan", "memory")
 _NOTHING_WRONG = object()
 _NUMBERS = {int: "a whole number, such as 10", float: "a number, such as 0.1 or 5e-5"}
 
@@ -63,11 +62,11 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     if file is None:
         return
     from gradgate.files import read_bytes
-    from gradgate.plain_yaml import parse_yaml
+    from gradgate.plain_yaml import parse_settings
 
     file = typed_path(file)  # before the paths of the command, as it may set them
     try:
-        values = parse_yaml(read_bytes(file))
+        values = parse_settings(read_bytes(file))
     except OSError as error:
         raise UsageError(f"--config {file} cannot be read: {error.strerror or error}. Pass a YAML file.") from None
     except ValueError as error:
@@ -100,26 +99,19 @@ def read_config(context: typer.Context, file: Path | None) -> None:
     context.default_map = {flags[name].name: value for name, value in given.items()}
 
 
-def drop_overruled(context: Any) -> None:
-    """Drop what a configuration file says of a length where a flag gives the same length in other words."""
-    if context.command.name in _WITH_BOTH_LENGTHS:
-        return
-    for one, other in (("steps", "epochs"), ("tapt_steps", "tapt_epochs"), ("dev_size", "dev_file")):
-        for flag_of, of_file in ((one, other), (other, one)):
-            sources = [getattr(context.get_parameter_source(name), "name", "") for name in (flag_of, of_file)]
-            if sources == ["COMMANDLINE", "DEFAULT_MAP"]:
-                context.params[of_file] = None
-
-
 def _settings_of_run(record: dict[str, Any], context: typer.Context) -> dict[str, Any]:
     """Return what the run of a ``run.json`` was trained with, for a command that trains or describes a training.
 
-    What the command has no flag for is left out: a comparison has its own seeds, a plan no files of tests.
+    What the command has no flag for is left out: a comparison has its own seeds, a plan no files of tests. Adapter and
+    method are one arm, so that another arm takes the place of both.
     """
     flags = {name.removeprefix("--") for parameter in context.command.params for name in parameter.opts}
     if not {"method", "model"} <= flags:
         return record
-    known = {name: value for name, value in record["config"].items() if name.replace("_", "-") in flags}
+    config = dict(record["config"])
+    if isinstance(config.get("adapter"), str) and isinstance(config.get("method"), str):
+        config["method"] = f"{config.pop('adapter')} + {config['method']}"
+    known = {name: value for name, value in config.items() if name.replace("_", "-") in flags}
     return {name: _as_words(value) for name, value in known.items()}
 
 

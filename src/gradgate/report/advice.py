@@ -21,6 +21,7 @@ _COSTS = (
     ("parameters_trained", "parameters trained", formats.count),
 )
 """What makes an arm the cheapest: the first of these that is known of all."""
+_OF_A_DEVICE = ("seconds_total", "peak_memory_bytes")
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,14 @@ class _Field:
         against = dict.fromkeys((runner_up if self.lead is reference else reference, runner_up))
         all_of = f"It is better than each of the {len(self.others)} others."
         reasons = [self._standing([*against]), *([all_of] if len(self.others) > 1 else [])]
-        cheapest = _cheapest((self.lead, *(arm for arm in self.others if self._judged(arm)[0].equivalent)))
+        cheapest = self._cheapest((self.lead, *(arm for arm in self.others if self._judged(arm)[0].equivalent)))
         if cheapest is not None and cheapest[0] is not self.lead:
             reasons.append(f"Yet {cheapest[0].name} is{self._within()} of it and cheaper: {cheapest[1]}.")
         return Advice(f"Use {self.lead.name}.", (*reasons, *self._collapses()), self.lead, True)
 
     def _equivalent(self) -> Advice:
         good = (self.lead, *self.equivalent)
-        cheapest = _cheapest(good)
+        cheapest = self._cheapest(good)
         headline = f"{abridged([arm.name for arm in good])} are equally good here{self._within()}"
         reasons = [self._standing(self.equivalent[:2])]
         if cheapest is not None:
@@ -175,8 +176,19 @@ class _Field:
         verdict, _ = self._judged(arm)
         if verdict.comparison.difference is None:
             return "Runs with common seeds would decide."
-        needed = verdict.pairs_needed
+        needed = verdict.pairs_to_choose
         return f"{'More' if needed is None else f'About {needed:,}'} seeds would decide."
+
+    def _cheapest(self, arms: Sequence[ArmSummary]) -> tuple[ArmSummary, str] | None:
+        """Return the arm that costs least, and what; None if no cost is known of all, or all cost the same."""
+        several = len(self.study.results.devices) > 1
+        for name, title, form in _COSTS:
+            costs = [_cost(arm.cost, name) for arm in arms]
+            known = [cost for cost in costs if cost is not None]
+            if len(known) == len(arms) and len(set(known)) > 1 and not (several and name in _OF_A_DEVICE):
+                least = costs.index(min(known))
+                return arms[least], f"{form(min(known))} of {title}"
+        return None
 
     def _within(self) -> str:
         margin = self._judged(self.others[0])[0].margin
@@ -200,17 +212,6 @@ class _Field:
         changed = judged is not None and without is not None and without.word is not judged.verdict.word
         then = f"; without these, against {self.study.reference.name}: {without.word}" if changed and without else ""
         return [f"Collapsed runs: {abridged(parts)}{then}."]
-
-
-def _cheapest(arms: Sequence[ArmSummary]) -> tuple[ArmSummary, str] | None:
-    """Return the arm that costs least, and what; None if no cost is known of all, or all cost the same."""
-    for name, title, form in _COSTS:
-        costs = [_cost(arm.cost, name) for arm in arms]
-        known = [cost for cost in costs if cost is not None]
-        if len(known) == len(arms) and len(set(known)) > 1:
-            least = costs.index(min(known))
-            return arms[least], f"{form(min(known))} of {title}"
-    return None
 
 
 def _cost(cost: CostSummary, name: str) -> float | None:

@@ -44,7 +44,8 @@ def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
     if study.record.imported is not None or study.parts:
         return []
     kept = (run for run in arm.finished if run.folder is not None and run.files.model.is_dir())
-    config, run = _settings(study, arm), study.results.best_on_dev(kept)
+    run = study.results.best_on_dev(kept)
+    config = _settings(study, arm, None if run is None else run.seed)
     if run is not None and run.folder is not None:
         place = run.folder.relative_to(study.results.folder)
         train = [] if config is None else [train_command(config, _RETRAINED)]
@@ -86,8 +87,12 @@ def lines_of_repeating(study: StudySummary) -> list[Lines]:
     return lines
 
 
-def _settings(study: StudySummary, arm: ArmSummary) -> RunConfig | None:
-    """Return the settings of an arm's runs for any machine; None for a study whose settings cannot be used."""
+def _settings(study: StudySummary, arm: ArmSummary, seed: int | None) -> RunConfig | None:
+    """Return the settings of an arm's run for any machine; None for a study whose settings cannot be used.
+
+    Args:
+        seed: of the run; None takes the study's first.
+    """
     try:
         grid = Grid.read(study.results.folder)
     except RunError:
@@ -96,4 +101,4 @@ def _settings(study: StudySummary, arm: ArmSummary) -> RunConfig | None:
     if own is None:
         return None
     chosen = {} if grid.search is None else grid.search.chosen.get(arm.name, {})
-    return without_places(grid.config_of(own, grid.seeds[0], chosen))
+    return without_places(grid.config_of(own, grid.seeds[0] if seed is None else seed, chosen))

@@ -21,7 +21,7 @@ from gradgate.report.next_steps import Lines, lines_of_repeating, lines_of_use
 from gradgate.report.sections import find_answer, find_cautions
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.gains_figure import gains_name
-from gradgate.report.sections.main_table import MAIN
+from gradgate.report.sections.main_table import MAIN, best_first
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
 from gradgate.report.verdict import verdict
@@ -101,7 +101,7 @@ def _heading(study: StudySummary) -> dict[str, Any]:
 
 def _tables(study: StudySummary, tables: Sequence[Table], further: Sequence[Table]) -> dict[str, Any]:
     """Return the table that leads, those in the details, of which that of the gains is open, and those in files."""
-    main, *others = (_by_score(study, table) for table in tables)
+    main, *others = (best_first(study, table) if table.name == MAIN else table for table in tables)
     return {
         "main": main,
         "others": others,
@@ -132,14 +132,6 @@ def _uses(study: StudySummary, sections: Sequence[Section], advice: Advice | Non
 def _in_short(study: StudySummary) -> str:
     advice = advise(study)
     return verdict(study) if advice is None else advice.headline
-
-
-def _by_score(study: StudySummary, table: Table) -> Table:
-    """Return the main table with the best arm first; another table that leads the page as it is."""
-    if table.name != MAIN:
-        return table
-    arms = [row[0].value for row in table.rows]
-    return table.with_order([arms.index(arm.name) for arm in study.by_score if arm.name in arms])
 
 
 def _unfinished(study: StudySummary) -> dict[str, Any]:

@@ -6,12 +6,14 @@ a task has its languages: they share their models, so that these tests speak of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 from scipy import stats
 
 from gradgate.report import formats
+from gradgate.report.pairing import BY_SEED
 from gradgate.report.splits import split_name
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.statistics import Comparison, compare_over, holm
@@ -34,9 +36,9 @@ class SplitTests:
 
     @property
     def limit(self) -> float | None:
-        """|t| from which p < 0.05 before correction, for the fewest pairs; None without a test."""
-        pairs = [test.n for test in self.tests if test.t is not None]
-        return float(stats.t.ppf(0.975, min(pairs) - 1)) if pairs else None
+        """|t| from which p < 0.05 before correction, for the fewest degrees of freedom; None without a test."""
+        freedom = [test.freedom for test in self.tests if test.freedom is not None]
+        return float(stats.t.ppf(0.975, min(freedom))) if freedom else None
 
 
 def find_split_tests(study: StudySummary) -> list[SplitTests]:
@@ -44,8 +46,9 @@ def find_split_tests(study: StudySummary) -> list[SplitTests]:
     splits, others = study.results.test_splits, study.arms[1:]
     if len(splits) < 2 or not others or not study.scored:
         return []
+    unit = "seed" if study.pairing is BY_SEED else "run"
     each = [
-        SplitTests(split_name(study, split), "seed", tuple(study.gain(arm, split).versus for arm in others))
+        SplitTests(split_name(study, split), unit, tuple(study.gain(arm, split).versus for arm in others))
         for split in splits
     ]
     found = [compare_over_splits(study), *_corrected(each)]
@@ -54,9 +57,9 @@ def find_split_tests(study: StudySummary) -> list[SplitTests]:
 
 def compare_over_splits(study: StudySummary) -> SplitTests:
     """Return the tests that have the test splits as pairs."""
-    splits, unit = study.results.test_splits, study.results.split_unit
-    reference = scores_by_split(study.reference, splits)
-    tests = tuple(compare_over(unit, scores_by_split(arm, splits), reference) for arm in study.arms[1:])
+    unit = study.results.split_unit
+    first, *others = (_scores_by_split(study, arm) for arm in study.arms)
+    tests = tuple(compare_over(unit, own, first) for own in others)
     return _corrected([SplitTests(f"over {unit}s", unit, tests)])[0]
 
 
@@ -82,9 +85,12 @@ def best_over_parts(study: StudySummary) -> str | None:
     return f"{counted}; with {unit}s as pairs, {formats.p_equation(test.p)}{after}."
 
 
-def scores_by_split(arm: ArmSummary, splits: Sequence[str]) -> dict[str, dict[int, float]]:
-    """Return split to seed to score."""
-    return {split: arm.scores(split) for split in splits}
+def _scores_by_split(study: StudySummary, arm: ArmSummary) -> dict[str, Mapping[int, float]]:
+    """Return split to seed to score; to the mean of all, as of one seed, if seeds have nothing in common."""
+    found = {split: arm.scores(split) for split in study.results.test_splits}
+    if study.pairing is BY_SEED:
+        return dict(found)
+    return {split: {0: fmean(scores.values())} for split, scores in found.items() if scores}
 
 
 def _corrected(lines: list[SplitTests]) -> list[SplitTests]:

@@ -9,17 +9,19 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TypeVar
 
+from gradgate.report import pairing
 from gradgate.report.formats import ScoreFormat
+from gradgate.report.pairing import Pairing
 from gradgate.runs.records import DEV
 from gradgate.runs.scores import Cost, FileSizes, comparable
-from gradgate.statistics import Comparison, Summary, compare_paired, summarize
+from gradgate.statistics import Comparison, Summary, compare_paired, compare_unpaired, summarize
 from gradgate.study.budget.file import BUDGET_FILE
 from gradgate.study.conditions import find_whole
 from gradgate.study.frontier import forgetting_of, frontier_of
 from gradgate.study.results import StudyResults
 from gradgate.study.run_result import RunResult
 from gradgate.study.study_file import StudyRecord
-from gradgate.study.verdicts import ArmVerdict, verdicts_of
+from gradgate.study.verdicts import ArmVerdict, is_paired, verdicts_of
 from gradgate.tasks.languages import average_label, averaged_splits
 
 Number = TypeVar("Number", int, float)
@@ -72,7 +74,7 @@ class ArmSummary:
 
     @property
     def versus(self) -> Comparison | None:
-        """The paired difference to the reference."""
+        """The difference to the reference, and its test."""
         return None if self.judged is None else self.judged.verdict.comparison
 
     @property
@@ -130,12 +132,12 @@ class ArmSummary:
 
 @dataclass(frozen=True)
 class Gain:
-    """The scores of an arm on one split, and its differences to the reference's, paired by seed.
+    """The scores of an arm on one split, and its difference to the reference's.
 
     Attributes:
         score: over the seeds.
-        versus: the paired comparison.
-        relative: the mean difference over the mean score of the reference; None if that is 0 or there are no pairs.
+        versus: the comparison.
+        relative: the mean difference over the mean score of the reference; None if that is 0 or nothing is compared.
     """
 
     score: Summary
@@ -144,7 +146,7 @@ class Gain:
 
     @property
     def difference(self) -> float | None:
-        """The mean of the paired differences; None without pairs."""
+        """The mean difference; None if nothing is compared."""
         return self.versus.difference
 
 
@@ -175,6 +177,11 @@ class StudySummary:
     def whole(self) -> Path | None:
         """The folder of the study that this one is a part of; None for a whole one."""
         return find_whole(self.results.folder)
+
+    @cached_property
+    def pairing(self) -> Pairing:
+        """How runs of two arms are compared."""
+        return pairing.BY_SEED if is_paired(self.results) else pairing.NONE
 
     @property
     def reference(self) -> ArmSummary:
@@ -235,19 +242,29 @@ class StudySummary:
         """Return what arms are ranked by, the larger the better; None for one that cannot be ranked.
 
         It is the mean if all arms have the same seeds, else the mean difference to the reference over common seeds:
-        means over different seeds do not compare.
+        means over different seeds do not compare. Without a score of the reference it is the mean over the seeds that
+        all others share.
         """
-        if self.has_same_seeds or self.reference.score.mean is None:
+        if self.has_same_seeds:
             return None if arm.score.mean is None else self._sign * arm.score.mean
+        if self.reference.score.mean is None:
+            own = arm.scores(self.split)
+            shared = [own[seed] for seed in self.shared_seeds if seed in own]
+            return self._sign * fmean(shared) if shared else None
         if arm is self.reference:
             return 0.0
         difference = None if arm.versus is None else arm.versus.difference
         return None if difference is None else self._sign * difference
 
     @cached_property
+    def shared_seeds(self) -> frozenset[int]:
+        """The seeds that all scored arms have."""
+        return frozenset.intersection(*(frozenset(arm.scores(self.split)) for arm in self.scored))
+
+    @cached_property
     def has_same_seeds(self) -> bool:
-        """Whether all scored arms have the same seeds; means over others do not compare."""
-        return len({frozenset(arm.scores(self.split)) for arm in self.scored}) <= 1
+        """Whether means compare: all scored arms have the same seeds, or seeds have nothing in common."""
+        return self.pairing is pairing.NONE or len({frozenset(arm.scores(self.split)) for arm in self.scored}) <= 1
 
     @property
     def others(self) -> tuple[ArmSummary, ...]:
@@ -256,7 +273,7 @@ class StudySummary:
 
     @property
     def unranked(self) -> tuple[ArmSummary, ...]:
-        """The scored arms that share no finished seed with the reference, if arms have different seeds."""
+        """The scored arms without a common seed to rank them by, if arms have different seeds."""
         return tuple(arm for arm in self.scored if self._standing(arm) is None)
 
     def place(self, arm: ArmSummary) -> int:
@@ -267,7 +284,7 @@ class StudySummary:
         """Return the scores of an arm on a split against the reference's, which are compared once."""
         key = arm.name, split
         if key not in self._gains:
-            self._gains[key] = _compare(arm, self.reference, split)
+            self._gains[key] = _compare(arm, self.reference, split, self.pairing)
         return self._gains[key]
 
     @cached_property
@@ -313,10 +330,14 @@ def _summarize_arm(results: StudyResults, name: str, judged: ArmVerdict | None) 
     )
 
 
-def _compare(arm: ArmSummary, reference: ArmSummary, split: str) -> Gain:
+def _compare(arm: ArmSummary, reference: ArmSummary, split: str, how: Pairing) -> Gain:
     ours, theirs = arm.scores(split), reference.scores(split)
-    versus = compare_paired(ours, theirs)
-    base = [theirs[seed] for seed in ours.keys() & theirs.keys()]
+    if how is pairing.NONE:
+        versus = compare_unpaired(list(ours.values()), list(theirs.values()))
+        base = list(theirs.values())
+    else:
+        versus = compare_paired(ours, theirs)
+        base = [theirs[seed] for seed in ours.keys() & theirs.keys()]
     known = versus.difference is not None and sum(base) > 0  # a share of a score has a meaning only above 0
     relative = versus.difference * len(base) / sum(base) if known and versus.difference is not None else None
     return Gain(arm.on(split), versus, relative)

@@ -171,10 +171,6 @@ class Table:
             best=frozenset(number for number, place in enumerate(order) if place in self.best),
         )
 
-    def reordered(self, order: Sequence[int]) -> Table:
-        """Return the table with its rows and records in another order; they must be as many."""
-        return replace(self.with_order(order), records=tuple(self.records[place] for place in order))
-
 
 def records_of(rows: Iterable[Row], columns: Iterable[Column[Row]]) -> tuple[dict[str, Raw], ...]:
     """Return one record per row, with the columns that are exported."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradgate.report.formats import abridged, counted, listed, p_equation, p_value
+from gradgate.report.pairing import NONE
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.verdict_sentence import allowed
 from gradgate.runs.records import DEV
@@ -17,16 +18,17 @@ _UNFINISHED = {RunState.FAILED: "failed", RunState.PAUSED: "paused", RunState.MI
 
 def verdict(study: StudySummary) -> str:
     """Say which arm was best, by how much, and whether chance explains it."""
-    best = study.best
-    if not best:
+    best, where = study.best, compared_on(study)
+    if not study.scored:
         return "Nothing has finished yet."
-    winner, where = best[0], compared_on(study)
     if len(study.scored) > 1 and not study.has_same_seeds:
         return _over_common_seeds(study, best)
-    value = study.format.with_spread(winner.score.mean, winner.score.sd)
-    score = f"{value} {study.format.name} ({counted(winner.score.n, 'seed')})"
+    winner = best[0]
+    seeds = counted(winner.score.n, "seed")
     if len(best) > 1:
-        return f"{listed([arm.name for arm in best])} have the same mean on {where}: {score}."
+        mean = f"{study.format.value(winner.score.mean)} {study.format.name} ({seeds})"
+        return f"{listed([arm.name for arm in best])} have the same mean on {where}: {mean}."
+    score = f"{study.format.with_spread(winner.score.mean, winner.score.sd)} {study.format.name} ({seeds})"
     if len(study.scored) == 1:
         return f"{winner.name} reached {score} on {where}. {_alone(study)}"
     extreme = "highest" if study.higher_is_better else "best (lowest)"
@@ -42,7 +44,7 @@ def _over_common_seeds(study: StudySummary, best: Sequence[ArmSummary]) -> str:
     others = [arm for arm in study.scored if arm is not reference and arm not in unranked]
     ahead = [arm for arm in best if arm is not reference]
     if reference not in study.scored:
-        return f"The arms have different seeds on {where}, and {reference.name} has none, so nothing can be compared."
+        return _without_reference(study, best)
     if not others:
         return f"Nothing can be compared on {where}: {_apart(study)}"
     if len(best) > 1:
@@ -52,6 +54,20 @@ def _over_common_seeds(study: StudySummary, best: Sequence[ArmSummary]) -> str:
     else:
         found = f"On common seeds, no arm is ahead of {reference.name} on {where}. {_runner_up(study, others)}"
     return f"{found} {_apart(study)}" if unranked else found
+
+
+def _without_reference(study: StudySummary, best: Sequence[ArmSummary]) -> str:
+    """Say which arm is ahead over the seeds that all but the reference have."""
+    reference, where = study.reference.name, compared_on(study)
+    if not best:
+        return (
+            f"{reference} has no score on {where}, and the other arms have no seed in common: nothing can be compared."
+        )
+    extreme = "highest" if study.higher_is_better else "lowest"
+    return (
+        f"{reference} has no score on {where}. Over the {counted(len(study.shared_seeds), 'seed')} that all others "
+        f"have, {listed([arm.name for arm in best])} {'has' if len(best) == 1 else 'have'} the {extreme} mean."
+    )
 
 
 def _apart(study: StudySummary) -> str:
@@ -131,7 +147,8 @@ def _difference(study: StudySummary, arm: ArmSummary) -> str:
         return f"{by} on the only seed that both finished: inconclusive, because one seed has no spread"
     if versus.p is None or arm.p is None:
         return f"{by} ({versus.note}): inconclusive"
-    pairs = "" if versus.n == arm.score.n == reference.score.n else f"{counted(versus.n, 'common seed')}, "
+    all_paired = versus.n == arm.score.n == reference.score.n
+    pairs = "" if all_paired or study.pairing is NONE else f"{counted(versus.n, 'common seed')}, "
     after = "also" if p_value(arm.p) == p_value(versus.p) else p_value(arm.p)
     corrected = f", {after} after Holm's correction for {study.tests_done} tests"
     evidence = (

@@ -22,7 +22,13 @@ def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
         Column("reference", raw=lambda each: each.reference),
         Column("metric", raw=lambda each: each.metric),
         Column("split", raw=lambda each: each.split),
-        Column("pairs", "Pairs", "common seeds", show=_pairs, raw=lambda each: each.verdict.comparison.n),
+        Column(
+            "pairs",
+            "Pairs",
+            "common seeds, or runs of both if they are not paired",
+            show=_pairs,
+            raw=lambda each: each.verdict.comparison.n,
+        ),
         Column(
             "difference",
             "Difference",
@@ -71,7 +77,10 @@ def row_notes(verdicts: Sequence[ArmVerdict]) -> list[str]:
 
 
 def _pairs(each: ArmVerdict) -> str:
-    return str(each.verdict.comparison.n)
+    comparison = each.verdict.comparison
+    if comparison.unit == "run":
+        return f"{each.collapsed.runs} and {each.reference_collapsed.runs} runs"
+    return str(comparison.n)
 
 
 def _difference(each: ArmVerdict) -> Entry:

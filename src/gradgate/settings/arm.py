@@ -125,6 +125,11 @@ class Arm:
         """Return the arm without settings of its own: what arms that differ in their rates have in common."""
         return Arm(self.method, None if self.adapter is None else self.adapter.without_rate())
 
+    def without_rate(self) -> Arm:
+        """Return the arm without a learning rate of its own: what arms that differ in it alone have in common."""
+        own = {name: value for name, value in self.overrides.items() if name != _RATE}
+        return Arm(self.method, None if self.adapter is None else self.adapter.without_rate(), own)
+
     def apart_from(self, shared: Mapping[str, Any]) -> Arm:
         """Return the arm without overrides that say what ``shared`` settings say already."""
         own = {name: value for name, value in self.overrides.items() if shared.get(name) != value}

@@ -13,7 +13,7 @@ from enum import Enum
 
 from gradgate.statistics.family import LEVEL, holm
 from gradgate.statistics.paired import Comparison
-from gradgate.statistics.power import pairs_needed
+from gradgate.statistics.power import pairs_for_equivalence, pairs_needed
 
 POWER = 0.8
 
@@ -46,6 +46,7 @@ class Verdict:
             above.
         pairs_needed: the pairs that would decide an inconclusive verdict with 80 % power if the observed difference
             and spread are the true ones; None if it is decided, if no spread is known, or above a million.
+        level: of each test.
     """
 
     word: Word
@@ -57,6 +58,22 @@ class Verdict:
     non_inferior: bool | None = None
     equivalent: bool | None = None
     pairs_needed: int | None = None
+    level: float = LEVEL
+
+    @property
+    def pairs_to_choose(self) -> int | None:
+        """The pairs that would find the arms different, or equivalent, with 80 % power; None as for ``pairs_needed``.
+
+        Non-inferiority says nothing of which arm is better, so it does not choose between two.
+        """
+        difference, sd = self.comparison.difference, self.comparison.sd
+        if difference is None or not sd:
+            return None
+        d = abs(difference) / sd
+        found = [pairs_needed(d, POWER, self.level / max(self.family, 1))] if d else []
+        if self.margin is not None and abs(difference) < self.margin:
+            found.append(pairs_for_equivalence(self.margin / sd, d, POWER, self.level))
+        return min((pairs for pairs in found if pairs is not None), default=None)
 
 
 def judge(
@@ -94,7 +111,7 @@ def _judge(
     level: float,
 ) -> Verdict:
     if p is None or comparison.difference is None:
-        return Verdict(Word.INCONCLUSIVE, comparison, None, None, family, margin)
+        return Verdict(Word.INCONCLUSIVE, comparison, None, None, family, margin, level=level)
     gain = comparison.difference if higher else -comparison.difference
     within = _within(comparison, 1 - 2 * level)
     low, high = within if higher else (-within[1], -within[0])
@@ -118,6 +135,7 @@ def _judge(
         non_inferior,
         equivalent,
         _needed(comparison, gain, family, margin, level) if word is Word.INCONCLUSIVE else None,
+        level,
     )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -87,6 +89,7 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
         )
     tasks = [part.study.task for _, part in parts]
     metrics = {task.metric for task in tasks}
+    directions = {task.metric_higher_is_better for task in tasks}
     metric = metrics.pop() if len(metrics) == 1 else MIXED_METRIC[tasks[0].metric_higher_is_better]
     average = f"mean over {unit}s"
     study = _study([part.study for _, part in parts], [name for name, _ in parts], unit, metric)
@@ -95,7 +98,7 @@ def pool(folder: Path, unit: str, parts: Sequence[tuple[str, StudyResults]]) -> 
         for arm in study.arms
         for seed in study.seeds
     ]
-    if study.imported is not None and _is_ragged(cells):
+    if study.imported is not None and (_is_ragged(cells) or len(directions) > 1):
         cells = [RunResult(cell.arm, cell.seed) for cell in cells]
     return StudyResults(
         folder,
@@ -139,7 +142,7 @@ def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -
             split="; ".join(f"{name}: {part.task.split}" for name, part in named if part.task.split) or None,
         ),
         model=ModelRecord(", ".join(short_names(list(models)).values()), largest.parameters),
-        methods=tuple(dict.fromkeys(method for part in parts for method in part.methods)),
+        methods=_in_one_order([part.methods for part in parts]),
         seeds=tuple(dict.fromkeys(seed for part in parts for seed in part.seeds)),
         settings=settings,
         versions=first.versions,
@@ -147,6 +150,19 @@ def _study(parts: list[StudyRecord], names: list[str], unit: str, metric: str) -
         variants=first.variants,
         imported=first.imported,
     )
+
+
+def _in_one_order(orders: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the methods of all parts, so that the reference is first even if some part lacks it."""
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for order in orders:
+        sorter.add(order[0])
+        for before, after in pairwise(order):
+            sorter.add(after, before)
+    try:
+        return tuple(sorter.static_order())
+    except CycleError:
+        return tuple(dict.fromkeys(method for order in orders for method in order))
 
 
 def _has(study: StudyRecord, name: str, value: Any) -> bool:

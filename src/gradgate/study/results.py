@@ -60,6 +60,11 @@ class StudyResults:
         """The split that methods are compared on: an average, ``test``, else the first test split, else dev."""
         return main_split_of(self.test_splits, self.averages)
 
+    @property
+    def devices(self) -> frozenset[str]:
+        """The devices of finished runs; times on several do not compare."""
+        return frozenset(run.scores.cost.device for run in self.runs if run.scores)
+
     def language(self, split: str) -> str:
         """Return the language of a split of a task in several languages, else the split's name."""
         return self.study.task.languages.get(split, split)

@@ -130,7 +130,7 @@ def verdicts_of(results: StudyResults, margin: float | None = None, reference: s
     lost = collapsed_seeds(results, scores, split)
     first = reference or results.reference
     others = [name for name in study.arm_names if name != first]
-    paired = _is_paired(results)
+    paired = is_paired(results)
     whole = judge([_compare(scores[name], scores[first], paired) for name in others], higher, unit)
     kept = {name: {seed: s for seed, s in own.items() if seed not in lost[name]} for name, own in scores.items()}
     without = judge([_compare(kept[name], kept[first], paired) for name in others], higher, unit)
@@ -169,7 +169,7 @@ def verdicts_against_best(results: StudyResults, best: str, others: Sequence[str
     """
     task = results.study.task
     scores = {name: arm_scores(results, name, results.main_split) for name in (best, *others)}
-    comparisons = [_compare(scores[name], scores[best], _is_paired(results)) for name in others]
+    comparisons = [_compare(scores[name], scores[best], is_paired(results)) for name in others]
     margin = _margin(None, page_factor(task.metric))
     level = LEVEL * min(1.0, 2 / len(results.study.arm_names))
     return dict(zip(others, judge(comparisons, task.metric_higher_is_better, margin, level), strict=True))
@@ -181,7 +181,8 @@ def _margin(margin: float | None, factor: int) -> float | None:
     return POINT if factor == 100 else None
 
 
-def _is_paired(results: StudyResults) -> bool:
+def is_paired(results: StudyResults) -> bool:
+    """Return False for imported runs whose seeds have nothing in common."""
     imported = results.study.imported
     return imported is None or imported.pair != UNPAIRED
 

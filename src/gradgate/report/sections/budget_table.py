@@ -32,7 +32,11 @@ class StageScores:
         """What the budget is a part of."""
         record, task = self.record, self.study.record.task
         return FullGrid(
-            arms=record.arms, seeds=record.seeds, steps=record.steps, higher_is_better=task.metric_higher_is_better
+            arms=record.arms,
+            seeds=record.seeds,
+            steps=record.steps,
+            higher_is_better=task.metric_higher_is_better,
+            factor=self.study.format.factor,
         )
 
     @cached_property

@@ -64,8 +64,8 @@ def draw_differences(study: StudySummary, rows: tuple[_Row, ...]) -> Drawing:
         axes.set(xlim=(low, high), ylim=(-len(rows) + 0.6, 0.75), yticks=[], xlabel=label)
         axes.spines["left"].set_visible(False)
         caption = (
-            f"Mean differences to {reference}, paired by seed ({better} is better), with 95% intervals corrected "
-            "over the methods. An interval that excludes 0 shows a difference. Arrows: beyond the axis."
+            f"Mean differences to {reference}, {study.pairing.matched} ({better} is better), with 95% intervals "
+            "corrected over the methods. An interval that excludes 0 shows a difference. Arrows: beyond the axis."
         )
         if margin is not None:
             caption += f" Grey: within the margin of {factor * margin:g}, which counts as no difference."

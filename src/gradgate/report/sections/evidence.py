@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradgate.report import formats
+from gradgate.report.pairing import BY_SEED
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.evidence_columns import (
     EvidenceRow,
@@ -18,10 +19,10 @@ from gradgate.report.sections.evidence_columns import (
     test_columns,
     value_of,
 )
-from gradgate.report.split_tests import scores_by_split
+from gradgate.report.split_tests import compare_over_splits
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Column, Entry, Table, text_column
-from gradgate.statistics import bootstrap_interval, compare_over, weigh
+from gradgate.statistics import bootstrap_interval, weigh
 from gradgate.study.results import COMBINATION, LANGUAGE, SIZE
 
 _SHARED = {
@@ -30,7 +31,7 @@ _SHARED = {
     SIZE: "; training sizes share their rows, so they are not independent pairs",
 }
 _NEEDED = (
-    "to detect an effect of the observed size at p < 0.05 with 80% power by a paired t-test; with few seeds the "
+    "to detect an effect of the observed size at p < 0.05 with 80% power; with few seeds the "
     "observed size is uncertain, and so is this number"
 )
 
@@ -45,7 +46,7 @@ class EvidenceSection(Section):
         return cls(study) if len(study.arms) > 1 and study.scored else None
 
     def tables(self) -> list[Table]:
-        """Return the tests paired by seed."""
+        """Return the tests over seeds."""
         return [seed_statistics(self.study)]
 
 
@@ -70,7 +71,7 @@ class SplitEvidenceSection(Section):
 
 
 def seed_statistics(study: StudySummary) -> Table:
-    """Return one row per method: its score, its difference to the first over common seeds, and every test of that."""
+    """Return one row per method: its score, its difference to the first, and every test of that."""
     evidence = weigh([arm.versus for arm in study.arms if arm.versus])
     rows = [
         EvidenceRow(arm, found, bootstrap_interval(arm.score.values))
@@ -80,7 +81,7 @@ def seed_statistics(study: StudySummary) -> Table:
         text_column("method", "Method", of=lambda row: row.arm.name),
         Column("reference", raw=lambda row: study.reference.name),
         Column("planned", raw=lambda row: len(row.arm.cells)),
-        *lost_columns(study),
+        *(lost_columns(study) if study.pairing is BY_SEED else ()),
         *score_columns(study),
         *difference_columns(study),
         *test_columns(),
@@ -94,15 +95,14 @@ def seed_statistics(study: StudySummary) -> Table:
         ),
         *last_columns(),
     )
-    title = f"Statistics: differences to {study.reference.name}, paired by seed"
+    title = f"Statistics: differences to {study.reference.name}, {study.pairing.matched}"
     return Table.of("statistics", title, rows, columns, notes=_remarks(rows[1:]))
 
 
 def split_statistics(study: StudySummary) -> Table:
     """Return the same with test splits as pairs, each with its mean over the seeds that both methods have."""
     splits, unit = study.results.test_splits, study.results.split_unit
-    reference = scores_by_split(study.reference, splits)
-    evidence = weigh([compare_over(unit, scores_by_split(arm, splits), reference) for arm in study.arms[1:]])
+    evidence = weigh(compare_over_splits(study).tests)
     rows = [EvidenceRow(arm, found) for arm, found in zip(study.arms[1:], evidence, strict=True)]
     columns = (
         text_column("method", "Method", of=lambda row: row.arm.name),
@@ -111,7 +111,7 @@ def split_statistics(study: StudySummary) -> Table:
         Column(
             "pairs",
             f"{unit.capitalize()}s compared",
-            f"a pair is two means over common seeds{_SHARED.get(unit, '')}",
+            f"a pair is two means over {'common seeds' if study.pairing is BY_SEED else 'runs'}{_SHARED.get(unit, '')}",
             show=shown_of(lambda found: Entry(f"{found.comparison.n} of {len(splits)}", found.comparison.n)),
         ),
         *difference_columns(study),

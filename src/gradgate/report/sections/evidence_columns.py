@@ -124,7 +124,7 @@ def difference_columns(study: StudySummary) -> tuple[Column[EvidenceRow], ...]:
 
 def test_columns() -> tuple[Column[EvidenceRow], ...]:
     return (
-        _statistic("t", "t", "statistic of the paired t-test", lambda found: found.comparison.t),
+        _statistic("t", "t", "statistic of the t-test", lambda found: found.comparison.t),
         Column(
             "p",
             "p, t-test",

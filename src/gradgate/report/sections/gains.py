@@ -24,7 +24,6 @@ from gradgate.report.table import (
 )
 from gradgate.statistics import holm
 
-_TEST = "two-sided paired t-test over seeds, Holm-corrected over this table"
 _MEAN = "mean ± standard deviation over seeds"
 
 
@@ -38,8 +37,8 @@ class GainsSection(Section):
         return cls(study) if study.results.averages else None
 
     def tables(self) -> list[Table]:
-        """Return one row per language, task or model."""
-        return [gain_table(self.study)]
+        """Return one row per language, task or model; nothing if no arm has a score on all of them."""
+        return [gain_table(self.study)] if self.study.scored else []
 
     def drawings(self) -> list[Drawing]:
         """Draw the gains on the first method."""
@@ -48,7 +47,7 @@ class GainsSection(Section):
 
     def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
         """Return the table of tasks and models; languages are too many for a terminal."""
-        if not self.study.results.parts:
+        if not self.study.results.parts or not self.study.scored:
             return []
         table = gain_table(self.study)
         return [(table, tuple(column.key for column in table.columns))]
@@ -76,7 +75,7 @@ def gain_table(study: StudySummary) -> Table:
         *(_arm_column(study, arm, corrected, most) for arm in study.arms),
     )
     records = records_of([(split, arm) for arm in study.arms for split in splits], _fields(study))
-    notes = [*star_note(list(corrected.values()), _TEST)]
+    notes = [*star_note(list(corrected.values()), f"{study.pairing.full_test}, Holm-corrected over this table")]
     if most:
         notes.append(f"Blue: better than {study.reference.name}; orange: worse.")
     title = f"{unit}s: {study.format.label}"
@@ -92,7 +91,7 @@ def _arm_column(
 ) -> Column[str]:
     """Return the column of an arm; the largest gain or loss of the table, ``most``, has the strongest colour."""
     is_first, sign = arm is study.reference, 1 if study.higher_is_better else -1
-    against = "" if is_first else f" (mean of the differences to {study.reference.name}, paired by seed)"
+    against = "" if is_first else f" (mean difference to {study.reference.name}, {study.pairing.matched})"
 
     def show(split: str) -> Entry:
         gain = study.gain(arm, split)

@@ -54,8 +54,8 @@ def _draw_gains(study: StudySummary, splits: list[str], arms: list[ArmSummary]) 
         panels[-1].set_xticks(range(len(codes)), codes, rotation=0 if upright else 90)
         _add_legend(figure, study)
         caption = (
-            f"Mean differences to {study.reference.name}, paired by seed, in points and in percent of its score; "
-            f"{unit}s are sorted from its best to its worst."
+            f"Mean differences to {study.reference.name}, {study.pairing.matched}, in points and in percent of its "
+            f"score; {unit}s are sorted from its best to its worst."
         )
         table = gains_name(study)
         return finish(figure, table, f"Gains by {unit}", caption, _text(study, splits), table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradgate.report.formats import listed
+from gradgate.report.pairing import BY_SEED
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.verdict import untested_parts
@@ -90,8 +91,13 @@ def _how_pooled(study: StudySummary) -> list[str]:
 def _how_tested(study: StudySummary) -> list[str]:
     if len(study.arms) == 1:
         return []
+    how = study.pairing
+    wilcoxon = [
+        "Wilcoxon's signed-rank test (exact, Holm-corrected among its own kind) does not assume normality; it "
+        "leaves out differences of 0. If all differences are equal, t is undefined."
+    ]
     return [
-        f"Differences to {study.reference.name} are paired by seed, with a two-sided paired t-test, "
+        f"Differences to {study.reference.name} are {how.matched}, with a {how.full_test}, "
         "Holm-corrected over the methods. Intervals of the advice, the main table and the figure of differences "
         "are corrected too (Strassburger and Bretz 2008); 95% t-intervals in files and in sentences with p are "
         "not. The test assumes roughly normal differences, which few seeds cannot confirm.",
@@ -99,8 +105,8 @@ def _how_tested(study: StudySummary) -> list[str]:
         "with the others at 2/k of the level for k methods, because any of them could have been the best. "
         "Methods that are equivalent within the margin count as equally good, and training time, memory or the "
         "number of trained weights decides among them. Anything else is inconclusive.",
-        "Wilcoxon's signed-rank test (exact, Holm-corrected among its own kind) does not assume normality; it "
-        "leaves out differences of 0. If all differences are equal, t is undefined. Bootstrap intervals (BCa, "
-        "9999 resamples) stay within the range of the data and are too narrow with few seeds.",
+        *(wilcoxon if how is BY_SEED else []),
+        "Bootstrap intervals (BCa, 9999 resamples) stay within the range of the data and are too narrow with few "
+        "seeds.",
         "The best of several methods looks better than it is, because it was picked for its score.",
     ]

@@ -28,7 +28,6 @@ from gradgate.statistics import Comparison
 MAIN = "main"
 """The name of the table."""
 
-_TEST = "two-sided paired t-test over seeds, Holm-corrected over the methods"
 _BRACKETS = "In brackets: 95% intervals of the differences, corrected for the number of methods as p is."
 
 _COSTS = {
@@ -72,10 +71,19 @@ def main_table(study: StudySummary) -> Table:
         hidden=_unused(study),
         records=records_of(study.arms, columns),
         best=[arms.index(arm) for arm in study.best],
-        notes=(*_interval_notes(arms), *star_note([arm.p for arm in arms], _TEST)),
+        notes=(
+            *_interval_notes(arms),
+            *star_note([arm.p for arm in arms], f"{study.pairing.full_test}, Holm-corrected over the methods"),
+        ),
     )
     # Means over other seeds say nothing of who is ahead; the answer compares common ones.
     return table.ranked(["score"], study.higher_is_better) if study.has_same_seeds else table
+
+
+def best_first(study: StudySummary, table: Table) -> Table:
+    """Return the main table as it is shown, with the best arm first."""
+    arms = [row[0].value for row in table.rows]
+    return table.with_order([arms.index(arm.name) for arm in study.by_score if arm.name in arms])
 
 
 def _interval_notes(arms: Sequence[ArmSummary]) -> tuple[str, ...]:
@@ -131,7 +139,7 @@ def _difference_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
         Column(
             "difference",
             f"Difference to {formats.shortened(first, 32)}",
-            "mean of the differences paired by seed [95% interval, corrected as p is]",
+            f"mean difference, {study.pairing.matched} [95% interval, corrected as p is]",
             show=lambda arm: _difference(study, arm),
             raw=lambda arm: _versus(arm).difference,
         ),
@@ -149,7 +157,7 @@ def _evidence_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
         Column(
             "p",
             "p (Holm)",
-            "two-sided paired t-test, Holm-corrected over the methods",
+            f"two-sided {study.pairing.test}, Holm-corrected over the methods",
             show=lambda arm: Entry(formats.p_value(arm.p), arm.p),
         ),
         Column("seeds", "Seeds", "finished of planned seeds", show=lambda arm: _seeds(arm, is_imported)),

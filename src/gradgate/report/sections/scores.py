@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gradgate.report.drawing import Drawing
 from gradgate.report.sections.base import Section
-from gradgate.report.sections.main_table import main_table
+from gradgate.report.sections.main_table import best_first, main_table
 from gradgate.report.sections.scores_figure import draw_scores
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
@@ -38,7 +38,7 @@ class ScoresSection(Section):
         """Return the main table, ranked by score if forgetting was measured."""
         table = main_table(self.study)
         if self.study.forgetting is not None:
-            return [(table.reordered([self.study.place(arm) for arm in self.study.by_score]), _WITH_FORGETTING)]
+            return [(best_first(self.study, table), _WITH_FORGETTING)]
         has_adapters = any(arm.adapter is not None for arm in self.study.record.arms)
         counted = any(column.key == "stored" for column in table.columns)  # older studies did not count it
         known = {column.key for column in table.columns}

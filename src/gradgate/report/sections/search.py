@@ -8,6 +8,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
 from gradgate.settings.arm import format_settings
 from gradgate.study.study_file import SearchRecord, StudyRecord
+from gradgate.tasks.metrics.page_unit import page_factor
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class SearchSection(Section):
 
 def search_notes(record: StudyRecord) -> list[str]:
     """Say what was tried, how it was judged, and what each arm runs with; return nothing without a search."""
-    search = record.search
+    search, factor = record.search, page_factor(record.task.metric)
     if search is None:
         return []
     seeds = ", ".join(map(str, search.seeds))
@@ -40,7 +41,7 @@ def search_notes(record: StudyRecord) -> list[str]:
     for name in record.arm_names:
         results = search.results.get(name)
         if results:
-            tried = "; ".join(f"{format_settings(result.setting)}: {result.dev:.4f}" for result in results)
+            tried = "; ".join(f"{format_settings(each.setting)}: {factor * each.dev:.4g}" for each in results)
             notes.append(f"{name} uses {format_settings(results[0].setting)} (dev {record.task.metric}: {tried}).")
         elif results is not None:
             notes.append(f"{name}: no run of its search has finished.")

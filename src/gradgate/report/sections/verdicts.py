@@ -70,13 +70,15 @@ class VerdictSection(Section):
 
     def tables(self) -> list[Table]:
         """Return the words by arm if there are several conditions."""
-        return [_counts(self.study, self.verdicts)] if self.study.parts else []
+        return [_counts(self.study, self._against_reference)] if self.study.parts else []
 
     def printed(self) -> list[tuple[Table, tuple[str, ...]]]:
         """Return the words by arm."""
         if not self.study.parts:
             return []
-        return [(_counts(self.study, self.verdicts), ("method", "compared", *(word.value for word in _WORDS)))]
+        return [
+            (_counts(self.study, self._against_reference), ("method", "compared", *(word.value for word in _WORDS)))
+        ]
 
     def answer(self) -> str | None:
         """Return the words of all verdicts if no arm has a score on every task and model."""
@@ -87,8 +89,13 @@ class VerdictSection(Section):
         return [self._summary] if self.study.parts and self.study.scored else []
 
     @cached_property
+    def _against_reference(self) -> Sequence[ArmVerdict]:
+        """The verdicts without those of a task or model that lacks the reference."""
+        return [verdict for verdict in self.verdicts if verdict.reference == self.study.reference.name]
+
+    @cached_property
     def _summary(self) -> str:
-        words = [verdict.verdict.word for verdict in self.verdicts]
+        words = [verdict.verdict.word for verdict in self._against_reference]
         found = ", ".join(
             f"{words.count(word) or 'none'} {word}" for word in _WORDS if word in words or word is Word.BETTER
         )
@@ -99,18 +106,25 @@ class VerdictSection(Section):
         """Say what the words mean, and what a collapsed run is."""
         margins = {each.verdict.margin for each in self.verdicts} - {None}
         lost = sum(each.collapsed.collapsed for each in self.verdicts)
+        how = self.study.pairing
         notes = [
-            "Better and worse: p < 0.05 by a paired t-test over seeds, Holm-corrected over the methods of one "
+            f"Better and worse: p < 0.05 by a {how.test} over {how.over}, Holm-corrected over the methods of one "
             "task and model; the corrected interval then excludes 0. Not worse (non-inferior) and equivalent: "
             f"one-sided tests at 95 % against a margin{_margin(self.study, margins)}, not corrected. "
             "Inconclusive: none of these; the number of seeds would decide it with 80 % power if the observed "
             "difference and spread are the true ones."
         ]
+        others = len(self.verdicts) - len(self._against_reference)
+        if others:
+            notes.append(
+                f"{counted(others, 'comparison')} with another arm, where {self.study.reference.name} has no runs, "
+                f"{'is' if others == 1 else 'are'} in the file of verdicts alone."
+            )
         if lost:
             notes.append(
                 "A run has collapsed if it is more than ten points and five robust standard deviations below the "
-                "median of its arm. Verdicts use all runs; the ones without collapsed runs are shown next to "
-                "them."
+                "median of its arm, or no better than calling every row the most frequent class of train. Verdicts "
+                "use all runs; the ones without collapsed runs are shown next to them."
             )
         return notes
 

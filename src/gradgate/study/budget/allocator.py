@@ -137,6 +137,7 @@ class Allocator:
             departures=now.departures,
             not_looked_at=self._not_looked_at(observed),
             needed=None if finding.decided else self._needed(now, finding, observed),
+            factor=self.grid.factor,
         )
 
     def _finding(self, now: Standing, observed: Observed) -> LookResult:

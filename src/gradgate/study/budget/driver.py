@@ -25,6 +25,7 @@ from gradgate.study.results import StudyResults, read_study
 from gradgate.study.search import Space
 from gradgate.study.study_file import locked_folder, read_study_file
 from gradgate.study.workers.queue import Queue
+from gradgate.tasks.metrics.page_unit import page_factor
 
 
 def arms_of(space: Space) -> tuple[dict[str, Any], ...]:
@@ -76,11 +77,13 @@ class BudgetedStudy:
         folder: of the whole study, which has its queue.
         grids: task to the grid of its part.
         higher_is_better: of the scores.
+        metric: of the scores.
     """
 
     folder: Path
     grids: Mapping[str, Grid]
     higher_is_better: bool
+    metric: str
 
     @classmethod
     def read(cls, folder: Path, parts: Sequence[Path]) -> BudgetedStudy:
@@ -89,7 +92,7 @@ class BudgetedStudy:
         for path in parts:
             study = read_study_file(path)
             grids[task_name(study)] = Grid.read(path)
-        return cls(folder, grids, study.task.metric_higher_is_better)
+        return cls(folder, grids, study.task.metric_higher_is_better, study.task.metric)
 
     @property
     def runs(self) -> dict[RunKey, GridRun]:
@@ -107,6 +110,7 @@ class BudgetedStudy:
             steps=steps,
             methods={arm.name: arm.without_settings().name for arm in first.arms},
             higher_is_better=self.higher_is_better,
+            factor=page_factor(self.metric),
         )
 
     def results(self) -> dict[str, StudyResults]:

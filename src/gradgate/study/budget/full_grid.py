@@ -38,6 +38,7 @@ class FullGrid:
         steps: task to optimizer steps of one of its runs.
         methods: arm to its method, for arms that are one method at several rates; an arm that is absent is its own.
         higher_is_better: of the scores on dev.
+        factor: what sentences multiply differences of scores by: 100 for shares.
 
     Raises:
         UsageError: without arms, seeds or tasks, for one that is named twice, or for a task without steps.
@@ -48,6 +49,7 @@ class FullGrid:
     steps: Mapping[str, int]
     methods: Mapping[str, str] = field(default_factory=dict)
     higher_is_better: bool = True
+    factor: int = 1
 
     def __post_init__(self) -> None:
         wrong = [

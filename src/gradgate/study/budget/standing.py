@@ -58,7 +58,7 @@ def standing(grid: FullGrid, stages: Sequence[Stage], observed: Observed) -> Sta
         if missing or len(arms) < 2 or stage is stages[-1]:
             break
         remaining = stages[place + 1].arms
-        departures += _left(table, stage, remaining)
+        departures += _left(table, stage, remaining, grid.factor)
         arms = list(table)[:remaining]
     if len(compared[-1].table) > len(arms):  # the next stage has no common pair yet
         compared.append(Compared(compared[-1].stage, {arm: compared[-1].table[arm] for arm in arms}))
@@ -123,12 +123,12 @@ def _standardised(values: Mapping[str, float]) -> dict[str, float]:
     return {name: (value - middle) / spread if spread else 0.0 for name, value in values.items()}
 
 
-def _left(table: Table, stage: Stage, remaining: int) -> list[Departure]:
+def _left(table: Table, stage: Stage, remaining: int, factor: int) -> list[Departure]:
     """Return the arms that leave after a stage, in the order of their places."""
     means = {arm: fmean(scores) for arm, scores in table.items()}
     best, pairs = max(means.values()), len(next(iter(table.values())))
     return [
-        Departure(arm, stage.eighths / 8, pairs, place, len(table), best - means[arm])
+        Departure(arm, stage.eighths / 8, pairs, place, len(table), best - means[arm], factor)
         for place, arm in enumerate(table, 1)
         if place > remaining
     ]

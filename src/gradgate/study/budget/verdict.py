@@ -18,6 +18,7 @@ class Departure:
         pairs: that the stage compared.
         place: among ``of`` arms of the stage by score and loss on dev, 1 for the best; None for an arm that failed.
         behind: the best score of that stage, on dev, 0 or more; None for an arm that failed.
+        factor: what sentences multiply that by: 100 for shares.
     """
 
     arm: ArmName
@@ -26,15 +27,17 @@ class Departure:
     place: int | None
     of: int
     behind: float | None
+    factor: int = 1
 
     @property
     def reason(self) -> str:
         """A sentence on why it left."""
         if self.place is None:
             return f"{self.arm} was dropped because one of its runs failed."
+        behind = "" if self.behind is None else f", {_amount(self.behind, self.factor)} behind the best score on dev"
         return (
             f"{self.arm} was dropped after {self.step_share:g} of the schedule: place {self.place} of {self.of} on "
-            f"{self.pairs} pair{'s' * (self.pairs != 1)}, {self.behind:.4g} behind the best score on dev."
+            f"{self.pairs} pair{'s' * (self.pairs != 1)}{behind}."
         )
 
 
@@ -90,6 +93,7 @@ class Verdict:
         not_looked_at: what was not trained; empty if all was.
         needed: what would decide; None if it is decided, or if the scores have no spread to estimate it from.
         tested: whether a test was made; without one, the order is that of means on dev and no more.
+        factor: what sentences multiply differences of scores by: 100 for shares.
     """
 
     winners: tuple[ArmName, ...]
@@ -111,6 +115,7 @@ class Verdict:
     tested: bool = True
     uncompared: tuple[ArmName, ...] = ()
     within: tuple[Within, ...] = ()
+    factor: int = 1
 
     @property
     def tied(self) -> tuple[ArmName, ...]:
@@ -174,7 +179,7 @@ class Verdict:
         bounds = {each.arm: each.behind for each in self.within}
         known = [arm for arm in self.winners if arm in bounds]
         if len(known) > 1:
-            shown = _listed([f"{arm} ({bounds[arm]:.4g})" for arm in known])
+            shown = _listed([f"{arm} ({_amount(bounds[arm], self.factor)})" for arm in known])
             whole = "arm with full runs" if self.uncompared else "arm"
             yield f"On dev, with 95 % confidence for all, these are behind the best {whole} by at most: {shown}."
 
@@ -194,6 +199,12 @@ class Verdict:
         departures = [{**asdict(left), "reason": left.reason} for left in self.departures]
         verdict["confidence"] = self.confidence if self.decided else None  # older files have it for ties, too
         return {"budget": budget, "verdict": {**verdict, "departures": departures, "summary": self.summary}}
+
+
+def _amount(value: float, factor: int) -> str:
+    """Return a difference of scores, in points for shares."""
+    text = f"{factor * value:.4g}"
+    return text if factor == 1 else f"{text} {'point' if text == '1' else 'points'}"
 
 
 def _listed(names: Sequence[str]) -> str:

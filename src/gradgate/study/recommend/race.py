@@ -19,6 +19,7 @@ from gradgate.study.recommend.portfolio import LeftOut, Portfolio, Subject, port
 from gradgate.study.recommend.record import RecommendRecord, read_recommend, write_recommend
 from gradgate.study.recommend.time_plan import minutes as in_minutes
 from gradgate.study.recommend.time_plan import plan_time
+from gradgate.tasks.metrics.page_unit import page_factor
 
 if TYPE_CHECKING:
     from gradgate.study.recommend.costs import Costs
@@ -193,6 +194,7 @@ def _grid(arms: Sequence[str], seen: Preview, steps: int, seeds: Sequence[int]) 
         steps={seen.task.name: steps},
         methods={name: read_arm(name).without_settings().name for name in arms},
         higher_is_better=seen.task.metric_higher_is_better,
+        factor=page_factor(seen.task.metric),
     )
 
 

@@ -14,6 +14,7 @@ from gradgate.report.study_summary import StudySummary
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
 from gradgate.runs.scores import comparable
+from gradgate.settings.arm import format_settings
 from gradgate.settings.recorded import arm_of_texts
 from gradgate.statistics import Summary, summarize
 from gradgate.study.results import StudyResults
@@ -82,21 +83,26 @@ class SearchScore:
 def searched_runs(results: StudyResults, metric: str) -> list[SearchScore]:
     """Return the runs of a search with a finite score; each is in a folder of its own below ``search``."""
     found = []
+    names = {arm.folder: arm.name for arm in results.study.arms}
     for path in sorted(results.folder.glob("search/*/*/seed-*/scores.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged has no score
             config = parse_json(read_bytes(RunFolder(path.parent).run_file), finite=False)["config"]
-            arm = arm_of_texts(config["method"], config.get("adapter"))
-            run = SearchScore(arm.name, config, _dev_score(path, metric))
+            label = names.get(path.parents[2].name) or arm_of_texts(config["method"], config.get("adapter")).name
+            run = SearchScore(label, config, _dev_score(path, metric))
             if comparable(run.score) and float(config["lr"]) > 0:
                 found.append(run)
     return found
 
 
 def _searched(study: StudySummary) -> list[RateScores]:
-    """Return the arms of the study in their order, then others that were searched."""
+    """Return the arms of the study in their order, then others that were searched; each with its other settings."""
+    searched = study.record.search
+    others = {name for setting in (searched.settings if searched else ()) for name in setting if name != "lr"}
     found: dict[str, _ByRate] = {label: defaultdict(list) for label in study.record.arm_names}
     for run in searched_runs(study.results, study.format.metric):
-        found.setdefault(run.label, defaultdict(list))[float(run.config["lr"])].append(run.score)
+        own = format_settings({name: run.config.get(name) for name in sorted(others)})
+        label = f"{run.label}, {own}" if own else run.label
+        found.setdefault(label, defaultdict(list))[float(run.config["lr"])].append(run.score)
     return [_rate_scores(label, place, scores) for place, (label, scores) in enumerate(found.items())]
 
 
@@ -117,7 +123,7 @@ def _of_arms(study: StudySummary) -> list[RateScores]:
         score = cell.score(study.split)
         rate = shared if cell.arm.lr is None else cell.arm.lr
         if score is not None and isinstance(rate, int | float):
-            label = cell.arm.without_settings().name
+            label = cell.arm.without_rate().name
             found[label][float(rate)].append(score)
             places.setdefault(label, study.record.arm_names.index(cell.arm.name))
     return [_rate_scores(label, places[label], scores) for label, scores in found.items()]

@@ -16,7 +16,7 @@ from gradgate.report.table import Column, Entry, Table, records_of, significance
 from gradgate.statistics import Comparison
 
 NAME = "t-statistics"
-_TEST = "two-sided paired t-test, Holm-corrected over the methods, and, if paired by seed, over the splits"
+_TEST = "two-sided t-test, Holm-corrected over the methods, and, unless it has splits as pairs, over the splits"
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ def t_table(study: StudySummary, lines: Sequence[SplitTests]) -> Table:
     )
     columns = (
         text_column("split", study.results.split_unit.capitalize(), of=lambda line: line.name),
-        text_column("unit", "Paired by", of=lambda line: line.unit),
+        text_column("unit", "Test over", of=lambda line: f"{line.unit}s"),
         *(_arm_column(name, place) for place, name in enumerate(names)),
     )
     notes = star_note([test.p for test in tests], _TEST)
-    title = f"Paired t statistics against {study.reference.name}"
+    title = f"t statistics against {study.reference.name}"
     return Table.of(NAME, title, lines, columns, records=records_of(tests, fields), notes=notes)
 
 
@@ -121,7 +121,7 @@ def draw_t(study: StudySummary, lines: Sequence[SplitTests]) -> Drawing:
         axes.set(xlim=(low, high), xlabel=f"t, against {formats.shortened(study.reference.name, 30)}")
         name_marks(figure)
         caption = (
-            "Paired t statistics; the table says what is paired. Within the grey zone, p is 0.05 or more before "
+            "t statistics; the table says what each test is over. Within the grey zone, p is 0.05 or more before "
             "correction."
         )
         return finish(figure, NAME, "t statistics", caption, _text(study, lines), NAME)
