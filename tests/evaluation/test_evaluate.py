@@ -185,3 +185,14 @@ def test_the_command_prints_every_language(
     for name in ("test.en", "test.de", "test.sw", "zero-shot average", "distant average"):
         assert name in shown
     assert list(json.loads(said("--json", "--languages", "de,sw"))["tests"]) == ["test.de", "test.sw"]
+
+
+def test_files_are_scored_into_folders_of_their_own(run: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.tsv").write_text(f"text\tlabel\ngood good\t{'good' if name == 'a' else 'bad'}\n")
+    found = {name: evaluate(run, test_file=tmp_path / f"{name}.tsv") for name in ("a", "b")}
+    folders = {name: next((run / "evaluations").glob(f"*-{name}")) for name in found}
+    assert {name: scores_of(folder) for name, folder in folders.items()} == found
+    (folders["a"] / "predictions/test.sw.jsonl").write_text("of another evaluation")
+    evaluate(run, test_file=tmp_path / "a.tsv")
+    assert [file.name for file in (folders["a"] / "predictions").iterdir()] == ["test.jsonl"]

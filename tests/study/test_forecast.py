@@ -11,7 +11,7 @@ import pytest
 from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import compare
-from gradgate.study.forecast import ArmForecast, Forecast, forecast
+from gradgate.study.forecast import ArmForecast, Forecast, evaluations, forecast
 from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import read_space
@@ -98,3 +98,11 @@ def test_a_forecast_of_what_cannot_be_trained_fails(settings: dict[str, Any], tm
     said = command("compare", *flags, "-m", "full", "-o", str(tmp_path / "study"))
     assert (said.code, "0 runs would be trained." in said.out) == (1, True)
     assert "Time:" not in said.out
+
+
+def test_the_same_length_in_steps_and_epochs_has_as_many_evaluations() -> None:
+    rows = {"train": 3200, "dev": 640}
+    lengths = ({"steps": 1000}, {"epochs": 10}, {"steps": 1000, "accumulate": 2, "batch_size": 16})
+    configs = [make_config(**{"batch_size": 32, **length}) for length in lengths]
+    assert [evaluations(config, rows, 1000) for config in configs] == [10, 10, 10]
+    assert evaluations(make_config(steps=1000, eval_every=300), rows, 1000) == 4

@@ -29,9 +29,10 @@ def without_tests(folder: Path) -> Path:
     return folder
 
 
-def test_it_changes_no_bit_and_no_choice(settings: dict[str, Any], tmp_path: Path) -> None:
-    train(config_of(settings), tmp_path / "plain")
-    train(config_of(settings, test_each_epoch=True), tmp_path / "run")
+@pytest.mark.parametrize("eval_every", [5, 4])  # 4 scores dev at the end of no epoch but the second
+def test_it_changes_no_bit_and_no_choice(settings: dict[str, Any], tmp_path: Path, eval_every: int) -> None:
+    train(config_of(settings, eval_every=eval_every), tmp_path / "plain")
+    train(config_of(settings, eval_every=eval_every, test_each_epoch=True), tmp_path / "run")
     lines = [line for line in history(tmp_path / "run") if line["split"] == "test"]
     # 10 steps an epoch; the last step ends the run within one.
     assert [(line["step"], line["epoch"], line["used_for_selection"]) for line in lines] == [
@@ -46,11 +47,14 @@ def test_it_changes_no_bit_and_no_choice(settings: dict[str, Any], tmp_path: Pat
     assert_same_run(without_tests(tmp_path / "run"), tmp_path / "plain")
 
 
-def test_a_resumed_run_has_each_score_once(settings: dict[str, Any], tmp_path: Path) -> None:
-    config = config_of(settings, test_each_epoch=True)
+@pytest.mark.parametrize(("eval_every", "falls_at"), [(5, 11), (4, 10), (4, 11)])
+def test_a_resumed_run_has_each_score_once(
+    settings: dict[str, Any], tmp_path: Path, eval_every: int, falls_at: int
+) -> None:
+    config = config_of(settings, test_each_epoch=True, eval_every=eval_every)
     train(config, tmp_path / "unbroken")
     with pytest.raises(PowerCutError):
-        train(config, tmp_path / "run", Falls(11))  # with a checkpoint of step 9
+        train(config, tmp_path / "run", Falls(falls_at))  # with a checkpoint of step 9
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, RobertaConfig
 
 from gradgate import deltas
 from gradgate.errors import NonFiniteError, RunError, UsageError
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.training.pretrained import positions
 from gradgate.training.run import train
 from support.bits import assert_same_bits, on_disk
 from support.heard import Heard
@@ -143,6 +145,34 @@ def test_a_finished_run_says_if_its_model_is_gone(finished: tuple[Path, RunConfi
     assert heard.notes == [f"{folder} is finished, though {folder / 'model'} has been removed; nothing to do."]
     with pytest.raises(RunError, match=r"model has been removed\. Put it back"):
         RunFolder(folder).require_finished()
+
+
+def test_a_finished_run_that_kept_no_model_says_so(settings: dict[str, Any], tmp_path: Path) -> None:
+    heard = Heard()
+    train(make_config(**settings, keep_model=False), tmp_path / "run")
+    train(make_config(**settings), tmp_path / "run", heard)
+    assert heard.notes == [
+        f"{tmp_path / 'run'} is finished, though it kept no model; pass another out= to train one; nothing to do."
+    ]
+
+
+def test_a_constant_rate_warms_up(settings: dict[str, Any], tmp_path: Path) -> None:
+    config = make_config(**settings | {"steps": 4, "lr": 1e-3}, schedule="constant", warmup=0.5)
+    train(config, tmp_path / "run")
+    rates = [line["lr"] for line in history(tmp_path / "run") if "lr" in line]
+    assert rates[-1] == pytest.approx(1e-3)
+    assert rates[0] < 1e-3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux resets the peak of a process")
+def test_a_second_run_of_a_process_has_a_peak_of_its_own(settings: dict[str, Any], tmp_path: Path) -> None:
+    held = torch.ones(2**27)  # half a gigabyte, which both know
+    train(make_config(**settings), tmp_path / "large")
+    del held
+    train(make_config(**settings), tmp_path / "small")
+    peaks = [json.loads((tmp_path / name / "scores.json").read_text())["cost"] for name in ("large", "small")]
+    large, small = (peak["peak_memory_bytes"] for peak in peaks)
+    assert large - small > 2**28
 
 
 def test_one_configuration_gives_one_result(settings: dict[str, Any], tmp_path: Path) -> None:
@@ -305,3 +335,13 @@ def test_an_optimizer_that_cannot_be_had_is_told(settings: dict[str, Any], tmp_p
     if importlib.util.find_spec("bitsandbytes") is None:
         with pytest.raises(UsageError, match=r"optim=adamw_bnb_8bit cannot be built: .*bitsandbytes"):
             train(make_config(**settings | {"optim": "adamw_bnb_8bit"}), tmp_path / "absent")
+
+
+def test_positions_that_padding_takes_serve_no_token(settings: dict[str, Any], tmp_path: Path) -> None:
+    config = RobertaConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    config.update({"intermediate_size": 16, "max_position_embeddings": 34, "pad_token_id": 1})
+    model = AutoModelForSequenceClassification.from_config(config)
+    assert positions(model, config) == 32
+    model(input_ids=torch.full((1, 32), 5))
+    with pytest.raises((IndexError, RuntimeError), match="out of"):
+        model(input_ids=torch.full((1, 33), 5))

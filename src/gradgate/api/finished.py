@@ -84,8 +84,8 @@ def evaluate(
         run: a run or its folder.
         rows: dicts or a DataFrame with the columns of the task, or the path of a file; by default the task's own test
             splits.
-        out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's, and none for
-            rows in memory.
+        out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's, with the
+            name of a file of rows behind it, and none for rows in memory.
         quiet: show no progress.
 
     Returns:

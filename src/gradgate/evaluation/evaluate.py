@@ -26,6 +26,7 @@ from gradgate.tasks.languages import average
 from gradgate.tasks.metrics.per_class import ClassScores, score_each_class
 from gradgate.tasks.multitask import is_multitask
 from gradgate.tasks.readers.files import ENDINGS
+from gradgate.tasks.spec import plain_name
 from gradgate.tasks.types import QuestionAnsweringOptions
 from gradgate.training.named_tasks import find_task_of, task_of_run
 from gradgate.training.single_task import EncodedSingleTask, task_record
@@ -59,7 +60,8 @@ def evaluate(
             of training unless ``languages`` names another.
         of_task: one of the tasks that the run trained together; its own test splits are scored.
         trust_remote_code: run code that comes with the model. The setting in the run's folder is ignored.
-        out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's.
+        out: folder for ``scores.json`` and ``predictions/``; by default ``evaluations/TASK`` in the run's, with the
+            name of a file of tests behind it.
 
     Returns:
         The content of ``scores.json``: the run's configuration, the task, scores by split and their averages.
@@ -73,7 +75,9 @@ def evaluate(
     columns = {"text": text, "text_pair": text_pair, "label": label}
     spec = _task(loaded, other, data, languages, test_file, columns)
     _check_kind(spec, loaded)
-    folder = _free_folder(out or below(loaded.folder.path, "evaluations", "-".join((spec.name, *(languages or ())))))
+    stem = () if test_file is None else (plain_name(test_file.stem),)
+    own_name = "-".join((spec.name, *stem, *(languages or ())))
+    folder = _free_folder(out or below(loaded.folder.path, "evaluations", own_name))
     is_own = other is None and test_file is None
     tests = (load_tests_and_dev if is_own and loaded.config.dev_size else load_tests)(spec, loaded.task.labels)
     return dict(to_json(_score_task(loaded, tests, folder, progress)))
@@ -112,6 +116,9 @@ def _score_task(run: FinishedRun, data: TaskData, folder: RunFolder, progress: R
         averages=average(tests, data.languages, data.spec.source),
         classes=classes or None,
     )
+    for old in folder.predictions.glob("*.jsonl"):
+        if old.stem not in predictions:
+            old.unlink()  # of another evaluation into this folder
     write_predictions(folder, predictions)
     write_record(folder.scores_file, record)
     return record

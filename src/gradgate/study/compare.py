@@ -138,6 +138,12 @@ def _run(
     """
     runs, cache, trust_remote_code = queue.runs(), out / CACHE_FOLDER, comparison.base.trust_remote_code
     progress.begin_study(len(runs), sum(run.state is RunState.FINISHED for run in runs))
+    kept, asked = queue.store.heartbeat, execution.heartbeat
+    if asked is not None and asked != kept:
+        progress.note(
+            f"grace={asked.grace}: this study keeps the {kept.grace} seconds that it began with, as its workers must "
+            f"agree."
+        )
     with stoppable(progress.note) as stop:
 
         def train() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -186,8 +186,14 @@ def _decides(part: PlannedCondition) -> Decidable:
 
 
 def _disk(config: RunConfig, seen: Preview) -> int:
-    """Return the bytes of a kept model, at most."""
-    return bool(config.keep_model) * _FLOAT * seen.model.parameters
+    """Return the bytes of a run's model, and of the weights of each evaluation, as far as they are kept; at most."""
+    kept = int(bool(config.keep_model))
+    if config.keep_checkpoints:
+        rows = seen.task.rows
+        per_epoch = ceil(rows.get("train", 0) / (config.batch_size * config.accumulate))
+        steps = config.steps or ceil(float(config.length.get("num_train_epochs", 1)) * per_epoch)
+        kept += evaluations(config, rows, steps)
+    return kept * _FLOAT * seen.model.parameters
 
 
 def _after_search(grid: Grid) -> list[GridRun]:
@@ -230,12 +236,16 @@ def _peak(config: RunConfig, task: TaskRecord) -> int | None:
         return None
 
 
+def evaluations(config: RunConfig, rows: Mapping[str, int], steps: int) -> int:
+    """Return how often a run of so many steps scores dev: once per epoch by default."""
+    per_epoch = ceil(rows.get("train", 0) / (config.batch_size * config.accumulate))
+    return max(1, ceil(steps / (config.eval_every or per_epoch or 1)))
+
+
 def _scoring(config: RunConfig, rows: dict[str, int], arm: ArmForecast) -> float:
     """Return the seconds of one run's scores: dev at each evaluation, every test split once."""
     tests = 0 if config.skip_test else sum(count for split, count in rows.items() if split not in ("train", "dev"))
-    epochs = max(1, round(float(config.length.get("num_train_epochs", 1))))
-    evaluations = arm.steps // config.eval_every if config.eval_every else epochs
-    batches = ceil((rows.get("dev", 0) * max(1, evaluations) + tests) / config.batch_size)
+    batches = ceil((rows.get("dev", 0) * evaluations(config, rows, arm.steps) + tests) / config.batch_size)
     return batches * _FORWARD * (arm.step_seconds or 0.0)
 
 

@@ -19,6 +19,7 @@ from gradgate.runs.scores import Cost, Scores
 from gradgate.runs.state import RunState
 from gradgate.settings.arm import Arm
 from gradgate.study.run_result import RunResult
+from gradgate.tasks.languages import AVERAGES
 
 SCORES_FILE = "scores.csv"
 RUNS_FILE = "runs.csv"
@@ -145,7 +146,13 @@ def _scores(splits: Mapping[str, list[ImportedScore]], metric: str, cost: Cost) 
     cost = cost if cost.steps is not None else replace(cost, steps=max(steps, default=None))
     last = {split: _last(rows) for split, rows in splits.items()}
     dev = last.pop(DEV, {})
-    return Scores(metric=metric, best_step=None, dev=dev, tests=last, cost=cost)
+    averages = {name: last.pop(name) for name in AVERAGES if name in last} if _in_languages(last) else {}
+    return Scores(metric=metric, best_step=None, dev=dev, tests=last, averages=averages, cost=cost)
+
+
+def _in_languages(splits: Iterable[str]) -> bool:
+    """Return True for the splits of an export in several languages, whose averages are over them."""
+    return sum(split.startswith("test.") for split in splits) > 1
 
 
 def _last(rows: Iterable[ImportedScore]) -> dict[str, float]:

@@ -94,7 +94,7 @@ class Execution:
         workers: runs that are trained at the same time on this machine.
         ray: a cluster to train on, instead of workers here.
         queue: address of a database server that keeps the queue; see :func:`gradgate.study.workers.store.open_store`.
-        heartbeat: of a study that is begun.
+        heartbeat: of a study that is begun; None takes the default. Later commands keep it.
     """
 
     workers: int = 1
@@ -107,7 +107,8 @@ class Execution:
         """Return where and how settings ask to train."""
         ray = asked.ray
         cluster = None if ray is None else RayCluster(ray, asked.gpus_per_run, asked.run.threads or 1)
-        return cls(asked.workers, cluster, asked.queue, Heartbeat.within(asked.grace))
+        heartbeat = Heartbeat.within(asked.grace) if "grace" in asked.model_fields_set else None
+        return cls(asked.workers, cluster, asked.queue, heartbeat)
 
     @property
     def cores(self) -> int:

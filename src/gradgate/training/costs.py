@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 
 import torch
 from transformers import Trainer
@@ -14,6 +16,8 @@ from gradgate.runs.scores import Cost
 from gradgate.training import adapted
 from gradgate.training.callbacks import StepTimer
 from gradgate.training.gate_callback import GateCallback
+
+_CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 def cost_of(
@@ -44,10 +48,21 @@ def cost_of(
     )
 
 
+def reset_peak_memory() -> None:
+    """Begin a new peak, so that a second run of one process has its own; not possible on a CPU without Linux."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    with suppress(OSError):
+        _CLEAR.write_text("5")  # proc(5): the peak of the resident memory becomes what is resident now
+
+
 def peak_memory(device: torch.device) -> int:
     """Return the peak in bytes: torch's allocations on a CUDA device, else the resident memory of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
+    with suppress(OSError, ValueError, StopIteration):
+        found = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(found.split()[1]) * 1024
     if sys.platform == "win32":
         import psutil
 

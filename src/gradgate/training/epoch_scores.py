@@ -18,7 +18,7 @@ _ROUNDING = 1e-6  # how far the number of a finished epoch may be from an intege
 
 
 class EachEpochScorer(TrainerCallback):  # type: ignore[misc]
-    """Scores every test split when dev is scored at the end of an epoch, and after the last step.
+    """Scores every test split at the end of each epoch, and after the last step.
 
     The scores go into ``history.jsonl`` and nowhere else. The training draws and selects as if they had not been made.
 
@@ -30,14 +30,26 @@ class EachEpochScorer(TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, trainer: Any, encoded: EncodedTask, folder: RunFolder) -> None:
         self._trainer, self._encoded, self._folder = trainer, encoded, folder
+        self._scored = 0  # the step
 
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Score the test splits and append one line per split."""
+        """Score the test splits if an epoch, or the training, has ended."""
         epoch = float(state.epoch or 0.0)
-        if abs(epoch - round(epoch)) > _ROUNDING and state.global_step < state.max_steps:
-            return
+        if abs(epoch - round(epoch)) <= _ROUNDING or state.global_step >= state.max_steps:
+            self._score(state, model)
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+    ) -> None:
+        """Score the test splits after an epoch whose end is not scored on dev."""
+        if self._scored != state.global_step and state.global_step < state.max_steps and not control.should_evaluate:
+            self._score(state, model)
+
+    def _score(self, state: TrainerState, model: Any) -> None:
+        """Append one line per split."""
+        self._scored, epoch = state.global_step, float(state.epoch or 0.0)
         with preserved_state(model):
             tests = self._encoded.test_metrics(self._trainer)
         if launch.is_first():

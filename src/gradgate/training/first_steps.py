@@ -87,6 +87,7 @@ def time_first_steps(config: RunConfig, steps: int = _STEPS, *, pauses: bool = F
     clock = _StepTimer(None if pauses else steps)
     quick: dict[str, Any] = {"eval_every": None, "save_every": None, "activation_cache": "off", "track": None}
     quick |= {"forgetting": None, "tapt_steps": None, "tapt_epochs": None}
+    quick |= {"report_to": None, "test_each_epoch": None, "keep_checkpoints": None}
     if config.adapter is not None:
         quick["adapter"] = replace(config.adapter, tapt_steps=None, tapt_epochs=None)
     began = time.perf_counter()

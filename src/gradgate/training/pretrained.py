@@ -176,7 +176,7 @@ def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any
         ignore_mismatched_sizes=True,
         output_loading_info=True,
     )
-    _check_fit(config, settings)
+    _check_fit(config, model, settings)
     if not config.open_new_tokens:
         check_vocabulary(model, tokenizer, config.model)
     fresh = check_loaded(model, report, config.model, head=factory is not AutoModelForGeneration)
@@ -194,14 +194,26 @@ def set_dropout(settings: Any, rate: float | None) -> None:
             setattr(settings, name, rate)
 
 
-def _check_fit(config: RunConfig, settings: Any) -> None:
-    limit = getattr(settings, "max_position_embeddings", None)
+def _check_fit(config: RunConfig, model: Any, settings: Any) -> None:
+    limit = positions(model, settings)
     if limit is not None and config.max_length > limit:
         raise UsageError(
             f"max_length={config.max_length} is more than the {limit} positions of {config.model}. Lower max_length=."
         )
     if config.device == "cuda" and not torch.cuda.is_available():
         raise RunError("device='cuda', but torch sees no CUDA device. Use device='cpu' or auto.")
+
+
+def positions(model: Any, settings: Any) -> int | None:
+    """Return the number of tokens that have a position; None without a limit.
+
+    RoBERTa and its kin count positions from the one of padding, so that the first rows of their table serve no token.
+    """
+    limit: int | None = getattr(settings, "max_position_embeddings", None)
+    for name, module in model.named_modules() if limit is not None else ():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.num_embeddings - module.padding_idx - 1)
+    return limit
 
 
 def load_pretrained(factory: Any, run: RunConfig, what: str, /, **options: Any) -> Any:

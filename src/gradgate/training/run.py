@@ -37,7 +37,7 @@ from gradgate.training.callbacks import (
     SealCheckpoint,
     StepTimer,
 )
-from gradgate.training.costs import cost_of
+from gradgate.training.costs import cost_of, reset_peak_memory
 from gradgate.training.epoch_scores import EachEpochScorer
 from gradgate.training.fisher_tracker import FisherTracker
 from gradgate.training.fsdp import check_launch, is_sharded, shard, whole_weights
@@ -149,7 +149,9 @@ def _claim(config: RunConfig, folder: RunFolder, locks: ExitStack, until: int | 
     """Claim the folder with ``RunFolder.claim_alone``. Return why there is nothing to train; empty if there is."""
     done = "is finished" if folder.claim_alone(config, locks) else ""
     if done and config.keep_model and not folder.model.is_dir():
-        done = f"{done}, though {folder.model} has been removed"
+        kept = read_record(folder.run_file, RunRecord).config.get("keep_model", True)
+        why = f"{folder.model} has been removed" if kept else "it kept no model; pass another out= to train one"
+        done = f"{done}, though {why}"
     reached = read_progress(folder) if until is not None and not done else None
     if reached is not None and until is not None and reached.step >= until:
         done = f"is paused at {reached}"
@@ -163,6 +165,7 @@ def _train(
 ) -> Scores | None:
     """Train until a step. Return the scores; None if the run is paused."""
     config.require_trackers()
+    reset_peak_memory()
     run = prepare_run(config, folder, progress, stop, cache)
     with Trackers(config, folder, progress.note) as trackers:
         return _train_prepared(run, trackers, stop, until)

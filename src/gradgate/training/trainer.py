@@ -96,7 +96,7 @@ def _optimization(config: RunConfig) -> dict[str, Any]:
         per_device_train_batch_size=config.batch_size,
         gradient_accumulation_steps=config.accumulate,
         learning_rate=config.peak_lr,
-        lr_scheduler_type=config.schedule,
+        lr_scheduler_type=_WITH_WARMUP.get(config.schedule, config.schedule),
         warmup_steps=config.warmup,
         weight_decay=config.weight_decay,
         max_grad_norm=config.clip,
@@ -146,6 +146,8 @@ def check_complete(trainer: Trainer, folder: RunFolder) -> None:
 
 
 WEIGHTS_FILE = "model.safetensors"
+_WITH_WARMUP = {"constant": "constant_with_warmup"}
+"""The schedules of transformers that have no warm-up, and those that have one."""
 _REMEDY = "Lower lr=, raise warmup=, or use precision='fp32' or bf16."
 
 

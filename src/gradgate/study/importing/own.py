@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gradgate.study.importing.raw import RawTable, is_missing
+from gradgate.study.importing.raw import RawTable, is_missing, text_of
 
 _RUNS = {"task", "model", "method", "seed", "status", "split", "score"}
 _CURVES = {"task", "model", "arm", "seed", "step", "of_steps", "dev"}
@@ -26,16 +26,22 @@ def read_own(table: RawTable) -> RawTable | None:
     if columns >= _RUNS:
         states = (str(row.get("status")) for row in table.rows)
         left_out = Counter(f"the run's state is {state}" for state in states if state != "finished")
-        return _long(table, "gradgate's export", _of_runs(table), left_out)
+        stated = (row for row in table.rows if not is_missing(row.get("metric")))
+        metrics = {text_of(row["task"]): text_of(row["metric"]) for row in stated}
+        return _long(table, "gradgate's export", _of_runs(table), left_out, metrics)
     return None
 
 
 def _long(
-    table: RawTable, form: str, scores: Iterator[tuple[int, dict[str, Any]]], left_out: Mapping[str, int]
+    table: RawTable,
+    form: str,
+    scores: Iterator[tuple[int, dict[str, Any]]],
+    left_out: Mapping[str, int],
+    metrics: Mapping[str, str] | None = None,
 ) -> RawTable:
     found = list(scores)
     rows = [row for _, row in found]
-    return RawTable.of_scores(table.source, rows, form, lambda at: table.place(found[at][0]), left_out)
+    return RawTable.of_scores(table.source, rows, form, lambda at: table.place(found[at][0]), left_out, metrics)
 
 
 def _of_runs(table: RawTable) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -57,12 +57,14 @@ class ReadScores:
         rows_read: rows of all sources.
         rows_kept: rows with a score at least.
         left_out: reason to the number of rows.
+        metrics: the metric that a task is compared on, if its source says.
     """
 
     scores: list[Score] = field(default_factory=list)
     rows_read: int = 0
     rows_kept: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
+    metrics: dict[str, str] = field(default_factory=dict)
 
 
 def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
@@ -75,6 +77,7 @@ def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
     found: dict[tuple[Cell, object], tuple[Score, RawTable, int]] = {}
     for table, mapping in tables:
         read.left_out.update(table.left_out)
+        read.metrics.update(table.metrics)
         read.rows_read += len(table.rows) + sum(table.left_out.values())
         for index, row in enumerate(table.rows):
             reason = ""

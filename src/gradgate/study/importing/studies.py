@@ -180,7 +180,7 @@ class _StudyPlan:
     """Sorts scores into conditions, arms and runs."""
 
     def __init__(self, read: ReadScores, asked: ImportSettings, pair: str | None) -> None:
-        self._asked, self._pair = asked, pair
+        self._asked, self._pair, self._stated = asked, pair, read.metrics
         self._has_sizes = _vary_within_tasks(read.scores)
         self.by_place: dict[Place, list[Score]] = {}
         for score in read.scores:
@@ -192,7 +192,7 @@ class _StudyPlan:
         self.tasks = tuple(dict.fromkeys(task for task, _, _ in self.by_place))
         self.models = tuple(dict.fromkeys(model for _, model, _ in self.by_place))
         self.seeds = _numbered({score.cell.seed for score in read.scores})
-        self._metrics = {place: self._main_metric(scores) for place, scores in self.by_place.items()}
+        self._metrics = {place: self._main_metric(place[0], scores) for place, scores in self.by_place.items()}
         self._chosen = {place: self._best_settings(place, scores) for place, scores in self.by_place.items()}
 
     def _place(self, score: Score) -> Place:
@@ -209,13 +209,13 @@ class _StudyPlan:
         first = reference or next((arm for arm in arms if re.fullmatch(r"full\b.*", arm, re.IGNORECASE)), arms[0])
         return (first, *(arm for arm in arms if arm != first))
 
-    def _main_metric(self, scores: Sequence[Score]) -> str:
-        """Return the metric to compare on: the one asked for, else the one with most scores."""
+    def _main_metric(self, task: str, scores: Sequence[Score]) -> str:
+        """Return the metric to compare on: the one asked for, else the source's own, else the one with most scores."""
         counts: dict[str, int] = {}
         for score in scores:
             counts[score.cell.metric] = counts.get(score.cell.metric, 0) + 1
-        asked = self._asked.metric
-        return asked if asked in counts else max(counts, key=lambda metric: (counts[metric], -preference(metric)))
+        named = (each for each in (self._asked.metric, self._stated.get(task)) if each in counts)
+        return next(named, None) or max(counts, key=lambda metric: (counts[metric], -preference(metric)))
 
     def _higher(self, metric: str) -> bool:
         return not self._asked.lower_is_better and higher_is_better(metric)
