@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 import transformers
@@ -114,3 +116,19 @@ def test_the_inverse_runs_before_the_output_embeddings_of_a_language_model(famil
     block = model.base_model.embeddings.invertible_adapters["lang"]
     assert torch.allclose(block(mapped), plain, atol=1e-5)
     assert not torch.allclose(mapped, plain, atol=1e-2)
+
+
+def test_tuned_norms_of_the_model_are_not_those_of_another_adapter(tmp_path: Path) -> None:
+    model = tiny("bert")
+    adapters.add(model, "lang", "pfeiffer:ln_after=true,reduction=4")
+    adapters.add(model, "task", "houlsby:size=4")
+    disturb(model)
+    for name in ("lang", "task"):
+        adapters.save(model, name, tmp_path / name)
+    fresh = tiny("bert")
+    fresh.load_state_dict({key: value for key, value in model.state_dict().items() if key in fresh.state_dict()})
+    for name in ("lang", "task"):
+        adapters.load(fresh, tmp_path / name)
+    for each in (model, fresh):
+        adapters.activate(each, "lang", "task")
+    assert torch.equal(output(fresh), output(model))

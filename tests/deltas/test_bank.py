@@ -236,3 +236,25 @@ def test_a_model_on_cuda(bank: deltas.Bank, tasks: dict[str, tuple[Any, Path]], 
         on_cuda.add(name, file)
         on_cuda.activate(name)
         assert_same_bits({k: v.cpu() for k, v in state(on_cuda.model).items()}, state(after))
+
+
+def test_a_model_without_a_vocabulary_of_its_own_is_swapped(tmp_path: Path) -> None:
+    from support.tiny_towers import TOWERS
+
+    model = TOWERS["llava"]().eval()
+    model.save_pretrained(tmp_path / "base")
+    before = state(model)
+    with torch.no_grad():
+        model.get_parameter("lm_head.weight").add_(1.0)
+    after = state(model)
+    deltas.create(model, tmp_path / "base", tmp_path / "d.safetensors")
+    type(model).vocab_size = 11  # type: ignore[attr-defined]  # as SmolVLM has one, and its configuration none
+    try:
+        bank = deltas.Bank(type(model).from_pretrained(tmp_path / "base").eval())
+        bank.add("x", tmp_path / "d.safetensors")
+        bank.activate("x")
+        assert_same_bits(state(bank.model), after)
+        bank.base()
+        assert_same_bits(state(bank.model), before)
+    finally:
+        del type(model).vocab_size  # type: ignore[attr-defined]

@@ -234,3 +234,17 @@ def test_the_tokenizer_travels_where_it_is_not_the_bases(tmp_path: Path, tiny_mo
         again = deltas.apply(made, None, tmp_path / "again" / folder)
         assert len(AutoTokenizer.from_pretrained(again)) == len(tokenizer)
         assert AutoModel.from_pretrained(again).config.vocab_size == len(tokenizer)
+
+
+def test_a_template_and_the_settings_of_a_tokenizer_travel(tmp_path: Path, tiny_model: Path) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    model, tokenizer = AutoModel.from_pretrained(tiny_model), AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.chat_template = "{{ messages[0].content }}"
+    tokenizer.sep_token, tokenizer.model_max_length = "[MASK]", 77
+    model.save_pretrained(tmp_path / "trained")
+    tokenizer.save_pretrained(tmp_path / "trained")
+    made = deltas.create(tmp_path / "trained", tiny_model, tmp_path / "d.safetensors")
+    assert "tokenizer.json" not in made.origin.files
+    again = AutoTokenizer.from_pretrained(deltas.apply(made, None, tmp_path / "again"))
+    assert (again.chat_template, again.sep_token, again.model_max_length) == (tokenizer.chat_template, "[MASK]", 77)

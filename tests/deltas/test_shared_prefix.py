@@ -124,3 +124,11 @@ def test_hidden_states_of_all_layers_are_given_where_they_are_asked_for(models: 
 def test_nothing_to_share_is_refused(base: Path) -> None:
     with pytest.raises(DeltaError, match="got none"):
         deltas.SharedPrefix(base, [])
+
+
+def test_hidden_states_of_all_layers_are_given_where_a_configuration_asks(models: list[nn.Module]) -> None:
+    for model in models:
+        model.config.output_hidden_states = True  # type: ignore[union-attr]
+    alone = models[1](**INPUTS).hidden_states
+    given = deltas.SharedPrefix.of(models)(**INPUTS)[1].hidden_states
+    assert all(torch.equal(one, other) for one, other in zip(given, alone, strict=True))

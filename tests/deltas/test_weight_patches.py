@@ -106,3 +106,16 @@ def test_a_patch_that_does_not_fit_is_refused(
     with pytest.raises(DeltaError, match=message):
         deltas.create(file, base, tmp_path / "d.safetensors")
     assert not (tmp_path / "d.safetensors").exists()
+
+
+def test_tensors_of_a_model_that_was_cast_are_patched_whole(tmp_path: Path) -> None:
+    before = {"a.weight": torch.randn(30, 40), "b.weight": torch.randn(8)}
+    base = save(tmp_path / "base", before)
+    (base / "config.json").write_text('{"dtype": "float32"}')
+    after = {name: tensor.bfloat16() for name, tensor in before.items()}
+    after["a.weight"][0, 0] += 1
+    trained = save(tmp_path / "after", after)
+    (trained / "config.json").write_text('{"dtype": "bfloat16"}')
+    patches = list(deltas.weight_patches(deltas.create(trained, base, tmp_path / "d.safetensors"), base))
+    assert {patch.name: patch.indices is None for patch in patches} == {"a.weight": True, "b.weight": True}
+    assert_same_bits({patch.name: patch.values.view(patch.shape) for patch in patches}, after)

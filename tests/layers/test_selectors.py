@@ -188,3 +188,9 @@ def test_what_no_model_has_is_refused_with_and_without_a_model(text: str) -> Non
     for refusing in (check_selector, lambda each: gg.select(LLAMA, each)):
         with pytest.raises(SelectorError):
             refusing(text)
+
+
+def test_a_module_is_found_in_layers_that_name_it_at_greater_length() -> None:
+    found = gg.select(gg.map_layers(TINY["t5"]()), "layers.*.attention.q").names
+    assert {name.split(".")[0] for name in found} == {"encoder", "decoder"}
+    assert {name.split(".")[-3] for name in found} == {"SelfAttention", "EncDecAttention"}

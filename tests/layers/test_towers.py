@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers import MllamaConfig, MllamaForConditionalGeneration
 
 from gradgate.clock import Clock
 from gradgate.errors import MethodError
@@ -161,3 +162,28 @@ def test_a_tower_that_the_model_lacks_is_an_error_that_names_those_there_are(lla
 def test_more_closed_layers_than_a_tower_has_is_an_error(llava: LayerMap) -> None:
     with pytest.raises(MethodError, match=r"asks for 3 closed layers, but the tower has 2\. Use 0 to 2"):
         method("freeze:layers=3,tower=vision").check(llava)
+
+
+def test_what_runs_before_two_stacks_of_a_vision_model_is_in_its_lowest_layer() -> None:
+    vision = {
+        "num_hidden_layers": 3,
+        "num_global_layers": 2,
+        "attention_heads": 2,
+        "image_size": 28,
+        "patch_size": 14,
+        "vision_output_dim": 64,
+        "intermediate_layers_indices": [1],
+        "max_num_tiles": 2,
+        "supported_aspect_ratios": [[1, 1], [1, 2], [2, 1]],
+    }
+    text = {"num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1, "cross_attention_layers": [1]}
+    text |= {"vocab_size": 96, "pad_token_id": 0, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+    sizes = {"hidden_size": 32, "intermediate_size": 32}
+    config = MllamaConfig(vision_config={**vision, **sizes}, text_config={**text, **sizes}, image_token_index=96)
+    found = map_layers(MllamaForConditionalGeneration(config))
+    assert places(found, "model.vision_model.patch_embedding.", "model.vision_model.layernorm_pre.") == [
+        {"layers.0"},
+        {"layers.0"},
+    ]
+    assert found["layers.0"].tower == "vision"
+    assert {name.split(".")[1] for name in found["embeddings"].parameter_names} == {"language_model"}

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import pytest
 from torch import nn
+from transformers import (
+    DebertaConfig,
+    DebertaForSequenceClassification,
+    FalconConfig,
+    FalconForCausalLM,
+    Mamba2Config,
+    Mamba2ForCausalLM,
+)
 
 from gradgate import map_layers
 from gradgate.errors import LayerMapError
@@ -109,3 +117,35 @@ def test_tables_of_tokens_are_known_by_their_rows() -> None:
 def test_an_unknown_unit_is_refused() -> None:
     with pytest.raises(LayerMapError, match=r"unit='head' is not a unit\. Expected one of layer, part, module"):
         map_layers(TINY["bert"](), unit="head")  # type: ignore[arg-type]
+
+
+SMALL = {"vocab_size": 64, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "pad_token_id": 0}
+
+
+def parts_in_layers(model: nn.Module) -> dict[str, set[str]]:
+    """The part of each module with weights in the layers, by the end of its name."""
+    found: dict[str, set[str]] = {}
+    for name, weight in map_layers(model).weights.items():
+        if weight.part:
+            found.setdefault(name.split(".")[-2], set()).add(weight.part)
+    return found
+
+
+def test_a_state_space_with_a_gated_norm_is_attention() -> None:
+    config = Mamba2Config(
+        vocab_size=64, hidden_size=16, num_hidden_layers=2, num_heads=4, head_dim=8, state_size=8, n_groups=2
+    )
+    found = parts_in_layers(Mamba2ForCausalLM(config))
+    assert {found[name].pop() for name in ("in_proj", "conv1d", "out_proj", "mixer")} == {"attention"}
+    assert found["norm"] == {"norm"}
+
+
+def test_norms_that_divide_by_a_root_are_norms() -> None:
+    config = DebertaConfig(**SMALL, num_hidden_layers=2, max_position_embeddings=32, relative_attention=True)
+    assert parts_in_layers(DebertaForSequenceClassification(config))["LayerNorm"] == {"norm"}
+
+
+def test_a_product_with_a_transposed_weight_is_a_projection() -> None:
+    found = parts_in_layers(FalconForCausalLM(FalconConfig(**SMALL, num_hidden_layers=2)))
+    assert found["dense_h_to_4h"] == found["dense_4h_to_h"] == {"mlp"}
+    assert found["query_key_value"] == found["dense"] == {"attention"}

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradgate.adapters.architectures import ATTENTION, INVERTIBLE, OUTPUT, Architecture
+from gradgate.adapters.architectures import ATTENTION, INVERTIBLE, OUTPUT, Architecture, InvertibleSite, Site
 from gradgate.adapters.config import AdapterConfig
 from gradgate.adapters.modules import Bottleneck, Invertible
 from gradgate.errors import AdapterError
@@ -64,7 +64,12 @@ def build(base: Any, architecture: Architecture, config: AdapterConfig, seed: in
 
 def norm_paths(base: Any, architecture: Architecture, scope: str) -> list[str]:
     """Return the paths of the layer norms of a scope: none, those in the layers (``encoder``), or all."""
-    found = [path for path, module in base.named_modules() if _is_norm(module) and ".tuned." not in path]
+    added = tuple(f"{path}." for path, module in base.named_modules() if isinstance(module, Site | InvertibleSite))
+    found = [
+        path
+        for path, module in base.named_modules()
+        if _is_norm(module) and ".tuned." not in path and not path.startswith(added)
+    ]
     inside = architecture.layers + "."
     return [path for path in found if scope == "all" or (scope == "encoder" and path.startswith(inside))]
 

@@ -18,13 +18,21 @@ _OF_TOKENIZER = (
     _TOKENIZER, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt",
     "merges.txt", "chat_template.jinja",
 )  # fmt: skip
+_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
+_READ = (
+    "add_bos_token", "add_eos_token", "additional_special_tokens", "bos_token", "chat_template", "cls_token",
+    "eos_token", "extra_special_tokens", "mask_token", "model_max_length", "pad_token", "padding_side", "sep_token",
+    "truncation_side", "unk_token",
+)  # fmt: skip
+"""The settings of a tokenizer that decide what a model reads; others, such as versions, differ between equal ones."""
+_NO_LIMIT = 10**12  # a longer model_max_length means that none is known
 _BINARY_TOKENIZERS = ("spiece.model", "tokenizer.model", "sentencepiece.bpe.model")
 _PREPROCESSING = ("preprocessor_config.json", "processor_config.json")
 _OF_A_CALL = ("truncation", "padding")  # settings of the tokenizer's last call, which its file stores
 
 
 def differing_files(trained: Path, base: Path) -> dict[str, str]:
-    """Return the files of a trained model that a delta must contain: the configuration, and a different tokenizer.
+    """Return the files of a trained model that a delta must contain: the configuration, and what its tokenizer changed.
 
     Args:
         trained, base: folders of models.
@@ -32,6 +40,8 @@ def differing_files(trained: Path, base: Path) -> dict[str, str]:
     files = {name: text for name in _CONFIGURATIONS if (text := _text(trained / name)) is not None}
     if _tokens(trained) not in (None, _tokens(base)):
         files |= {name: text for name in _OF_TOKENIZER if (text := _text(trained / name)) is not None}
+    elif has_tokenizer(trained) and _tokenizer_settings(trained) != _tokenizer_settings(base):
+        files |= {name: text for name in _SETTINGS if (text := _text(trained / name)) is not None}
     return files
 
 
@@ -64,6 +74,31 @@ def copy_files(source: Path, target: Path) -> None:
 def has_tokenizer(folder: Path) -> bool:
     """Return True if a folder contains a tokenizer."""
     return any((folder / name).is_file() for name in (*_OF_TOKENIZER, *_BINARY_TOKENIZERS))
+
+
+def _tokenizer_settings(folder: Path) -> dict[str, Any]:
+    """Return what a tokenizer's settings say, wherever its version of transformers writes it."""
+    found: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        try:
+            content = parse_json(_text(folder / name) or "{}")
+        except ValueError:
+            continue
+        found |= {key: content[key] for key in _READ if content.get(key)} if isinstance(content, dict) else {}
+    template = _text(folder / "chat_template.jinja")
+    if template is not None:
+        found["chat_template"] = template
+    found = {key: _plain_token(value) for key, value in found.items()}
+    if isinstance(length := found.get("model_max_length"), int | float) and length > _NO_LIMIT:
+        del found["model_max_length"]
+    return found
+
+
+def _plain_token(value: Any) -> Any:
+    """Return a special token as text: some versions write its flags, too."""
+    if isinstance(value, dict) and "content" in value:
+        return value["content"]
+    return [_plain_token(each) for each in value] if isinstance(value, list) else value
 
 
 def _tokens(folder: Path) -> Any:

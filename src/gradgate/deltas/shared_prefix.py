@@ -90,9 +90,14 @@ class SharedPrefix:
         Calls from several threads wait for each other.
         """
         with self._lock, torch.no_grad():
-            if self._replays and not any(kwargs.get(name) for name in _OF_ALL_LAYERS):
+            asked = any(kwargs.get(name, self._by_default(name)) for name in _OF_ALL_LAYERS)
+            if self._replays and not asked:
                 return self._from_prefix(args, kwargs)
             return tuple(model(*args, **kwargs) for model in self.models)
+
+    def _by_default(self, name: str) -> bool:
+        """Return True if a model's configuration asks for an output that needs every layer."""
+        return any(bool(getattr(getattr(model, "config", None), name, False)) for model in self.models)
 
     def _from_prefix(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         # A cache of keys and values would lack the layers that did not run.

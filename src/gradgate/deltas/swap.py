@@ -137,7 +137,7 @@ class Settings(Patch):
         for name, value in values.items():
             setattr(self.model.config, name, value)
         for name in ("num_labels", "vocab_size"):  # many models keep their own copies
-            if hasattr(self.model, name):
+            if hasattr(self.model, name) and hasattr(self.model.config, name):
                 setattr(self.model, name, getattr(self.model.config, name))
 
     @classmethod

@@ -64,11 +64,16 @@ def weight_patches(
     """
     delta = delta if isinstance(delta, Delta) else load(os.fspath(delta))
     trained = Patched.checked(open_weights(delta.origin.base if base is None else os.fspath(base)), delta)
-    cast = delta.origin.dtypes
+    shared = trained.base.entries
+    cast = [
+        name
+        for name, entry in trained.entries.items()
+        if name in shared and entry.dtype != trained.base.own_dtype(name)
+    ]
     for name in (name for name in delta.sparse if name not in cast):
         places, values = trained.patch(name)
         yield WeightPatch(name, trained.entries[name].shape, values.dtype, values, places)
-    for name in (*delta.whole, *cast):
+    for name in dict.fromkeys((*delta.whole, *cast)):
         tensor = trained.read(name)
         yield WeightPatch(name, tuple(tensor.shape), tensor.dtype, tensor.view(-1))
     trained.close()

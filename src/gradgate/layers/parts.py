@@ -61,8 +61,9 @@ def _blocks(module: nn.Module, trace: Trace) -> Iterator[tuple[nn.Module, Part]]
         if trace.marked(child, "routes") and any(map(_is_experts, child.modules())):
             yield from _of_experts(child, trace)
         elif trace.marked(child, "mixes"):
-            inner = list(_children(child))
-            # An attention module runs no activation apart from its core; one that does is a layer in a layer.
+            # An attention module runs no activation apart from its core and in a gated norm; one that does is a layer
+            # in a layer.
+            inner = [each for each in _children(child) if not _is_norm(each, trace)]
             if any(trace.marked(each, "activates") and not trace.marked(each, "mixes") for each in inner):
                 yield from _blocks(child, trace)
             else:
@@ -109,7 +110,8 @@ def _is_norm(module: nn.Module, trace: Trace) -> bool:
     own = list(module.parameters(recurse=False))
     if not own or any(parameter.dim() > 1 for parameter in own):
         return False
-    return isinstance(module, _NORMS) or (next(module.children(), None) is None and trace.marked(module, "normalizes"))
+    is_leaf = next(module.children(), None) is None
+    return isinstance(module, _NORMS) or (is_leaf and trace.marked(module, "normalizes"))
 
 
 def _added(module: nn.Module) -> Iterator[nn.Parameter]:

@@ -165,7 +165,9 @@ class Placement:
         return depth
 
     def _section_of(self, name: str) -> Section | None:
-        return next((section for section in self.sections.values() if section.holds(name)), None)
+        sections = self.sections.values()
+        inside = next((section for section in sections if section.holds(name)), None)
+        return inside or next((section for section in sections if section.surrounds(name)), None)
 
     def _tower_of(self, names: tuple[str, ...]) -> str:
         """Return the one tower of all these parameters, or "". Outside every tower, those that read tokens count.

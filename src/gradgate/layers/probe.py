@@ -33,10 +33,15 @@ ONE_A_ROW: dict[Any, Callable[..., Tensor]] = {
 
 # What an operation shows about the part of a layer that it runs in; products of two activations mix tokens.
 _MIXES = frozenset({"scaled_dot_product_attention", "matmul", "bmm", "baddbmm", "einsum"})
+_VIEWS = frozenset({
+    "__get__", "__getitem__", "chunk", "contiguous", "expand", "flatten", "narrow", "permute", "reshape", "select",
+    "split", "squeeze", "t", "to", "transpose", "type_as", "unbind", "unsqueeze", "view",
+})  # fmt: skip
+_OF_WEIGHT = "_gradgate_of_weight"
 _ATTENDS = "multi_head_attention_forward"  # of nn.MultiheadAttention, projections included
 _MARKS = {
     **dict.fromkeys(("relu", "relu_", "gelu", "silu", "elu", "leaky_relu", "mish", "tanh", "sigmoid"), "activates"),
-    **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "batch_norm", "rsqrt"), "normalizes"),
+    **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "batch_norm", "rsqrt", "sqrt", "pow"), "normalizes"),
     **dict.fromkeys(("topk", "argmax"), "routes"),
 }
 
@@ -223,11 +228,18 @@ class _FirstUse(TorchFunctionMode):
                     self.trace.fed[tensor_id] = sources_of((args, kwargs))
             # A product with a parameter is a projection; only one of two activations mixes tokens.
             kind = _MARKS.get(name, "")
-            if name == _ATTENDS or (name.strip("_") in _MIXES and not used):
+            if name == _ATTENDS or (name.strip("_") in _MIXES and not used and not _reads_weight(args, kwargs)):
                 kind = "mixes"
             if kind:
                 self.trace.marks.setdefault(kind, []).append(self.clock.tick())
+            if name in _VIEWS and (used or _reads_weight(args[:1], {})):
+                tree_map_only(Tensor, lambda view: setattr(view, _OF_WEIGHT, True), result)
         return result
+
+
+def _reads_weight(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return True if a view of a parameter is among the arguments: a product with it is a projection, too."""
+    return any(getattr(each, _OF_WEIGHT, False) for each in (*args, *kwargs.values()))
 
 
 def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -305,11 +305,11 @@ class _Reader:
             return (name for group in chosen for name in group.parameter_names)
         unit = self.layers.at("part" if module is None else "module")
         numbers = {group.name for group in chosen}
-        end = part if module is None else f"{part}.{module}"
+        # A name is as short as its layer allows: one layer's `q` is the `SelfAttention.q` of another.
         return (
             name
             for group in unit
-            if group.layer in numbers and group.name == f"{group.layer}.{end}"
+            if group.layer in numbers and _is_module(group.name.removeprefix(f"{group.layer}."), part, module)
             for name in group.parameter_names
         )
 
@@ -334,6 +334,13 @@ class _Reader:
     def _error(self, message: str) -> SelectorError:
         context = "" if shown(self.text) in message else f"The selector {shown(self.text)} on {self.layers.model}: "
         return SelectorError(f"{context}{message}.")
+
+
+def _is_module(name: str, part: str, module: str | None) -> bool:
+    """Return True for the name of a part, or of a module of it that ends like another."""
+    if module is None:
+        return name == part
+    return name.startswith(f"{part}.") and f".{name}".endswith(f".{module}")
 
 
 def _weights(layers: LayerMap) -> Mapping[str, Weight]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal
@@ -32,6 +32,7 @@ class Section:
 
     Attributes:
         path: the largest module that contains this stack and no other.
+        around: the largest module that contains this stack and no other kind of them; empty for text.
         branch: the child, of the module that contains all stacks, that contains this one.
         reads: kinds of the inputs that reach its layers: ``vision``, ``audio``, ``text``, ``decoder``.
         kind: what its inputs or its names show it to be: ``vision``, ``decoder``; empty if all stacks are alike.
@@ -48,10 +49,15 @@ class Section:
     tower: str = ""
     network: str = ""
     is_alone: bool = False
+    around: str = ""
 
     def holds(self, name: str) -> bool:
         """Return True if a parameter or module is inside the section."""
         return _within(name, self.path)
+
+    def surrounds(self, name: str) -> bool:
+        """Return True if it is in the module around this stack and others of its kind."""
+        return bool(self.around) and _within(name, self.around)
 
     @property
     def has_own_input(self) -> bool:
@@ -90,7 +96,18 @@ def find_sections(model: nn.Module, stacks: Sequence[Stack], trace: Trace | None
         reads = _reads(stack, trace) or _declared(model, parts)
         sections.append(Section(stack, path, ".".join(parts[: common + 1]), reads))
     kinds = by_reading(model, sections)
-    return [replace(section, kind=kind, tower=kind) for section, kind in zip(sections, kinds, strict=True)]
+    return [
+        replace(section, kind=kind, tower=kind, around=_around(kind, parts, zip(paths, kinds, strict=True)))
+        for section, kind, parts in zip(sections, kinds, paths, strict=True)
+    ]
+
+
+def _around(kind: str, parts: Sequence[str], others: Iterable[tuple[Sequence[str], str]]) -> str:
+    """Return the module around all stacks that see or hear, such as both of Llama 3.2's vision model."""
+    if kind not in ("vision", "audio"):
+        return ""
+    depth = max((len(_common([parts, other])) for other, its in others if its != kind), default=-1) + 1
+    return ".".join(parts[:depth])
 
 
 def by_reading(model: nn.Module, sections: Sequence[Section]) -> list[Kind | Literal[""]]:

@@ -117,7 +117,7 @@ def build(config: Any, dtype: torch.dtype, head: Head = "auto", trust_remote_cod
             f"Cannot build a {config.model_type} model from its configuration: {hub.first_line(error)}. Correct the "
             f"configuration; 'gradgate layers MODEL' shows what is built."
         ) from error
-    return model
+    return model.to("meta")  # XLNet makes some weights where the context does not reach
 
 
 def _usual(config: Any, possible: list[str]) -> str:

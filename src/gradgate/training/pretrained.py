@@ -259,7 +259,8 @@ def load_bare(name: str, trust_remote_code: bool = False) -> Any:
     with torch.device("meta"):
         for factory in (AutoModelForSequenceClassification, AutoModel):
             try:
-                return factory.from_config(settings, trust_remote_code=trust_remote_code)
+                model = factory.from_config(settings, trust_remote_code=trust_remote_code)
+                return model.to("meta")  # XLNet makes some weights where the context does not reach
             except ValueError:
                 continue
             except Exception as error:
