@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
-from gradgate.errors import UsageError
+from gradgate.errors import RunError, UsageError
 from gradgate.settings.command_line import flags_of
 
 pytest.importorskip("mcp", reason="needs the extra mcp")
 
+from gradgate.agents.process import run_command
 from gradgate.agents.tools import find
-from gradgate.agents.training import TrainingTool
+from gradgate.agents.training import TrainingTool, compared
 from support.agent_client import COMMAND, Call, ask, connected, environment
 from support.budget_file import give_budget
-from support.study_folder import write_study
+from support.study_folder import fail, write_study
 
 SMALL = {"train_size": 40, "languages": ["en"]}
 ENDLESS = {"method": ["head"], "seeds": 1, "out": "x", "settings": {"steps": 100_000, "eval_every": 5, **SMALL}}
@@ -172,3 +174,25 @@ def test_a_cancelled_comparison_is_saved_and_resumes(tmp_path: Path) -> None:
     assert saved
     assert json.loads(saved[-1].read_text())["global_step"] > 0
     assert not (tmp_path / "x/runs/head/seed-0/scores.json").exists()
+
+
+def test_failed_runs_are_named_beside_the_verdicts(tmp_path: Path) -> None:
+    write_study(tmp_path, ("full", "head"), range(4), {"full": [0.7, 0.71, 0.72], "head": [0.5, 0.52, 0.51]})
+    fail(tmp_path, "full", 3)
+    answer = compared(tmp_path, "")
+    assert answer.record["words"] == {"worse": 1}
+    assert len(answer.record["failed"]) == 1
+    assert "1 run failed; the first, full" in answer.text
+
+
+def test_a_command_that_printed_its_result_has_one_although_runs_failed(tmp_path: Path) -> None:
+    async def run(code: str) -> str:
+        async def report(finished: float, runs: float) -> None: ...
+
+        return await run_command([sys.executable, "-c", code], tmp_path, report)
+
+    assert anyio.run(run, "print('[]'); raise SystemExit(1)") == "[]\n"
+    with pytest.raises(RunError, match="it ended with code 2"):
+        anyio.run(run, "print('[]'); raise SystemExit(2)")
+    with pytest.raises(RunError, match="it ended with code 1"):
+        anyio.run(run, "raise SystemExit(1)")

@@ -16,6 +16,7 @@ from gradgate.agents.planning import SETTINGS, joined
 from gradgate.agents.tool import Answer, Tool
 from gradgate.api.shown import PAGE
 from gradgate.places import typed_path
+from gradgate.runs.state import RunState
 from gradgate.settings.base import CheckedSettings, checked_settings
 from gradgate.settings.command_line import flags_of
 
@@ -75,13 +76,18 @@ class CompareArguments(CheckedSettings):
 
 def compared(study: Path, printed: str) -> Answer:
     """Judge the study that was trained; the verdict of a budget comes first, as only it counts the arms that left."""
+    from gradgate.report.formats import counted
     from gradgate.study.budget.file import read_budget
+    from gradgate.study.status import read_status
 
     judged, budget = study_verdicts(StudyVerdictsArguments(study=str(study))), read_budget(study)
     place = {"study": str(study), "report": str(study / PAGE)}
     spent, answer = ({}, []) if budget is None else (budget.record(), [budget.headline, budget.details])
-    text = "\n".join(filter(None, [*answer, judged.text, f"Report: {place['report']}"]))
-    return Answer(text, {**place, **spent, **judged.record})
+    failed = [run for run in read_status(study).runs if run.state is RunState.FAILED]
+    lost = f"{counted(len(failed), 'run')} failed; the first, {failed[0].label}: {failed[0].error}" if failed else ""
+    text = "\n".join(filter(None, [*answer, judged.text, lost, f"Report: {place['report']}"]))
+    record = {**place, **spent, **judged.record}
+    return Answer(text, record | {"failed": [run.label for run in failed]} if failed else record)
 
 
 class RecommendArguments(CheckedSettings):
