@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gradgate.report import formats
+from gradgate.report.cost_summary import ratio
 from gradgate.report.formats import NONE
 from gradgate.report.sections.forgetting import forgetting_columns
 from gradgate.report.sections.run_links import run_links
 from gradgate.report.sections.scores_figure import score_limits
-from gradgate.report.study_summary import ArmSummary, StudySummary, ratio
+from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import (
     Bar,
     Column,
