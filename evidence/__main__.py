@@ -41,6 +41,9 @@ def run(
     keep_repetitions: Annotated[
         bool, typer.Option("--keep-repetitions", help="Say on the page how many numbers came out the same.")
     ] = False,
+    another_machine: Annotated[
+        bool, typer.Option("--another-machine", help="The committed numbers are of another machine than this one.")
+    ] = False,
 ) -> None:
     """Run studies, and print which verdicts differ from the committed ones."""
     if (record or keep_repetitions) and scale == "quick":
@@ -68,7 +71,7 @@ def run(
     if record:
         pages()
     elif scale == "full":
-        _compare(done, out, keep_repetitions)
+        _compare(done, out, keep_repetitions, "another" if another_machine else "same")
 
 
 @app.command()
@@ -153,7 +156,7 @@ def pages() -> None:
         print(f"Wrote {file}")
 
 
-def _compare(done: Sequence[Study], out: Path, keep_repetitions: bool) -> None:
+def _compare(done: Sequence[Study], out: Path, keep_repetitions: bool, machine: Literal["same", "another"]) -> None:
     """Print what differs from the committed numbers and verdicts, and end with 1 if verdicts do."""
     committed = [study for study in done if study.is_committed]
     for study in done:
@@ -166,7 +169,7 @@ def _compare(done: Sequence[Study], out: Path, keep_repetitions: bool) -> None:
     print("\n".join(different) or f"Studies with the committed verdicts: {len(committed)}.")
     if keep_repetitions:
         for study in committed:
-            keep_repetition(study, out)
+            keep_repetition(study, out, machine=machine)
         pages()
     raise typer.Exit(bool(different))
 

@@ -9,7 +9,7 @@ from evidence.limits import AT_AN_END, NEAR_GUESSING, SHORT_TRAINING, limits_of
 from evidence.repetition import Repetition
 from evidence.searches import ROWS, SearchedRun
 from evidence.studies import Study
-from gradgate.report.formats import listed
+from gradgate.report.formats import counted, listed
 
 _TIE = 0.01
 """Of the metric, by which one seed hardly tells two rates apart."""
@@ -56,11 +56,24 @@ def _picked(runs: Sequence[SearchedRun]) -> Iterator[float]:
 def _of_repetitions(studies: Sequence[Study], again: Mapping[str, Repetition]) -> Iterator[str]:
     searched = [study.name for study in studies if study.search.exists()]
     found = [again[name] for name in searched if name in again]
-    same = sum(each.equal == each.numbers for each in found)
+    here = [each for each in found if each.machine == "same"]
+    elsewhere = [each for each in found if each.machine == "another"]
+    same = sum(each.equal == each.numbers for each in here)
     yield (
-        f"{len(found)} of the {len(searched)} studies with a committed search were run again from a fresh clone on the "
-        f"same machine; in {same} of them every number was the same to the last digit. One more, "
-        "`real-freezing-multilingual-sst2`, had another rate in one arm, as its search had been of an older version; "
-        "its new numbers replaced the old ones. All are among the shorter studies, and not all were drawn at random. "
-        "No other machine has run them."
+        f"{len(found)} of the {len(searched)} studies with a committed search were run again from a fresh clone, "
+        f"{len(here)} of them on the same machine; in {same} of these every number was the same to the last digit. "
+        f"{_elsewhere(elsewhere)} All are among the shorter studies, and not all were drawn at random."
+    )
+
+
+def _elsewhere(found: Sequence[Repetition]) -> str:
+    """Say what another machine gave, which rounds sums in another order."""
+    if not found:
+        return "No other machine has run them."
+    moved = max(each.moved for each in found)
+    verdicts = sum(each.verdicts for each in found)
+    return (
+        f"Another machine ran {len(found)}: sums are rounded in another order there, so that few numbers were the same "
+        f"and a search may pick another rate; means of arms moved by at most {moved:.1f} points, and "
+        f"{counted(verdicts, 'verdict')} changed."
     )

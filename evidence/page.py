@@ -236,5 +236,10 @@ def _again(found: Repetition | None) -> str:
     """Say how many numbers came out the same when the study was run again; nothing if it was not."""
     if found is None:
         return ""
+    where, moved = "", ""
+    if found.machine == "another":
+        where, moved = " on another machine", f"; means of arms moved by at most {found.moved:.1f}"
     verdicts = f"; {found.verdicts} verdicts changed" if found.verdicts else ""
-    return f" Run again: {found.equal} of {found.numbers} numbers are the same to the last digit{verdicts}."
+    return (
+        f" Run again{where}: {found.equal} of {found.numbers} numbers are the same to the last digit{moved}{verdicts}."
+    )

@@ -7,13 +7,16 @@ import shutil
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from evidence.studies import FOLDER, RESULTS, Study
 from evidence.verdicts import KINDS, Checked, check_all
 from gradgate.csv_rows import CsvRows
 from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.recorded import read_numbers
+from gradgate.tasks.metrics.page_unit import page_factor
 
 FILE = FOLDER / "repetitions.csv"
 _OF_A_RUN = ("task", "train_size", "method", "adapter", "seed")
@@ -27,12 +30,16 @@ class Repetition:
         equal: numbers that are the same as the committed ones to the last digit, without times.
         numbers: those that are committed.
         verdicts: claims whose verdicts on this study alone are different.
+        machine: ``same`` as that of the committed numbers, or ``another``, which rounds sums in another order.
+        moved: the largest difference of an arm's mean score, in points for shares.
     """
 
     study: str
     equal: int
     numbers: int
     verdicts: int
+    machine: Literal["same", "another"] = "same"
+    moved: float = 0.0
 
 
 ROWS = CsvRows(Repetition, "python -m evidence run --keep-repetitions")
@@ -43,10 +50,11 @@ def repeated(file: Path = FILE) -> dict[str, Repetition]:
     return {each.study: each for each in ROWS.read(file)} if file.exists() else {}
 
 
-def keep_repetition(study: Study, again: Path, file: Path = FILE) -> None:
+def keep_repetition(study: Study, again: Path, file: Path = FILE, machine: Literal["same", "another"] = "same") -> None:
     """Compare a study with its committed numbers, and keep what was found in the place of its last repetition."""
     equal, numbers = equal_numbers(study, again)
-    found = Repetition(study.name, equal, numbers, len(list(changed([study], again / "results"))))
+    verdicts = len(list(changed([study], again / "results")))
+    found = Repetition(study.name, equal, numbers, verdicts, machine, round(moved(study, again), 2))
     _write(file, repeated(file) | {study.name: found})
 
 
@@ -88,6 +96,25 @@ def equal_numbers(study: Study, again: Path, committed: Path = FOLDER) -> tuple[
         for folder in (committed, again)
     )
     return sum(value == now.get(key) for key, value in then.items()), len(then)
+
+
+def moved(study: Study, again: Path, committed: Path = FOLDER) -> float:
+    """Return the largest difference of an arm's mean score to the committed one, in points for shares.
+
+    Args:
+        again, committed: folders with ``runs``.
+    """
+    then, now = (_means(folder / "runs" / study.runs.name) for folder in (committed, again))
+    return max((abs(now[arm] - mean) for arm, mean in then.items() if arm in now), default=0.0)
+
+
+def _means(file: Path) -> dict[tuple[str, ...], float]:
+    found: dict[tuple[str, ...], list[float]] = {}
+    with file.open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            arm = tuple(row[name] for name in _OF_A_RUN if name != "seed")
+            found.setdefault(arm, []).append(page_factor(row["metric"]) * float(row["score"]))
+    return {arm: fmean(scores) for arm, scores in found.items()}
 
 
 def _scores(file: Path) -> Mapping[Hashable, object]:

@@ -24,11 +24,11 @@ def verdict(study: StudySummary) -> str:
     if len(study.scored) > 1 and not study.has_same_seeds:
         return _over_common_seeds(study, best)
     winner = best[0]
-    seeds = counted(winner.score.n, "seed")
+    spreads = {study.format.with_spread(arm.score.mean, arm.score.sd) for arm in best}
+    value = spreads.pop() if len(spreads) == 1 else study.format.value(winner.score.mean)
+    score = f"{value} {study.format.name} ({counted(winner.score.n, 'seed')})"
     if len(best) > 1:
-        mean = f"{study.format.value(winner.score.mean)} {study.format.name} ({seeds})"
-        return f"{listed([arm.name for arm in best])} have the same mean on {where}: {mean}."
-    score = f"{study.format.with_spread(winner.score.mean, winner.score.sd)} {study.format.name} ({seeds})"
+        return f"{listed([arm.name for arm in best])} have the same mean on {where}: {score}."
     if len(study.scored) == 1:
         return f"{winner.name} reached {score} on {where}. {_alone(study)}"
     extreme = "highest" if study.higher_is_better else "best (lowest)"
