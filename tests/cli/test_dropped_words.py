@@ -42,3 +42,18 @@ def test_modules_beside_an_adapter_are_refused(command: Command) -> None:
     said = command("train", "--adapter", "lora:r=4,modules_to_save=classifier", "--dry-run")
     assert said.code == 2
     assert "modules_to_save would have no effect" in said.err.replace("\n", " ") or "no effect" in said.err
+
+
+def test_flags_that_say_nothing_together_are_refused(command: Command) -> None:
+    said = command("tasks", "--text", "body")
+    assert (said.code, said.out) == (2, "")
+    assert "--text says how a task's data are read, but no task is named" in said.err
+    said = command("layers", "sample", "--select", "head", "--as", "regex", "--json")
+    assert (said.code, said.out) == (2, "")
+    assert "Pass one of them" in said.err
+
+
+def test_each_arms_own_settings_are_told_with_its_memory(command: Command) -> None:
+    said = command("memory", "--model", "sample", "-m", "full:batch_size=4", "-m", "bitfit:batch_size=16,max_length=64")
+    assert "batch 4 at 128" in said.out
+    assert "batch 16 at 64" in said.out

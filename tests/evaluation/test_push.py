@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from huggingface_hub import constants
 from safetensors.torch import load_file
 
 import gradgate as gg
+from gradgate.api.pushing import refuse_several_models
 from gradgate.errors import GradgateError, RunError, UsageError
 from support.command_line import Command
 from support.hub_server import BREAK, TOKEN, Hub, Repository, running_hub
@@ -194,3 +196,29 @@ def test_commands_push(hub: Hub, settings: dict[str, Any], tmp_path: Path, comma
     said = command("export", out)
     assert said.code == 2
     assert "Pass --out FOLDER, --push-to-hub NAME, or both" in said.err
+
+
+def test_a_private_repository_is_not_taken_for_a_public_one(run: gg.Run, hub: Hub) -> None:
+    run.push_to_hub("ada/closed")
+    with pytest.raises(UsageError, match="the repository is private, but a public one was requested"):
+        run.push_to_hub("ada/closed", private=False)
+    assert hub.repositories["ada/closed"].private
+
+
+def test_the_command_after_a_failure_pushes_in_the_same_form(run: gg.Run, hub: Hub) -> None:
+    hub.faults["preupload/main"] = 403
+    with pytest.raises(RunError) as caught:
+        run.push_to_hub("ada/moods", private=False, to="delta")
+    command = shlex.join(
+        ["gradgate", "export", str(run.path), "--push-to-hub", "ada/moods", "--public", "--as", "delta"]
+    )
+    assert f"push it with '{command}'" in str(caught.value)
+
+
+def test_a_folder_with_a_plus_is_one_task_and_a_file_may_be_several(tmp_path: Path) -> None:
+    (tmp_path / "c++").mkdir()
+    (tmp_path / "c++/t.csv").write_text("text,label\n")
+    refuse_several_models(str(tmp_path / "c++/t.csv"), "moods")
+    (tmp_path / "mt.yaml").write_text("kind: multitask\ntasks: [sample, sample-nli]\n")
+    with pytest.raises(UsageError, match="are several tasks with one model each"):
+        refuse_several_models(str(tmp_path / "mt.yaml"), "moods")

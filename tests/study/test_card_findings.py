@@ -84,3 +84,16 @@ def test_intervals_are_of_stored_rows_that_give_the_score(tmp_path: Path) -> Non
     (run / "predictions/test.jsonl").unlink()
     assert "There is no interval: it needs" in card_of(run)
     assert "accuracy is not" not in card_of(run)
+
+
+def test_an_arm_with_a_rate_of_its_own_has_its_own_verdict(tmp_path: Path) -> None:
+    scores = {"full": (0.8, 0.82, 0.81), "head": (0.5, 0.52, 0.49), "head:lr=0.01": (0.6, 0.63, 0.62)}
+    study = write_study(tmp_path / "tones", list(scores), scores=scores)
+    for name, lr in (("head", 2e-5), ("head:lr=0.01", 0.01)):
+        for file in (study / "runs" / f"method-{list(scores).index(name)}").glob("*/run.json"):
+            record = json.loads(file.read_text())
+            record["config"] |= {"method": "head", "lr": lr}
+            file.write_text(json.dumps(record))
+    card = card_of(study / "runs/method-2/seed-0")
+    assert "- head:lr=0.01 compared with full" in card
+    assert "- head compared with full" not in card

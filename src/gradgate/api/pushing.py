@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -36,10 +37,18 @@ def push_run(
         try:
             return repository.push(folder)
         except GradgateError as error:
-            raise RunError(
-                f"{error} The run is complete in {run}; push it with 'gradgate export {run} --push-to-hub "
-                f"{repository.name}'."
-            ) from error
+            again = _command(run, repository, settings)
+            raise RunError(f"{error} The run is complete in {run}; push it with '{again}'.") from error
+
+
+def _command(run: Path, repository: HubRepository, settings: ExportSettings) -> str:
+    """Return the command that pushes a finished run in the same form."""
+    words = ["gradgate", "export", str(run), "--push-to-hub", repository.name]
+    words += ["--public"] if repository.public else []
+    words += ["--as", settings.to] if settings.to is not None else []
+    words += ["--dtype", settings.dtype] if settings.dtype is not None else []
+    words += ["--trust-remote-code"] if settings.trust_remote_code else []
+    return shlex.join(words)
 
 
 def refuse_several_models(task: str, name: str) -> None:
@@ -48,13 +57,14 @@ def refuse_several_models(task: str, name: str) -> None:
     Raises:
         UsageError: saying how its models are pushed.
     """
-    if "+" in task:
+    from gradgate.tasks.multitask import is_multitask
+
+    if is_multitask(task):
         raise _several_models(task, name)
 
 
 def _several_models(tasks: str, name: str) -> UsageError:
     return UsageError(
         f"push_to_hub={name}: {tasks} are several tasks with one model each, but a repository has one model. Export "
-        f"the run, "
-        f"and push each folder with 'hf upload'."
+        f"the run, and push each folder with 'hf upload'."
     )

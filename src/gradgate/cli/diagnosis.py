@@ -25,6 +25,7 @@ _SLOW = 1.5  # a smaller dtype is slow if it takes more than this many times as 
 _PURPOSES = {
     "peft": "LoRA, DoRA, IA3 and PEFT's other adapters",
     "llm": "tasks of kind generation",
+    "quantized": "models and optimizers in 4 and 8 bits",
     "lightning": "the callback for Lightning",
     "postgres": "studies whose queue is on a database server",
     "ray": "studies on a Ray cluster",

@@ -55,7 +55,7 @@ def _peak(arm: ArmForecast) -> str:
 
 
 def _lines(found: Forecast) -> list[str]:
-    lines = [f"{arm.label} cannot be trained: {arm.trouble}" for arm in found.arms if arm.trouble]
+    lines = [f"{arm.label} cannot be trained: {console.worded(arm.trouble)}" for arm in found.arms if arm.trouble]
     kept = f"; {found.finished} are finished and stay" if found.finished else ""
     lines.append(f"{found.runs} run{'s' * (found.runs != 1)} would be trained{kept}.")
     if found.runs:

@@ -71,6 +71,10 @@ def tasks(
     It shows the format, columns, labels, lengths, the first rows as the model sees them, and possible problems.
     """
     if task is None:
+        given = {"data": data, "text": text, "text_pair": text_pair, "label": label, "kind": kind, "split": split}
+        named = [name for name, value in {**given, "source": source}.items() if value is not None]
+        if named:
+            raise UsageError(f"{named[0]}= says how a task's data are read, but no task is named. Name one, or a file.")
         _list_tasks(as_json)
         return
     from gradgate.tasks.find import find_task

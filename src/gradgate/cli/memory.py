@@ -45,7 +45,8 @@ def memory(settings: MemorySettings, as_json: AsJson = False, config_file: Confi
         print_json([each.estimate.to_dict() for each in found])
         return
     rows = [(each.estimate, advice(each.estimator, each.arm.method, each.estimate, devices)) for each in found]
-    console.print(memory_table(rows, described(found[-1].estimator.setup), devices))
+    settings_of = dict.fromkeys(described(each.estimator.setup) for each in found)
+    console.print(memory_table(rows, list(settings_of), devices))
 
 
 def described(setup: Setup) -> str:
@@ -63,12 +64,14 @@ def described(setup: Setup) -> str:
     )
 
 
-def memory_table(found: list[tuple[MemoryEstimate, str | None]], setting: str, devices: Sequence[float]) -> Group:
+def memory_table(
+    found: list[tuple[MemoryEstimate, str | None]], settings: Sequence[str], devices: Sequence[float]
+) -> Group:
     """Return one row per method in GiB at its peak, with the devices that have room and the phases of each.
 
     Args:
         found: estimates, each with what would fit where it fits nowhere.
-        setting: what the figures hold for.
+        settings: what the figures hold for; several if arms have settings of their own.
         devices: GiB of each, in ascending order.
     """
     from gradgate.memory import GIB
@@ -82,11 +85,11 @@ def memory_table(found: list[tuple[MemoryEstimate, str | None]], setting: str, d
         sizes = (f"{getattr(usage, part) / GIB:,.2f}" for part in parts)
         table.add_row(Text(estimate.method), *sizes, usage.at, f"{fitting[0]} and more" if fitting else "none")
         if remedy is not None:
-            lines.append(Text(f"{estimate.method} fits no {devices[-1]:g} GiB; {remedy}."))
+            lines.append(Text(f"{estimate.method} fits no {devices[-1]:g} GiB; {console.worded(remedy)}."))
         if estimate.choice is not None:
             lines.append(Text(f"{estimate.method}: {_CHOICES[estimate.choice]}"))
         lines += [Text(line) for line in timeline(estimate)]
-    return Group(table, *lines, Text(setting))
+    return Group(table, *lines, *map(Text, settings))
 
 
 def timeline(estimate: MemoryEstimate) -> list[str]:

@@ -68,6 +68,8 @@ def _show_selection(layer_map: LayerMap, text: str, tool: Any, as_json: bool) ->
     from gradgate.layers.selectors import select as select_weights
 
     selection = select_weights(layer_map, text)
+    if tool is not None and as_json:
+        raise UsageError("--as prints the setting of another tool as it is, and --json prints JSON. Pass one of them.")
     if tool is not None:
         print_line(exported(selection, layer_map.at("layer"), tool))
     elif as_json:

@@ -17,6 +17,7 @@ from gradgate.runs.scores import Cost, Metrics, Scores, SplitScores, read_scores
 from gradgate.settings.command_line import train_command, without_places
 from gradgate.settings.forgetting import shown_value
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.tasks.types import KIND_INFO
 
 CARD_FILE = "README.md"
 TAG = "gradgate"
@@ -223,7 +224,8 @@ def _facts(source: CardSource) -> Iterator[str]:
     if record.train_examples is not None:
         yield f"- Rows of training: {record.train_examples:,}"
     if source.config.max_length is not None:
-        yield f"- Length: rows are cut to {source.config.max_length} tokens"
+        how = "read in windows of" if task.kind in KIND_INFO and KIND_INFO[task.kind].in_windows else "cut to"
+        yield f"- Length: rows are {how} {source.config.max_length} tokens"
     if task.labels:
         more = f" and {len(task.labels) - _MOST_LABELS} more" if len(task.labels) > _MOST_LABELS else ""
         yield f"- Labels, in the order of the outputs: {', '.join(map(_plain, task.labels[:_MOST_LABELS]))}{more}"

@@ -85,7 +85,11 @@ class DataSettings(CheckedSettings):
         "score the task's own dev split as a test split",
     )
     max_length: int = Field(
-        128, ge=4, le=MOST_IN_BATCH, description="maximum number of tokens; longer inputs are truncated"
+        128,
+        ge=4,
+        le=MOST_IN_BATCH,
+        description="maximum number of tokens; longer inputs are truncated, or read in windows by tasks of tagging and "
+        "question answering",
     )
     packing: bool | None = Field(
         None,

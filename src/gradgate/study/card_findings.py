@@ -53,10 +53,14 @@ def _verdicts(source: CardSource, folder: RunFolder) -> tuple[str | None, tuple[
     if folder.study is None:
         return None, ()
     try:
-        verdicts = [each for each in verdicts_of(read_study(folder.study)) if each.collapsed.runs]
+        results = read_study(folder.study)
+        verdicts = [each for each in verdicts_of(results) if each.collapsed.runs]
     except GradgateError:  # a study that cannot be read says nothing of its run
         return folder.study.name, ()
-    arm = source.config.arm.name
+    # The run's own settings do not tell its arm: one with a learning rate of its own has that rate among them.
+    here = folder.path.resolve()
+    cells = (cell for cell in results.cells if cell.folder is not None and cell.folder.resolve() == here)
+    arm = next((cell.arm.name for cell in cells), None)
     own = [each for each in verdicts if each.arm == arm] or [each for each in verdicts if each.reference == arm]
     return folder.study.name, tuple(map(_sentence, own))
 

@@ -142,6 +142,7 @@ class KindInfo:
         text, label: the text column or columns and the label column of a task that names none.
         metrics: every metric that may select checkpoints; the first one is the default.
         options: the entries that only this kind has.
+        in_windows: whether rows longer than the model's input are read in windows, rather than cut.
     """
 
     name: KindName
@@ -149,6 +150,7 @@ class KindInfo:
     label: str
     metrics: tuple[str, ...]
     options: type[KindOptions] = KindOptions
+    in_windows: bool = False
 
     @property
     def default_metric(self) -> str:
@@ -160,8 +162,8 @@ _ALL_KINDS = (
     KindInfo("classification", "text", "label", metrics.CLASSIFICATION),
     KindInfo("multi-label", "text", "label", metrics.MULTI_LABEL, MultiLabelOptions),
     KindInfo("regression", "text", "label", metrics.REGRESSION),
-    KindInfo("token-classification", "tokens", "tags", metrics.TAGS),
-    KindInfo("question-answering", ("question", "context"), "answers", metrics.ANSWERS, QuestionAnsweringOptions),
+    KindInfo("token-classification", "tokens", "tags", metrics.TAGS, in_windows=True),
+    KindInfo("question-answering", ("question", "context"), "answers", metrics.ANSWERS, QuestionAnsweringOptions, True),
     KindInfo("multiple-choice", "premise", "label", ("accuracy",), MultipleChoiceOptions),
     KindInfo("ranking", ("query", "document"), "grade", metrics.RANKING, RankingOptions),
     KindInfo("generation", "prompt", "response", metrics.GENERATION, GenerationOptions),

@@ -23,6 +23,7 @@ from gradgate.runs.records import RunRecord, read_record
 from gradgate.settings.finished import ExportSettings, Form
 from gradgate.tasks.kinds import KINDS
 from gradgate.tasks.kinds.generation import AutoModelForGeneration
+from gradgate.tasks.types import KIND_INFO
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,9 @@ def _notes(run: FinishedRun) -> tuple[str, ...]:
     """Return sentences on what the model expects of its input, or says by its output."""
     options = run.config
     notes = []
-    if run.task.kind != "generation" and options.max_length is not None:
+    if KIND_INFO[run.task.kind].in_windows and options.max_length is not None:
+        notes.append(f"Its scores were computed on rows that are read in windows of {options.max_length} tokens.")
+    elif run.task.kind != "generation" and options.max_length is not None:
         notes.append(
             f"Its scores were computed on rows that are cut to {options.max_length} tokens: "
             f"`tokenizer(..., truncation=True, max_length={options.max_length})`."

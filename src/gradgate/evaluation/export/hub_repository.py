@@ -25,10 +25,12 @@ class HubRepository:
     Attributes:
         name: with its namespace, ``user/name``.
         exists: whether it had files of gradgate before.
+        public: whether a public one was asked for.
     """
 
     name: str
     exists: bool
+    public: bool = False
 
     @classmethod
     def create(cls, name: str, *, private: bool) -> HubRepository:
@@ -50,8 +52,8 @@ class HubRepository:
             except HfHubHTTPError as error:
                 if _status(error) != 409:
                     raise
-                return cls(full, _check_existing(api.model_info(full), full, private))
-        return cls(full, False)
+                return cls(full, _check_existing(api.model_info(full), full, private), not private)
+        return cls(full, False, not private)
 
     def push(self, folder: Path) -> str:
         """Upload every file of a folder as one commit, and remove files of an earlier push; return the address.
@@ -106,7 +108,7 @@ def check_push(name: str) -> None:
 
 
 def _check_existing(info: Any, name: str, private: bool) -> bool:
-    """Refuse an existing repository with files of others, or one that is public if a private one is asked for."""
+    """Refuse an existing repository with files of others, or one whose visibility is not what is asked for."""
     files = {each.rfilename for each in info.siblings or ()} - _BEGUN
     if files and TAG not in (info.tags or ()):
         raise UsageError(
@@ -117,6 +119,11 @@ def _check_existing(info: Any, name: str, private: bool) -> bool:
         raise UsageError(
             f"push_to_hub={name}: the repository is public, but a private one was requested. Request a public one, "
             f"or make it private in its settings on the hub."
+        )
+    if info.private and not private:
+        raise UsageError(
+            f"push_to_hub={name}: the repository is private, but a public one was requested. Request a private one, "
+            f"or make it public in its settings on the hub."
         )
     return bool(files)
 
