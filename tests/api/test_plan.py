@@ -10,6 +10,8 @@ import pytest
 
 import gradgate as gg
 from gradgate.errors import GradgateError, UsageError
+from gradgate.methods.timeline import foresee
+from support.loop import adamw, build
 
 HEAD, EMBEDDINGS = "head", "embeddings"
 
@@ -78,3 +80,26 @@ def test_wrong_plans_are_named(tmp_path: Path) -> None:
         gg.plan(method="freeze:layers=9", steps=4)
     with pytest.raises(GradgateError, match="nowhere"):
         gg.plan(model=tmp_path / "nowhere", method="full", steps=4)
+
+
+def test_a_plan_of_single_weights_says_that_it_opens_whole_groups(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(gg.plan(method="bitfit", steps=4).to_yaml())
+    with pytest.warns(UserWarning, match="of which bitfit opened single weights"):
+        gg.plan(method=f"plan:{file}", steps=4)
+
+
+def test_epochs_that_do_not_divide_the_steps_are_as_many_as_asked_for() -> None:
+    starts = [phase.step for phase in gg.plan(method="gradfreeze:layers_per_epoch=1", steps=100, epochs=3).phases]
+    assert starts == [0, 34, 68]
+    annealed = gg.plan(method="anneal-graddrop", steps=10, epochs=4).phases
+    rates = {gate.lo for phase in annealed for gate in phase.gates.values()}
+    assert sorted(rates) == pytest.approx([0.0, 0.3, 0.6, 0.9])
+
+
+@pytest.mark.parametrize("text", ["graddrop:p=0.5,mask_scope=attention", "mofo:alpha=0.1", "graddrop:p=0.5"])
+def test_the_foreseen_share_is_that_of_the_steps(text: str) -> None:
+    model = build("bert")
+    foreseen = foresee(gg.method(text), gg.map_layers(model), gg.Clock(0, 4, 4)).mean_share
+    with gg.Tuner(model, adamw(model), text) as tuner:
+        assert foreseen == pytest.approx(tuner.open_fraction)

@@ -23,7 +23,11 @@ from gradgate import (
     MethodState,
     RandomOrder,
     gates,
+    map_layers,
 )
+from gradgate import method as read_method
+from gradgate.errors import MethodError
+from support.loop import build
 from support.masks import MILLION, PER_EPOCH, errors
 from support.schedules import FROM_50, NEVER, TWELVE, of_layers, openings, stack
 
@@ -239,3 +243,14 @@ def test_the_rule_of_the_embeddings_holds_for_every_schedule() -> None:
         assert openings(method)["embeddings"] is NEVER
     for method in (LPFT(freeze_embeddings="never"), RandomOrder(freeze_embeddings="never")):
         assert openings(method)["embeddings"] == 0
+
+
+@pytest.mark.parametrize("text", ["layer-graddrop:p=0.5", "anneal-layer-graddrop"])
+def test_dropping_all_that_can_learn_is_refused_at_once(text: str) -> None:
+    layers = map_layers(build("bert"))
+    ends = (group for group in layers if group not in layers.layers)
+    layers = layers.with_frozen(name for group in ends for name in group.parameter_names)
+    read_method(text).check(layers)
+    joined = f"{text},mask_target=update" if ":" in text else f"{text}:mask_target=update"
+    with pytest.raises(MethodError, match="Use mask_target=grad"):
+        read_method(joined).check(layers)

@@ -173,3 +173,14 @@ def test_closed_layers_store_no_state_by_default(text: str, most: int) -> None:
             step(model, optimizer, number)
             stored.append({layers.group_of(n).name for n, p in model.named_parameters() if optimizer.state.get(p)})
     assert max(len(names - {"embeddings", "head"}) for names in stored) == most
+
+
+def test_layers_in_which_nothing_can_learn_are_not_drawn() -> None:
+    layers = map_layers(build("bert"))
+    layers = layers.with_frozen(name for group in layers.layers[:2] for name in group.parameter_names)
+    can = {group.name for group in layers.layers if layers.can_learn(group.name)}
+    assert len(can) == layers.layer_count - 2
+    found = [drawn(LISA(layers=1, every=1), step, layers) for step in range(30)]
+    assert set().union(*found) == can
+    with pytest.raises(MethodError, match=rf"but the model has {len(can)} that can learn"):
+        LISA(layers=len(can) + 1).check(layers)

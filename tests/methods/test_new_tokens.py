@@ -68,3 +68,18 @@ def test_a_saved_state_is_of_the_method_with_its_rows() -> None:
         state = tuner.state_dict()
     with pytest.raises(gg.GradgateError, match="new-tokens:rows=85:87/90:94"):
         gg.Tuner(model, adamw(model), "full", state=state)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("gradual:every=2+layerwise-lr:decay=0.5", 0.5**4),
+        ("full+layerwise-lr:decay=0.5", 0.5**4),
+        ("gradual:every=2,warm_open=4", 1.0),
+        ("gradual:every=2", 1.0),
+    ],
+)
+def test_new_rows_learn_at_one_rate_all_along(text: str, rate: float) -> None:
+    layers = gg.map_layers(build("bert"))
+    plans = [with_rows(text).plan(gg.Clock(step, 20, 20), layers, gg.MethodState()) for step in range(20)]
+    assert {plan["embeddings"].lr for plan in plans} == {rate}

@@ -102,7 +102,7 @@ def test_it_needs_no_data_and_a_resumed_training_measures_nothing() -> None:
 
 
 def test_a_share_of_nothing_is_refused() -> None:
-    with pytest.raises(MethodError, match=r"opens no layer: Stack has at most 3 .* Use share=0\.333 or more"):
+    with pytest.raises(MethodError, match=r"opens no layer: Stack has at most 3 .* Use share=0\.334 or more"):
         method("spectrum:unit=layer").check(stack(3))
     with pytest.raises(MethodError, match=r"cannot have share=0\.0"):
         method("spectrum:share=0")

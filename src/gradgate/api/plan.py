@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ def plan_in(settings: PlanSettings) -> tuple[Timeline, Timeline]:
     method, steps = settings.run.method, settings.steps
     structure = structure_of(settings.run, has_task=names_a_task(settings))
     layer_map = map_layers(structure, layers=settings.layers)
-    clock = Clock(0, max(1, round(steps / settings.epochs)), steps)
+    clock = Clock(0, max(1, ceil(steps / settings.epochs)), steps)
     timeline = foresee(method, layer_map, clock, settings.seed)
     if settings.run.adapter is None:
         return timeline, timeline

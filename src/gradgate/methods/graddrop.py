@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from gradgate import gates
 from gradgate.clock import Clock
+from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.mixins import HasStateOption, HasUnitOption
@@ -28,6 +29,9 @@ class _HasDropoutOption(Method):
     @property
     def traits(self) -> Traits:
         return replace(super().traits, dropout_off=self.dropout == "off")
+
+
+_NOT_CLOSED = "keep with mask_target=grad, under which the optimizer moves a dropped layer, too"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +116,13 @@ class LayerGradDrop(_HasDropoutOption, HasStateOption, HasUnitOption):
     dropout: Dropout = "on"
 
     def __post_init__(self) -> None:
-        self._require(p=(0.0 <= self.p < 1.0, "0 <= p < 1; at 1 nothing would ever learn"))
+        self._require(
+            p=(0.0 <= self.p < 1.0, "0 <= p < 1; at 1 nothing would ever learn"),
+            state=(self.state == "keep" or self.mask_target == "update", _NOT_CLOSED),
+        )
+
+    def check(self, layers: LayerMap) -> None:
+        check_dropped(self, layers)
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         draw = clock.step if self.layer_unit == "batch" else clock.epoch
@@ -199,8 +209,29 @@ class AnnealLayerGradDrop(_Annealed, HasStateOption, HasUnitOption):
 
     layer_scale: bool = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(state=(self.state == "keep" or self.mask_target == "update", _NOT_CLOSED))
+
+    def check(self, layers: LayerMap) -> None:
+        check_dropped(self, layers)
+
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         return dropped_layers(self.rate(clock), clock.step, self, layers, memory)
+
+
+def check_dropped(method: LayerGradDrop | AnnealLayerGradDrop, layers: LayerMap) -> None:
+    """Refuse a model in which nothing but layers can learn, if a step may hold all of them.
+
+    Raises:
+        MethodError: if it is.
+    """
+    ends = {*layers.names} - {group.name for group in layers.layers}
+    if method.mask_target == "update" and method.p > 0.0 and not any(map(layers.can_learn, ends)):
+        raise MethodError(
+            f"{method.spec!r} may drop every layer in one step, and nothing else of this model can learn, so there "
+            f"would be no gradient. Use mask_target=grad, or train the head, too."
+        )
 
 
 def element_gate(p: float, draw: int, stream: str, mask_target: MaskTarget) -> Gate:

@@ -42,7 +42,10 @@ class GradFreeze(LateOpening, HasStateOption):
 
     def __post_init__(self) -> None:
         right = self.layers_per_epoch == "auto" or self.layers_per_epoch >= 1
-        self._require(layers_per_epoch=(right, "1 or more, or auto"))
+        self._require(
+            layers_per_epoch=(right, "1 or more, or auto"),
+            state=(self.state == "keep" or not self.cumulative, "keep with cumulative=True, which closes nothing"),
+        )
 
     def openings(self, clock: Clock, layers: LayerMap, memory: MethodState) -> dict[int, int]:
         numbers = {group.name: number for number, group in enumerate(layers.layers)}

@@ -84,10 +84,11 @@ class LISA(HasStateOption, HasUnitOption):
 
     def check(self, layers: LayerMap) -> None:
         refuse_shared_layers(self, layers)
-        if self.layers > layers.layer_count:
+        count = len(self._names(layers))
+        if self.layers > count:
             raise MethodError(
-                f"{self.spec!r} draws {self.layers} {self.unit}s at a time, but the model has {layers.layer_count}. "
-                f"Use layers=1 to {layers.layer_count}; 'full' opens them all."
+                f"{self.spec!r} draws {self.layers} {self.unit}s at a time, but the model has {count} that can learn. "
+                f"Use layers=1 to {count}; 'full' opens them all."
             )
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
@@ -101,7 +102,7 @@ class LISA(HasStateOption, HasUnitOption):
         return frozenset(group.name for group in layers.layers) | open_ends(layers, self.ends)
 
     def requests(self, clock: Clock, layers: LayerMap, memory: MethodState) -> tuple[Request, ...]:
-        every = tuple(group.name for group in layers.layers)
+        every = tuple(self._names(layers))
         known, seed = SCORES in memory.notes, memory.seed * 1_000_003 + clock.step
         if self.draw == "outlier" and not known:
             return (OutlierRequest(every, self.batches, self.threshold, seed),)
@@ -118,9 +119,13 @@ class LISA(HasStateOption, HasUnitOption):
     def traits(self) -> Traits:
         return replace(super().traits, measures=None if self.draw == "uniform" else "data")
 
+    def _names(self, layers: LayerMap) -> list[str]:
+        """Return the layers from which it draws: those that can learn, as LoRA may leave some without an adapter."""
+        return [group.name for group in layers.layers if layers.can_learn(group.name)]
+
     def _drawn(self, period: int, layers: LayerMap, memory: MethodState) -> tuple[str, ...]:
         """Return the layers that learn in one period."""
-        names = [group.name for group in layers.layers]
+        names = self._names(layers)
         numbers = {
             name: gates.uniform(gates.key(seed=memory.seed, stream=self.name, name=name, draw=period)) for name in names
         }
@@ -137,8 +142,8 @@ class LISA(HasStateOption, HasUnitOption):
         if self.draw == "uniform" or not any(scores.values()):
             return {}
         if self.draw == "outlier":
-            return {group.name: _log(scores[group.name]) for group in layers.layers}
-        sizes = {group.name: max(1, _learnable(group.parameter_names, layers)) for group in layers.layers}
+            return {name: _log(scores[name]) for name in self._names(layers)}
+        sizes = {name: max(1, _learnable(layers[name].parameter_names, layers)) for name in self._names(layers)}
         roots = {name: math.sqrt(scores[name] / size) for name, size in sizes.items()}
         mean = sum(roots.values()) / len(roots)
         return {name: root / mean / self.temperature for name, root in roots.items()}

@@ -11,6 +11,7 @@ from gradgate.layers.selectors import Rows, Selection, select, union
 from gradgate.layers.units import EMBEDDINGS, HEAD
 from gradgate.methods.base import Method
 from gradgate.methods.combined import MethodWrapper
+from gradgate.methods.layerwise_lr import RateModifier
 from gradgate.methods.plan import OPEN, Plan
 from gradgate.methods.traits import MethodState
 
@@ -42,7 +43,20 @@ class NewTokens(MethodWrapper):
         plan = self.method.plan(clock, layers, memory)
         reached = self.method.reaches(layers)
         always = [group for group in self._groups(layers) if group == EMBEDDINGS or group not in reached]
-        return Plan({**plan, **{group: replace(OPEN, lr=plan[group].lr) for group in always}})
+        rates = self._rates(clock, layers, memory)
+        return Plan({**plan, **{group: replace(OPEN, lr=rates.get(group, 1.0)) for group in always}})
+
+    def _rates(self, clock: Clock, layers: LayerMap, memory: MethodState) -> dict[str, float]:
+        """Return the factor on each group's learning rate by the methods that only scale rates.
+
+        A closed group has no rate of its own, and one that opens slowly would slow down what has learned all along.
+        """
+        found: dict[str, float] = {}
+        for method in getattr(self.method, "methods", ()):
+            if isinstance(method, RateModifier):
+                for group, factor in method.rates(clock, layers, memory).items():
+                    found[group] = found.get(group, 1.0) * factor
+        return found
 
     def check(self, layers: LayerMap) -> None:
         self.method.check(layers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 from gradgate.layers import LayerMap
 
 Scope = Literal["encoder", "attention"]
+_ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attention)([._]|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,17 @@ class Gate:
     def sparse(self) -> bool:
         """Whether some elements pass, or all with a factor."""
         return not self.open and self.share > 0.0
+
+    def masks(self, name: str, dim: int) -> bool:
+        """Return False for a parameter of the group that is open although the gate is sparse.
+
+        Args:
+            name: of the parameter.
+            dim: its number of dimensions.
+        """
+        if self.scope == "attention" and (dim < 2 or _ATTENTION.search(name) is None):
+            return False
+        return not (self.momentum and dim < 2)
 
 
 OPEN = Gate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ class PlanFile(Method):
     Args:
         file: the YAML file, as ``plan:FILE`` names it on the command line.
         phases: the phases in the file, by rising step; the first begins at step 0.
+        made_by: the method that the file was written for, if it opened single weights of a group; empty otherwise.
     """
 
     name: ClassVar[str] = "plan"
@@ -48,6 +50,7 @@ class PlanFile(Method):
 
     file: str
     phases: tuple[Phase, ...]
+    made_by: str = ""
 
     def __post_init__(self) -> None:
         steps = self._steps
@@ -66,6 +69,12 @@ class PlanFile(Method):
         return Traits(unit="layer" if longest < 2 else "part" if longest == 2 else "module")
 
     def check(self, layers: LayerMap) -> None:
+        if self.made_by:
+            warnings.warn(
+                f"{self.file} opens whole groups, of which {self.made_by} opened single weights, so it trains more "
+                f"than that method did. For these weights alone, train with {self.made_by}.",
+                stacklevel=2,
+            )
         unknown = self._reached - {*layers.names, *(group.layer for group in layers)}
         if unknown:
             name = sorted(unknown)[0]
@@ -121,7 +130,8 @@ def read_plan(file: str) -> PlanFile:
     """
     file = typed_place(file)
     try:
-        phases = _phases_in(_read(Path(file)))
+        record = _read(Path(file))
+        phases = _phases_in(record)
     except OSError as error:
         raise MethodError(
             f"The plan {shown(file)} cannot be read: {error.strerror or error}. Expected plan:FILE with "
@@ -129,7 +139,7 @@ def read_plan(file: str) -> PlanFile:
         ) from None
     except ValueError as error:
         raise MethodError(f"{file} is not a plan: {error}. {_EXPECTED}") from None
-    return PlanFile(file=file, phases=phases)
+    return PlanFile(file=file, phases=phases, made_by=str(record.get("method", "")) if record.get("learns") else "")
 
 
 def read_timeline(path: Path) -> Timeline:
@@ -160,13 +170,16 @@ def _timeline_in(record: Mapping[str, Any]) -> Timeline:
     learns = record.get("learns", {})
     if not isinstance(learns, dict) or not all(isinstance(mean, float) and 0 <= mean < 1 for mean in learns.values()):
         raise ValueError(f"learns is {learns!r}: expected a mapping of groups to shares from 0.0 to below 1.0")
+    masked = record.get("masked", {})
+    if not isinstance(masked, dict) or not all(isinstance(part, float) and 0 <= part < 1 for part in masked.values()):
+        raise ValueError(f"masked is {masked!r}: expected a mapping of groups to shares from 0.0 to below 1.0")
     unknown = {name for phase in phases for name in phase.gates} - set(groups)
     if unknown:
         raise ValueError(f"phases name groups that the plan does not list: {sorted(unknown)}")
     starts = [phase.step for phase in phases]
     if not starts or starts != sorted(set(starts)) or starts[-1] >= steps:
         raise ValueError(f"phases begin at {starts[:9]}: expected phases in order of their step, before step {steps}")
-    return Timeline(list(phases), str(record.get("method", "")), steps, tuple(groups), sizes, learns)
+    return Timeline(list(phases), str(record.get("method", "")), steps, tuple(groups), sizes, learns, masked)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

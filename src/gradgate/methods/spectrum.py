@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import ClassVar
 
 from gradgate.clock import Clock
@@ -59,7 +60,7 @@ class Spectrum(HasUnitOption):
         kinds = kinds_of(layers)
         if not clearest(kinds, {}, self.share):
             most = max(map(len, kinds.values()), default=0)
-            needed = f"Use share={1 / most:.3g} or more" if most else "Use 'full' or 'head'"
+            needed = f"Use share={ceil(1000 / most) / 1000:g} or more" if most else "Use 'full' or 'head'"
             raise MethodError(
                 f"{self.spec!r} opens no {self.unit}: {layers.model} has at most {most} of one kind with a matrix that "
                 f"can learn, and a share of {self.share} of these rounds to none. {needed}."

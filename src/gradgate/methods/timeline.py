@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,8 @@ class Timeline:
         sizes: group name to number of parameters.
         learns: group name to the share of its elements that learns while it is open, if the method opens only some of
             its weights, as ``bitfit`` does; 1 for all others.
+        masked: group name to the share of its elements that a sparse gate masks, if the gate leaves others open, as
+            with ``mask_scope=attention``; 1 for all others.
     """
 
     phases: list[Phase] = field(default_factory=list)
@@ -43,6 +45,7 @@ class Timeline:
     groups: tuple[str, ...] = ()
     sizes: dict[str, int] = field(default_factory=dict)
     learns: dict[str, float] = field(default_factory=dict)
+    masked: dict[str, float] = field(default_factory=dict)
 
     def record(self, step: int, plan: Plan) -> None:
         """Add the plan for the step after ``step`` optimizer steps."""
@@ -52,13 +55,15 @@ class Timeline:
 
     def described(self, method: Method, layers: LayerMap, steps: int) -> Timeline:
         """Return the phases up to ``steps`` with the method and the model described: what a run writes."""
+        phases = [phase for phase in self.phases if phase.step < steps]
         return Timeline(
-            [phase for phase in self.phases if phase.step < steps],
+            phases,
             method.spec,
             steps,
             layers.names,
             {group.name: group.parameter_count for group in layers},
             single_weights(method, layers),
+            _masked_shares(phases, layers),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,6 +74,7 @@ class Timeline:
             "groups": list(self.groups),
             "sizes": self.sizes,
             **({"learns": self.learns} if self.learns else {}),
+            **({"masked": self.masked} if self.masked else {}),
             "phases": [phase.to_dict() for phase in self.phases],
         }
 
@@ -95,7 +101,8 @@ class Timeline:
         learning = np.zeros((len(rows), len(self.phases)))
         for column, phase in enumerate(self.phases):
             for name, gate in phase.gates.items():
-                learning[rows[name], column] = gate.share * self.learns.get(name, 1.0)
+                masked = self.masked.get(name, 1.0) if gate.share > 0.0 else 1.0
+                learning[rows[name], column] = (gate.share * masked + 1.0 - masked) * self.learns.get(name, 1.0)
         # Elements and steps that have learned up to the start of each phase, and then up to each edge.
         up_to_phase = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(learning * np.diff(starts), axis=1)], axis=1)
         places = np.clip(np.searchsorted(starts, edges, side="right") - 1, 0, len(self.phases) - 1)
@@ -185,6 +192,22 @@ def single_weights(method: Method, layers: LayerMap) -> dict[str, float]:
         counts = (layers.weights[n].count if selection is None else selection.count_of(n) for n in names)
         if group.name in reached and (learning := sum(counts)) < whole:
             found[group.name] = learning / whole
+    return found
+
+
+def _masked_shares(phases: Iterable[Phase], layers: LayerMap) -> dict[str, float]:
+    """Return, for each group with a sparse gate that leaves some of its parameters open, the share of the others."""
+    gates = {name: gate for phase in phases for name, gate in phase.gates.items() if gate.sparse}
+    found: dict[str, float] = {}
+    for group in layers if layers.weights else ():
+        gate = gates.get(group.name)
+        if gate is None:
+            continue
+        weights = [(name, layers.weights[name]) for name in group.parameter_names if name not in layers.frozen]
+        masked = sum(weight.count for name, weight in weights if gate.masks(name, len(weight.shape)))
+        whole = sum(weight.count for _, weight in weights)
+        if masked < whole:
+            found[group.name] = masked / whole
     return found
 
 

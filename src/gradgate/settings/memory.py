@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
@@ -100,7 +101,7 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
     @property
     def epoch(self) -> int:
         """Optimizer steps in one pass over the data."""
-        return self.steps_per_epoch or max(1, round(self.steps / self.epochs))
+        return self.steps_per_epoch or max(1, ceil(self.steps / self.epochs))
 
     def with_own(self, arm: Arm) -> MemorySettings:
         """Return the settings with an arm's own in place of those that all arms share."""

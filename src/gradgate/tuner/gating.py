@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,8 +23,6 @@ from gradgate.methods.plan import OPEN, Gate, Plan
 from gradgate.tuner import backward
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.momentum import with_largest_momentum
-
-_ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attention)([._]|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -245,9 +242,8 @@ class Gating(Effect):
 
     def _own(self, name: str, gate: Gate) -> Gate:
         """Return the gate of one parameter in a group with this gate."""
-        outside = gate.scope == "attention" and not self._in_attention(name)
-        outside |= gate.momentum and self.parameters[name].dim() < 2
-        return replace(OPEN, lr=gate.lr) if outside and gate.share > 0.0 else gate
+        masked = gate.masks(name, self.parameters[name].dim())
+        return gate if masked or gate.share <= 0.0 else replace(OPEN, lr=gate.lr)
 
     def _open(self, name: str, gate: Gate) -> None:
         parameter = self.parameters[name]
@@ -339,9 +335,6 @@ class Gating(Effect):
 
     def _key(self, name: str, gate: Gate) -> int:
         return gates.key(seed=self._seed, stream=gate.stream, name=name, draw=gate.draw)
-
-    def _in_attention(self, name: str) -> bool:
-        return self.parameters[name].dim() >= 2 and _ATTENTION.search(name) is not None
 
 
 def _masks_gradients(gate: Gate) -> bool:
