@@ -90,13 +90,14 @@ class SharedPrefix:
         Calls from several threads wait for each other.
         """
         with self._lock, torch.no_grad():
-            asked = any(kwargs.get(name, self._by_default(name)) for name in _OF_ALL_LAYERS)
-            if self._replays and not asked:
+            if self._replays and not any(self._asks(name, kwargs.get(name)) for name in _OF_ALL_LAYERS):
                 return self._from_prefix(args, kwargs)
             return tuple(model(*args, **kwargs) for model in self.models)
 
-    def _by_default(self, name: str) -> bool:
-        """Return True if a model's configuration asks for an output that needs every layer."""
+    def _asks(self, name: str, given: Any) -> bool:
+        """Return True if a call asks for an output that needs every layer; None leaves it to the configurations."""
+        if given is not None:
+            return bool(given)
         return any(bool(getattr(getattr(model, "config", None), name, False)) for model in self.models)
 
     def _from_prefix(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
