@@ -74,6 +74,6 @@ def _elsewhere(found: Sequence[Repetition]) -> str:
     verdicts = sum(each.verdicts for each in found)
     return (
         f"Another machine ran {len(found)}: sums are rounded in another order there, so that few numbers were the same "
-        f"and a search may pick another rate; means of arms moved by at most {moved:.1f} points, and "
-        f"{counted(verdicts, 'verdict')} changed."
+        f"and a search may pick another rate; means of arms moved by at most {moved:.2f} points, and "
+        f"{counted(verdicts, 'verdict') if verdicts else 'no verdict'} changed."
     )

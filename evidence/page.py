@@ -238,7 +238,7 @@ def _again(found: Repetition | None) -> str:
         return ""
     where, moved = "", ""
     if found.machine == "another":
-        where, moved = " on another machine", f"; means of arms moved by at most {found.moved:.1f}"
+        where, moved = " on another machine", f"; means of arms moved by at most {found.moved:.2f}"
     verdicts = f"; {found.verdicts} verdicts changed" if found.verdicts else ""
     return (
         f" Run again{where}: {found.equal} of {found.numbers} numbers are the same to the last digit{moved}{verdicts}."

@@ -17,7 +17,7 @@ def test_studies_that_were_not_repeated_or_not_searched_are_counted() -> None:
     assert "No other machine has run them." in text
     text = missing_section(studies, {"real-freezing-cola": elsewhere})
     assert "Another machine ran 1" in text
-    assert "means of arms moved by at most 0.4 points, and 0 verdicts changed." in text
+    assert "means of arms moved by at most 0.42 points, and no verdict changed." in text
     assert "The search of `real-adapters-sciie` is not committed" in text
     assert sum(not limits_of(study) for study in studies) == 1
     assert (
