@@ -237,7 +237,7 @@ def _peak(config: RunConfig, task: TaskRecord) -> int | None:
 
 
 def evaluations(config: RunConfig, rows: Mapping[str, int], steps: int) -> int:
-    """Return how often a run of so many steps scores dev: once per epoch by default."""
+    """Return how often a run of this number of steps scores dev: once per epoch by default."""
     per_epoch = ceil(rows.get("train", 0) / (config.batch_size * config.accumulate))
     return max(1, ceil(steps / (config.eval_every or per_epoch or 1)))
 

@@ -36,15 +36,14 @@ class EachEpochScorer(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
         """Score the test splits if an epoch, or the training, has ended."""
-        epoch = float(state.epoch or 0.0)
-        if abs(epoch - round(epoch)) <= _ROUNDING or state.global_step >= state.max_steps:
+        if _ends_epoch(state) or state.global_step >= state.max_steps:
             self._score(state, model)
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Score the test splits after an epoch whose end is not scored on dev."""
-        if self._scored != state.global_step and state.global_step < state.max_steps and not control.should_evaluate:
+        """Score the test splits after an epoch whose end is not scored on dev; a pause within one comes here, too."""
+        if self._scored != state.global_step and state.global_step < state.max_steps and _ends_epoch(state):
             self._score(state, model)
 
     def _score(self, state: TrainerState, model: Any) -> None:
@@ -58,3 +57,8 @@ class EachEpochScorer(TrainerCallback):  # type: ignore[misc]
             ]
             lines = [json.dumps(record.line()) + "\n" for record in records]
             append_text(self._folder.history_file, "".join(lines))
+
+
+def _ends_epoch(state: TrainerState) -> bool:
+    epoch = float(state.epoch or 0.0)
+    return abs(epoch - round(epoch)) <= _ROUNDING

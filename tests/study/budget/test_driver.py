@@ -211,7 +211,7 @@ def test_the_length_of_runs_is_learnt_from_the_first_step_where_it_is_not_said(
 
 def test_rates_of_one_adapter_are_arms_of_one_method(base: RunConfig, tmp_path: Path) -> None:
     texts = ["full", "lora:r=8,lr=1e-3", "lora:lr=1e-4,r=8 + head", "peft:LORA,r=4,lr=1e-3"]
-    race = BudgetedStudy(tmp_path, {"toy": Grid(tmp_path, base, tuple(arms(texts)), (0,))}, higher_is_better=True)
+    race = BudgetedStudy(tmp_path, {"toy": Grid(tmp_path, base, tuple(arms(texts)), (0,))}, True, "accuracy")
     methods = race.full_grid({"toy": 8}).methods
     assert list(methods.values()) == ["full", "lora:r=8", "lora:r=8 + head", "peft:LORA,r=4"]
 
