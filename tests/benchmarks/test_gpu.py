@@ -12,7 +12,7 @@ import pytest
 from benchmarks.gpu.parts import PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
-
+pytestmark = pytest.mark.slow
 
 # `gpu-wheels` lists neither, so no part may import them.
 WITHOUT = """
