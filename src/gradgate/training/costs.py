@@ -50,8 +50,9 @@ def cost_of(
 
 def reset_peak_memory() -> None:
     """Begin a new peak, so that a second run of one process has its own; not possible on a CPU without Linux."""
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        for device in range(torch.cuda.device_count()):
+            torch.cuda.reset_peak_memory_stats(device)
     with suppress(OSError):
         _CLEAR.write_text("5")  # proc(5): the peak of the resident memory becomes what is resident now
 
