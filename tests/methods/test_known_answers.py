@@ -254,3 +254,20 @@ def test_dropping_all_that_can_learn_is_refused_at_once(text: str) -> None:
     joined = f"{text},mask_target=update" if ":" in text else f"{text}:mask_target=update"
     with pytest.raises(MethodError, match="Use mask_target=grad"):
         read_method(joined).check(layers)
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("layer-graddrop:state=drop", "state"),
+        ("anneal-layer-graddrop:state=reset", "state"),
+        ("gradfreeze:state=drop", "state"),
+        ("graddrop:noise=gaussian,mask_target=update", "mask_target"),
+        ("anneal-graddrop:anneal=literal,anneal_unit=step", "anneal"),
+    ],
+)
+def test_a_word_that_would_have_no_effect_or_no_meaning_is_refused(text: str, option: str) -> None:
+    with pytest.raises(MethodError, match=f"cannot have {option}="):
+        read_method(text)
+    read_method("layer-graddrop:state=drop,mask_target=update")
+    read_method("gradfreeze:state=drop,cumulative=false")

@@ -165,7 +165,7 @@ class Method(ABC):
     def _require(self, **checks: tuple[bool, str]) -> None:
         """Raise one MethodError for all options that are out of range.
 
-        Options that are a choice of words are checked without being named.
+        Options that are a choice of words are checked without being named, and by their own check if there is one.
 
         Args:
             checks: for each option, whether its value is right, and what is expected.
@@ -175,13 +175,12 @@ class Method(ABC):
             for option, kind in option_types(type(self)).items()
             if get_origin(kind) is Literal
         }
-        wrong = [
-            f"{option}={getattr(self, option)} (expected {expected})"
-            for option, (right, expected) in {**checks, **words}.items()
-            if not right
-        ]
+        wrong: dict[str, str] = {}
+        for option, (right, expected) in (*checks.items(), *words.items()):
+            if not right:
+                wrong[option] = f"{option}={getattr(self, option)} (expected {expected})"
         if wrong:
-            raise MethodError(f"The method {self.name!r} cannot have {'; '.join(wrong)}.")
+            raise MethodError(f"The method {self.name!r} cannot have {'; '.join(wrong.values())}.")
 
 
 def failure(error: Exception) -> str:
