@@ -17,7 +17,7 @@ from evidence.grids import add_seeds, read_grids, record_grid
 from evidence.grids_page import PAGE as GRIDS_PAGE
 from evidence.grids_page import grids_page
 from evidence.pages import written
-from evidence.repetition import changed, equal_numbers, forget_repetition, keep_repetition
+from evidence.repetition import Machine, changed, equal_numbers, forget_repetition, keep_repetition
 from evidence.replay.baselines import replay_all
 from evidence.replay.early_scores import early_lines
 from evidence.running import keep, run_study
@@ -156,7 +156,7 @@ def pages() -> None:
         print(f"Wrote {file}")
 
 
-def _compare(done: Sequence[Study], out: Path, keep_repetitions: bool, machine: Literal["same", "another"]) -> None:
+def _compare(done: Sequence[Study], out: Path, keep_repetitions: bool, machine: Machine) -> None:
     """Print what differs from the committed numbers and verdicts, and end with 1 if verdicts do."""
     committed = [study for study in done if study.is_committed]
     for study in done:

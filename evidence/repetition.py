@@ -22,6 +22,9 @@ FILE = FOLDER / "repetitions.csv"
 _OF_A_RUN = ("task", "train_size", "method", "adapter", "seed")
 
 
+Machine = Literal["same", "another"]
+
+
 @dataclass(frozen=True)
 class Repetition:
     """One study that was run again in a folder of its own.
@@ -38,7 +41,7 @@ class Repetition:
     equal: int
     numbers: int
     verdicts: int
-    machine: Literal["same", "another"] = "same"
+    machine: Machine = "same"
     moved: float = 0.0
 
 
@@ -50,7 +53,7 @@ def repeated(file: Path = FILE) -> dict[str, Repetition]:
     return {each.study: each for each in ROWS.read(file)} if file.exists() else {}
 
 
-def keep_repetition(study: Study, again: Path, file: Path = FILE, machine: Literal["same", "another"] = "same") -> None:
+def keep_repetition(study: Study, again: Path, file: Path = FILE, machine: Machine = "same") -> None:
     """Compare a study with its committed numbers, and keep what was found in the place of its last repetition."""
     equal, numbers = equal_numbers(study, again)
     verdicts = len(list(changed([study], again / "results")))

@@ -18,8 +18,8 @@ _OF_TOKENIZER = (
     _TOKENIZER, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt",
     "merges.txt", "chat_template.jinja",
 )  # fmt: skip
-_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
-_READ = (
+_SETTINGS_FILES = ("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
+_DECIDES_INPUT = (
     "add_bos_token", "add_eos_token", "additional_special_tokens", "bos_token", "chat_template", "cls_token",
     "eos_token", "extra_special_tokens", "mask_token", "model_max_length", "pad_token", "padding_side", "sep_token",
     "truncation_side", "unk_token",
@@ -41,7 +41,7 @@ def differing_files(trained: Path, base: Path) -> dict[str, str]:
     if _tokens(trained) not in (None, _tokens(base)):
         files |= {name: text for name in _OF_TOKENIZER if (text := _text(trained / name)) is not None}
     elif has_tokenizer(trained) and _tokenizer_settings(trained) != _tokenizer_settings(base):
-        files |= {name: text for name in _SETTINGS if (text := _text(trained / name)) is not None}
+        files |= {name: text for name in _SETTINGS_FILES if (text := _text(trained / name)) is not None}
     return files
 
 
@@ -84,7 +84,7 @@ def _tokenizer_settings(folder: Path) -> dict[str, Any]:
             content = parse_json(_text(folder / name) or "{}")
         except ValueError:
             continue
-        found |= {key: content[key] for key in _READ if content.get(key)} if isinstance(content, dict) else {}
+        found |= {key: content[key] for key in _DECIDES_INPUT if content.get(key)} if isinstance(content, dict) else {}
     template = _text(folder / "chat_template.jinja")
     if template is not None:
         found["chat_template"] = template

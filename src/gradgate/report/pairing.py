@@ -28,5 +28,5 @@ class Pairing:
 BY_SEED = Pairing("paired by seed", "paired t-test", "seeds")
 """Runs of one seed are a pair."""
 
-NONE = Pairing("not paired", "Welch t-test", "runs")
+UNPAIRED = Pairing("not paired", "Welch t-test", "runs")
 """No two runs belong together, as in an import with ``pair="none"``."""

@@ -155,7 +155,7 @@ class StudySummary:
     @cached_property
     def pairing(self) -> Pairing:
         """How runs of two arms are compared."""
-        return pairing.BY_SEED if is_paired(self.results) else pairing.NONE
+        return pairing.BY_SEED if is_paired(self.results) else pairing.UNPAIRED
 
     @property
     def reference(self) -> ArmSummary:
@@ -238,7 +238,7 @@ class StudySummary:
     @cached_property
     def has_same_seeds(self) -> bool:
         """Whether means compare: all scored arms have the same seeds, or seeds have nothing in common."""
-        return self.pairing is pairing.NONE or len({frozenset(arm.scores(self.split)) for arm in self.scored}) <= 1
+        return self.pairing is pairing.UNPAIRED or len({frozenset(arm.scores(self.split)) for arm in self.scored}) <= 1
 
     @property
     def others(self) -> tuple[ArmSummary, ...]:
@@ -306,7 +306,7 @@ def _summarize_arm(results: StudyResults, name: str, judged: ArmVerdict | None) 
 
 def _compare(arm: ArmSummary, reference: ArmSummary, split: str, how: Pairing) -> Gain:
     ours, theirs = arm.scores(split), reference.scores(split)
-    if how is pairing.NONE:
+    if how is pairing.UNPAIRED:
         versus = compare_unpaired(list(ours.values()), list(theirs.values()))
         base = list(theirs.values())
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradgate.report.formats import abridged, counted, listed, p_equation, p_value
-from gradgate.report.pairing import NONE
+from gradgate.report.pairing import UNPAIRED
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.verdict_sentence import allowed
 from gradgate.runs.records import DEV
@@ -148,7 +148,7 @@ def _difference(study: StudySummary, arm: ArmSummary) -> str:
     if versus.p is None or arm.p is None:
         return f"{by} ({versus.note}): inconclusive"
     all_paired = versus.n == arm.score.n == reference.score.n
-    pairs = "" if all_paired or study.pairing is NONE else f"{counted(versus.n, 'common seed')}, "
+    pairs = "" if all_paired or study.pairing is UNPAIRED else f"{counted(versus.n, 'common seed')}, "
     after = "also" if p_value(arm.p) == p_value(versus.p) else p_value(arm.p)
     corrected = f", {after} after Holm's correction for {study.tests_done} tests"
     evidence = (

@@ -190,9 +190,8 @@ def _disk(config: RunConfig, seen: Preview) -> int:
     kept = int(bool(config.keep_model))
     if config.keep_checkpoints:
         rows = seen.task.rows
-        per_epoch = ceil(rows.get("train", 0) / (config.batch_size * config.accumulate))
-        steps = config.steps or ceil(float(config.length.get("num_train_epochs", 1)) * per_epoch)
-        kept += evaluations(config, rows, steps)
+        epochs = float(config.length.get("num_train_epochs", 1))
+        kept += evaluations(config, rows, config.steps or ceil(epochs * _steps_per_epoch(config, rows)))
     return kept * _FLOAT * seen.model.parameters
 
 
@@ -238,8 +237,11 @@ def _peak(config: RunConfig, task: TaskRecord) -> int | None:
 
 def evaluations(config: RunConfig, rows: Mapping[str, int], steps: int) -> int:
     """Return how often a run of this number of steps scores dev: once per epoch by default."""
-    per_epoch = ceil(rows.get("train", 0) / (config.batch_size * config.accumulate))
-    return max(1, ceil(steps / (config.eval_every or per_epoch or 1)))
+    return max(1, ceil(steps / (config.eval_every or _steps_per_epoch(config, rows))))
+
+
+def _steps_per_epoch(config: RunConfig, rows: Mapping[str, int]) -> int:
+    return max(1, ceil(rows.get("train", 0) / (config.batch_size * config.accumulate)))
 
 
 def _scoring(config: RunConfig, rows: dict[str, int], arm: ArmForecast) -> float:

@@ -13,12 +13,12 @@ import gradgate as gg
 from gradgate.errors import DataError, RunError, UsageError
 from gradgate.settings.base import checked_settings
 from gradgate.settings.imports import ImportSettings
-from gradgate.study.export import as_table, records
+from gradgate.study.export import records
 from gradgate.study.imported import refuse_training
 from gradgate.study.importing.judgeable import read_judgeable
 from gradgate.study.results import read_study
 from gradgate.study.row_noise import row_verdicts, with_row_noise
-from gradgate.study.verdicts import study_verdicts, verdicts_of
+from gradgate.study.verdicts import verdicts_of
 from support.imported_tables import LONG, imported, scores_of, write_csv
 
 
@@ -362,42 +362,3 @@ def test_unpaired_results_have_a_test(tmp_path: Path) -> None:
     found = {each.arm: each.verdict for each in study_verdicts(tmp_path / "study")}["lora:r=8"]
     ours, theirs = ([row["score"] for row in LONG if row["arm"] == arm] for arm in ("lora:r=8", "full"))
     assert found.comparison.p == pytest.approx(stats.ttest_ind(ours, theirs, equal_var=False).pvalue)
-
-
-LANGUAGES = ("en", "de", "sw")
-
-
-@pytest.mark.parametrize("form", ["csv", "json"])
-def test_an_export_is_compared_as_its_study_was(form: str, tmp_path: Path) -> None:
-    rows = [
-        {
-            "task": "xnli",
-            "model": "m",
-            "train_size": None,
-            "method": method,
-            "adapter": None,
-            "seed": seed,
-            "status": "finished",
-            "metric": "macro_f1",
-            "split": "zero-shot",
-            "score": better + 0.01 * seed,
-            "scores": {
-                **{f"test.{code}": {"accuracy": 0.9 - better, "macro_f1": better} for code in LANGUAGES},
-                "dev": {"accuracy": 0.9 - better, "macro_f1": better},
-                "zero-shot": {"accuracy": 0.9 - better, "macro_f1": better + 0.01 * seed},
-                "all": {"accuracy": 0.9 - better, "macro_f1": better},
-            },
-            "cost": None,
-            "error": None,
-        }
-        for method, better in (("full", 0.5), ("head", 0.6))
-        for seed in range(4)
-    ]
-    file = tmp_path / f"runs.{form}"
-    file.write_text(as_table(rows) if form == "csv" else json.dumps(rows))
-    study = gg.import_results(file, tmp_path / "study")
-    (found,) = study_verdicts(study.path)
-    assert (found.metric, found.split) == ("macro_f1", "zero-shot")
-    assert found.verdict.comparison.difference == pytest.approx(0.1)
-    asked = gg.import_results(file, tmp_path / "asked", metric="accuracy")
-    assert study_verdicts(asked.path)[0].metric == "accuracy"
