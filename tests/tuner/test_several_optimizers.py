@@ -29,7 +29,7 @@ def attach(model: nn.Module, optimizers: Any, method: str, **options: Any) -> Tu
 METHODS = [
     "gradual:every=2",
     "graddrop:p=0.4,mask_target=update",
-    "layer-graddrop:p=0.5,state=drop",
+    "layer-graddrop:p=0.5,mask_target=update,state=drop",
     "lisa:layers=1,every=2,state=reset",
     "layerwise-lr:decay=0.8",
     "gradual:every=2+layerwise-lr:decay=0.8",
