@@ -6,7 +6,7 @@ import csv
 import json
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from gradgate.errors import UsageError
 from gradgate.runs.folder import RunFolder
+from gradgate.runs.state import RunState
 from gradgate.settings.budget import Budget
 from gradgate.settings.command_line import RECOMMENDED, train_command
 from gradgate.settings.run import RunConfig, make_config
@@ -176,11 +177,22 @@ def test_without_a_test_the_arms_that_may_be_the_best_are_finished_in_time(
         minutes=minutes, lr=1e-3, arms=tried, left_out=(), costs=costs, plan=plan_time(grid, costs, (), 3600.0),
         seconds_spent=27.0,
     )  # fmt: skip
-    train_finals(out, budget.verdict, RaceClock(out, record, grid, time.monotonic(), SilentStudy()), SilentStudy())
+    clock, shown = RaceClock(out, record, grid, time.monotonic(), SilentStudy()), _Counts()
+    train_finals(out, budget.verdict, clock, shown)
+    assert shown.last[RunState.FINISHED] == finished
     done = [run for run in read_study(out).runs if run.scores is not None]
     assert len(done) == finished
     scores = {run.arm.name: run.score(DEV) for run in done}
     assert scores[recommended_arm(out, budget.verdict) or ""] == max(filter(None, scores.values()))
+
+
+class _Counts(SilentStudy):
+    """Keeps the last numbers of runs in each state."""
+
+    last: Mapping[RunState, int] = {}
+
+    def count(self, states: Mapping[RunState, int]) -> None:
+        self.last = states
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])

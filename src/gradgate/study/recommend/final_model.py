@@ -16,6 +16,8 @@ from gradgate.study.guessing import guessing_score
 from gradgate.study.progress import StudyProgress
 from gradgate.study.recommend.clock import RaceClock
 from gradgate.study.results import read_study
+from gradgate.study.status import read_status
+from gradgate.study.workers.worker import counts
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def train_final(study: Path, arm: str, progress: StudyProgress) -> FinalModel:
         shown = progress.begin_run(run.label)
         train(run.config, run.folder.path, shown, cache=study / CACHE_FOLDER)
         progress.end_run(run.label, "trained in full", failed=False)
+        progress.count(counts(read_status(study).runs))  # it had been counted as paused
         found = find_final(study, arm)
     assert found is not None, "a run that ends without an error has finished"
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
@@ -300,7 +300,7 @@ def _heartbeat(queue: Queue, run: QueuedRun, tracker: _Tracker) -> Iterator[None
         thread.join()
 
 
-def counts(runs: list[QueuedRun]) -> dict[RunState, int]:
+def counts(runs: Iterable[QueuedRun]) -> dict[RunState, int]:
     """Return state to number of runs."""
     return dict(Counter(run.state for run in runs))
 
