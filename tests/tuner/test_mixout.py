@@ -272,3 +272,8 @@ def test_what_cannot_be_is_refused() -> None:
     model.compile()
     with pytest.raises(AttachError, match=r"compiled model .* Found a compiled Bert\w+; expected"):
         Tuner(model, adamw(model), "mixout")
+
+
+def test_the_weights_of_multihead_attention_are_left_out() -> None:
+    model = nn.ModuleList([nn.MultiheadAttention(8, 2), nn.Linear(8, 3)])
+    assert mixed(model, 0.5, "element").names == ["1.weight"]

@@ -18,8 +18,8 @@ class Mixout(Modifier):
 
     A forward pass uses ``(M * W0 + (1 - M) * W - p * W0) / (1 - p)`` with ``M ~ Bernoulli(p)``, whose expectation is
     the weight W; evaluation uses W. A fresh M is drawn for each optimizer step. W0 is the weight when training
-    began, also of an adapter or a new head. Biases, norms and embeddings are not mixed. Needs one more copy of the
-    weights that are mixed, for W0, which is saved with each checkpoint.
+    began, also of an adapter or a new head. Biases, norms, embeddings and the weights of ``nn.MultiheadAttention``
+    are not mixed. Needs one more copy of the weights that are mixed, for W0, which is saved with each checkpoint.
 
     Args:
         p: probability of the initial value, in [0, 1).

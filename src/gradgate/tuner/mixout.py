@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from gradgate import gates
 from gradgate.errors import AttachError, RunError
@@ -148,7 +149,9 @@ def _drop(tensor: Tensor, p: float, axis: int | None, key: int) -> Tensor:
 
 
 def _is_linear(module: nn.Module) -> bool:
-    """Return True for a linear layer; GPT-2's Conv1D is one with its weight transposed."""
+    """Return True for a linear layer that is called; GPT-2's Conv1D is one with its weight transposed."""
+    if isinstance(module, NonDynamicallyQuantizableLinear):  # nn.MultiheadAttention reads its weight, past every hook
+        return False
     return isinstance(module, nn.Linear) or (type(module).__name__ == "Conv1D" and hasattr(module, "nf"))
 
 
