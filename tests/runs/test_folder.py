@@ -27,7 +27,7 @@ def begun(tmp_path: Path) -> RunFolder:
 
 
 def test_a_new_folder_is_claimed_by_its_configuration(begun: RunFolder) -> None:
-    assert read_json(begun.run_file) == {"config": make_config(lr=0.1).record()}
+    assert read_json(begun.run_file) == {"config": make_config(lr=0.1).record(), "processes": 1}
 
 
 def test_the_same_configuration_may_claim_again_and_changes_nothing(begun: RunFolder) -> None:

@@ -205,17 +205,23 @@ class RunFolder:
             raise RunError(f"{self.model} has been removed. Put it back, or train again with another out=.")
         raise RunError(f"The run in {self.path} kept no model ({self.model} is missing). Train with keep_model=True.")
 
-    def claim(self, config: Recorded) -> None:
+    def claim(self, config: Recorded, processes: int = 1) -> None:
         """Make this configuration the owner of the folder, or check that it already is.
 
         A run that stopped before its first step, as over a wrong setting, loses its folder.
 
+        Args:
+            config: the settings.
+            processes: that train together.
+
         Raises:
-            RunError: if the folder contains a run with another configuration, or files that are not a run.
+            RunError: if the folder contains a run with another configuration, one that another number of processes
+                has begun, or files that are not a run.
         """
         if self.run_file.is_file():
             others = self._differing(config)
             if not others:
+                self._continue(processes)
                 return
             if self.history_file.is_file():
                 listed = ", ".join(f"{key}: {there!r} there, {here!r} here" for key, (there, here) in others.items())
@@ -225,7 +231,20 @@ class RunFolder:
                 )
         else:
             self.refuse_other_files()
-        write_json(self.run_file, {"config": config.record()})
+        write_json(self.run_file, {"config": config.record(), "processes": processes})
+
+    def _continue(self, processes: int) -> None:
+        """Record the number of processes of a run that has not begun, or check that it is that of one that has."""
+        record = read_json(self.run_file)
+        begun = record.get("processes")
+        if begun == processes or self.finished:
+            return
+        if begun is not None and self.history_file.is_file():
+            raise RunError(
+                f"{self.path} was started with another number of processes ({begun} there, {processes} here), so each "
+                "would see other batches. Launch the same number, or pass another out=."
+            )
+        write_json(self.run_file, {**record, "processes": processes})
 
     def is_done(self, config: Recorded) -> bool:
         """Return True if the run of this configuration has finished here.
@@ -246,7 +265,7 @@ class RunFolder:
         others = (self.path.with_name(f"{self.path.name}-{number}") for number in count(2))
         return next(path for path in others if not path.exists())
 
-    def claim_alone(self, config: Recorded, locks: ExitStack) -> bool:
+    def claim_alone(self, config: Recorded, processes: int, locks: ExitStack) -> bool:
         """Claim the folder, and lock it until ``locks`` is closed; a finished one needs no lock.
 
         Returns:
@@ -258,7 +277,7 @@ class RunFolder:
         """
         if not self.finished:
             locks.enter_context(self.locked())
-        self.claim(config)
+        self.claim(config, processes)
         return self.finished
 
     @contextmanager

@@ -91,7 +91,7 @@ class ModelRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """``run.json``. A run that has not begun to train has written its ``config`` only.
+    """``run.json``. A run that has not begun to train has written its ``config`` and ``processes`` only.
 
     Attributes:
         config: the settings, as :meth:`gradgate.settings.run.RunConfig.record` gives them.
@@ -138,14 +138,9 @@ class RunRecord:
         """Check that this run may resume one that was started in a folder.
 
         Raises:
-            RunError: if that one has another number of processes, other data, or followed another plan.
+            RunError: if that one has other data, or followed another plan.
         """
         begun.check_plan(self.followed, folder)
-        if begun.processes is not None and begun.processes != self.processes:
-            raise RunError(
-                f"{folder} was started with {begun.processes} processes, but {self.processes} were launched: each "
-                "would see other batches. Launch the same number, or pass another out=."
-            )
         if begun.task is not None and self.task is not None and begun.task.fingerprint != self.task.fingerprint:
             raise RunError(
                 f"{folder} was started on other data: the files of task {self.task.name!r} have changed since. "

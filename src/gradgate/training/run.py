@@ -147,7 +147,7 @@ def _train_in(
 
 def _claim(config: RunConfig, folder: RunFolder, locks: ExitStack, until: int | None) -> str:
     """Claim the folder with ``RunFolder.claim_alone``. Return why there is nothing to train; empty if there is."""
-    done = "is finished" if folder.claim_alone(config, locks) else ""
+    done = "is finished" if folder.claim_alone(config, launch.count(), locks) else ""
     if done and config.keep_model and not folder.model.is_dir():
         kept = read_record(folder.run_file, RunRecord).config.get("keep_model", True)
         why = f"{folder.model} has been removed" if kept else "it kept no model; pass another out= to train one"

@@ -8,8 +8,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForMaskedLM
 
@@ -199,7 +201,6 @@ def test_masks_are_a_function_of_seed_and_place(tiny_model: Path) -> None:
     assert torch.equal(first["input_ids"], batch(8)["input_ids"])
     assert not torch.equal(first["labels"], other["labels"])
     assert not torch.equal(first["labels"], batch(8, seed=1)["labels"])
-    assert not torch.equal(first["labels"], batch(-8)["labels"])
     chosen = first["labels"] != -100
     assert chosen.any()
     assert not chosen[:, 0].any()  # [CLS]
@@ -208,6 +209,34 @@ def test_masks_are_a_function_of_seed_and_place(tiny_model: Path) -> None:
 def test_a_batch_always_has_something_to_fill_in(tiny_model: Path) -> None:
     masking = SeededMasking(AutoTokenizer.from_pretrained(tiny_model), 1e-9, 0)
     assert int((masking([{"input_ids": [2, 7, 3], "number": 0}])["labels"] != -100).sum()) == 1
+
+
+@hypothesis.given(sizes=st.lists(st.integers(3, 20), min_size=2, max_size=6), data=st.data())
+@hypothesis.settings(max_examples=10, deadline=None)
+def test_a_held_out_row_has_the_same_masks_in_every_batch(
+    tiny_model: Path, sizes: list[int], data: st.DataObject
+) -> None:
+    masking = SeededMasking(AutoTokenizer.from_pretrained(tiny_model), 0.3, 0)
+    rows = masking.held_out([{"input_ids": [2, *range(6, 4 + size), 3]} for size in sizes])
+    for number, size in enumerate(sizes):
+        others = data.draw(st.lists(st.sampled_from(range(len(sizes))), max_size=3))
+        batch = masking([rows[each] for each in (number, *others)])
+        assert batch["input_ids"][0, :size].tolist() == rows[number]["input_ids"]
+        assert batch["labels"][0, :size].tolist() == rows[number]["labels"]
+        assert bool((batch["labels"][0, :size] != -100).any())
+        assert bool((batch["labels"][0, size:] == -100).all())
+
+
+def test_a_run_resumes_with_the_number_of_processes_that_pretrained_it(
+    tiny_model: Path, language: Path, tmp_path: Path
+) -> None:
+    config = config_of(tiny_model, language)
+    with pytest.raises(PowerCutError):
+        pretrain_adapter(config, tmp_path / "lang", Falls(7))
+    file = tmp_path / "lang/run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"processes": 2}))
+    with pytest.raises(RunError, match=r"another number of processes \(2 there, 1 here\)"):
+        pretrain_adapter(config, tmp_path / "lang")
 
 
 def tapt_config(settings: dict[str, Any], **changes: Any) -> Any:

@@ -13,7 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
-from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase, PrinterCallback, set_seed
+from transformers import (
+    DataCollatorForLanguageModeling,
+    DataCollatorForTokenClassification,
+    PreTrainedTokenizerBase,
+    PrinterCallback,
+    set_seed,
+)
 
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
@@ -84,11 +90,6 @@ class Shuffled(Dataset[dict[str, Any]]):
         return {**self._rows[int(self._order[1][place])], _NUMBER: number}
 
 
-def in_order(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Number rows for evaluation, so that their masks are the same each time and differ from those of training."""
-    return [{**row, _NUMBER: -1 - number} for number, row in enumerate(rows)]
-
-
 class SeededMasking:
     """Makes batches for masked language modelling, as BERT has it: of the chosen tokens 80% are masked and 10% random.
 
@@ -100,18 +101,41 @@ class SeededMasking:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, probability: float, seed: int) -> None:
         self._collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=probability)
+        self._padding = DataCollatorForTokenClassification(tokenizer)
         self._seed = seed
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
-        number = rows[0][_NUMBER]
-        state = np.random.SeedSequence((self._seed, abs(number), int(number < 0))).generate_state(1, np.uint64)
-        self._collator.generator = torch.Generator().manual_seed(int(state[0] >> 1))
+        if "labels" in rows[0]:
+            return dict(self._padding(list(rows)))
         plain = [{name: value for name, value in row.items() if name != _NUMBER} for row in rows]
-        batch: dict[str, Tensor] = dict(self._collator(plain))
+        return self._masked(plain, rows[0][_NUMBER], held_out=False)
+
+    def held_out(self, rows: Sequence[Row]) -> list[dict[str, list[int]]]:
+        """Return rows to score on, each masked by itself, so that no batch or number of processes changes its masks."""
+        alone = (self._masked([row], number, held_out=True) for number, row in enumerate(rows))
+        return [{name: tensor[0].tolist() for name, tensor in batch.items()} for batch in alone]
+
+    def _masked(self, rows: Sequence[Mapping[str, Any]], number: int, held_out: bool) -> dict[str, Tensor]:
+        state = np.random.SeedSequence((self._seed, number, int(held_out))).generate_state(1, np.uint64)
+        self._collator.generator = torch.Generator().manual_seed(int(state[0] >> 1))
+        batch: dict[str, Tensor] = dict(self._collator(list(rows)))
         if bool((batch["labels"] == IGNORED).all()):  # few short texts: the mean loss of no token is NaN
-            place = min(1, len(plain[0]["input_ids"]) - 1)
-            batch["labels"][0, place] = plain[0]["input_ids"][place]
+            place = min(1, len(rows[0]["input_ids"]) - 1)
+            batch["labels"][0, place] = rows[0]["input_ids"][place]
         return batch
+
+
+class MaskedTrainer(RunTrainer):
+    """Scores a split by the mean loss of its masked tokens, however they are batched."""
+
+    @property
+    def weighs_losses(self) -> bool:
+        """True: a batch is weighted by its masked tokens."""
+        return True
+
+    def weight(self, batch: dict[str, Any]) -> int:
+        """Return the number of masked tokens of a batch."""
+        return int((batch["labels"] != IGNORED).sum())
 
 
 _BEFORE = "before.json"
@@ -153,7 +177,7 @@ def train_masked(
         RunError: for a model or tokenizer that cannot fill in masked words.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped it after saving.
     """
-    launch.on_first(lambda: folder.claim(stage.settings))
+    launch.on_first(lambda: folder.claim(stage.settings, launch.count()))
     if launch.on_first(lambda: folder.finished):
         return launch.on_first(lambda: read_json(folder.scores_file))
     trainer, steps, cost = _trainer(stage, tokenizer, folder, progress, stop)
@@ -206,12 +230,13 @@ def _trainer(
     )
     gate = GateCallback("full", seed=config.seed, audit=config.audit, layers=config.layers)
     cost = StepTimer(gate)
-    trainer = RunTrainer(
+    masking = SeededMasking(tokenizer, stage.probability, config.seed)
+    trainer = MaskedTrainer(
         model=model,
         args=arguments,
         train_dataset=Shuffled(stage.train, steps * together, config.seed),
-        eval_dataset=in_order(stage.dev) if stage.dev else None,
-        data_collator=SeededMasking(tokenizer, stage.probability, config.seed),
+        eval_dataset=masking.held_out(stage.dev) if stage.dev else None,
+        data_collator=masking,
         processing_class=tokenizer,
         callbacks=[
             gate,

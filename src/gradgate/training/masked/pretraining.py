@@ -160,7 +160,7 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
     silence_libraries()
     folder = RunFolder(Path(out))
     with ExitStack() as locks:
-        if launch.on_first(lambda: folder.claim_alone(config, locks)):
+        if launch.on_first(lambda: folder.claim_alone(config, launch.count(), locks)):
             progress.note(f"{folder.path} is finished; nothing to do.")
             return launch.on_first(lambda: read_json(folder.scores_file))
         return _pretrain(config, run, folder, progress)
@@ -205,13 +205,14 @@ def _check_name(name: str) -> None:
 
 
 def _note(folder: RunFolder, config: PretrainConfig, data: dict[str, Any], versions: dict[str, str]) -> None:
-    before = read_json(folder.run_file).get("data")
+    record = read_json(folder.run_file)
+    before = record.get("data")
     if before is not None and before["fingerprint"] != data["fingerprint"] and folder.history_file.is_file():
         raise RunError(
             f"{folder.path} was started on other texts: {config.language_data} has changed since. Pass another out=, "
             f"or restore the texts to resume."
         )
-    write_json(folder.run_file, {"config": config.record(), "data": data, "versions": versions})
+    write_json(folder.run_file, {**record, "data": data, "versions": versions})
 
 
 def _digest(texts: list[str]) -> str:
