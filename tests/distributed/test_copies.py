@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -121,6 +123,16 @@ def test_child_tuning_chooses_alike() -> None:
         chosen = tuner.state_dict()["tensors"]
     assert chosen
     assert same_everywhere({name: mask.tolist() for name, mask in chosen.items()})
+
+
+@in_processes
+@pytest.mark.parametrize("method", ["sparse:share=0.2,by=gradient", "child-tuning:mode=D,keep=0.3"])
+def test_a_ddp_that_is_found_after_a_choice_is_refused(method: str) -> None:
+    model = ddp()
+    data = lambda step: [batch(model.module, step + 10 * dist.get_rank())]  # noqa: E731
+    for shown, error in ((model.module, refused("Pass the wrapped model to Tuner")), (model, nullcontext())):
+        with Tuner(shown, adamw(model.train()), method, total_steps=8, fisher_data=data), error:
+            backward(model, mine(), 0)
 
 
 @in_processes

@@ -186,6 +186,8 @@ def pretrain_adapter(
     else:
         with Bar(errors) as bar:
             result = pretrain(settings, out_folder, bar)
+    if not launch.is_first():
+        return
     if as_json:
         print_json(result)
     elif not quiet:

@@ -7,6 +7,7 @@ only where processes communicate, so that a command that does not train starts f
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -79,10 +80,11 @@ def refuse(command: str) -> None:
         UsageError: if several were launched, or a variable of a launcher has an odd value.
     """
     if count() > 1:
-        raise UsageError(
+        error = UsageError(
             f"{command} trains each run in one process, and {count()} were launched. Start it without torchrun or "
             f"accelerate launch; 'gradgate train' is what they can launch."
         )
+        raise error if os.environ.get("RANK", "0") == "0" else _echo(error)  # a lone WORLD_SIZE has no ranks
     check_environment()
 
 

@@ -54,6 +54,7 @@ class Replicas:
         self._to_open: frozenset[str] = frozenset()
         self._opened: Opened | None = None
         self._clock, self._ahead = Clock(), False
+        self._chose_alone = False
         self._by_accelerate = any(_distribution(one).startswith("MULTI_") for one in optimizers)
         wrapper = _ddp_in(model)
         if wrapper is not None:
@@ -95,6 +96,10 @@ class Replicas:
         self._clock = replace(self._clock, step=step)
         if self._rigid:
             self._refuse_closed(opened, step)
+
+    def choose_together(self) -> None:
+        """Note that the method chooses by this process's own data, for which the others must be known by now."""
+        self._chose_alone |= self.group is None
 
     def mean(self, values: dict[str, float]) -> dict[str, float]:
         """Return the mean over processes, so that all decide the same; the exact values if all are the same."""
@@ -159,6 +164,12 @@ class Replicas:
         wrapper = getattr(DistributedDataParallel, "_active_ddp_module", None)
         if wrapper is not None:
             self._adopt(wrapper)
+            if self._chose_alone and self.group is not None:
+                raise AttachError(
+                    "The method measured training data before DistributedDataParallel was known, so each process chose "
+                    "by its own. Pass the wrapped model to Tuner. "
+                    f"Found {type(self._inner).__name__}; expected the DistributedDataParallel around it."
+                )
             self._check()
 
     @property

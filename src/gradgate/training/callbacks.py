@@ -12,6 +12,7 @@ from statistics import median
 from threading import Event
 from typing import Any
 
+import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 
@@ -92,7 +93,7 @@ class StepTimer(TrainerCallback):  # type: ignore[misc]
         saved = read_json(file) if state.global_step and file.is_file() else {}
         self.durations = saved.get("durations", [])
         counts, before = self._cached_rows, saved.get("prefix_rows")
-        if counts is not None and before is not None:
+        if counts is not None and before is not None and launch.is_first():  # they are those of all processes
             counts.read += before["read"]
             counts.computed += before["computed"]
 
@@ -106,9 +107,17 @@ class StepTimer(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write the times and counts into the checkpoint."""
+        rows = self.prefix_rows()
         if launch.is_first():
-            rows = None if self._cached_rows is None else asdict(self._cached_rows)
             write_json(checkpoint_of(args, state) / COST_FILE, {"durations": self.durations, "prefix_rows": rows})
+
+    def prefix_rows(self) -> dict[str, int] | None:
+        """Return the counts of the activation cache, over all processes, each of which calls this; None without it."""
+        if self._cached_rows is None:
+            return None
+        counts = asdict(self._cached_rows)
+        total = launch.add_up(torch.tensor(list(counts.values())))
+        return dict(zip(counts, total.tolist(), strict=True))
 
     @property
     def _cached_rows(self) -> RowCounts | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -44,7 +43,7 @@ def cost_of(
         parameters_trained=tuner.parameters_opened,
         bytes_stored=adapted.bytes_stored(trainer.model, tuner.names_opened, fresh, kind),
         device=trainer.args.device.type,
-        prefix_rows=asdict(tuner.cached_rows) if tuner.cached_rows else None,
+        prefix_rows=timer.prefix_rows(),
     )
 
 

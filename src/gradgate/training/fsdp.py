@@ -27,11 +27,13 @@ def check_launch(config: RunConfig) -> None:
     """Raise UsageError for launches that would ignore or contradict the configuration.
 
     Raises:
-        UsageError: for an environment that contradicts it, ``fsdp`` with one process, or ``fsdp`` with fp16.
+        UsageError: for an environment that contradicts it, or ``fsdp`` with one process, Adafactor or fp16.
     """
     check_environment(config.precision, config.accumulate)
     if config.fsdp and launch.count() == 1:
         raise UsageError("fsdp=True shards a model over several processes, and one was started. Use torchrun for more.")
+    if config.fsdp and config.optim == "adafactor":
+        raise UsageError("fsdp=True and optim='adafactor' cannot be combined: Adafactor cannot step parts of a weight.")
     if config.fsdp and config.precision == "fp16":
         raise UsageError("fsdp=True and precision='fp16' cannot be combined: use bf16 or fp32.")
 
