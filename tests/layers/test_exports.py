@@ -50,7 +50,8 @@ def test_axolotl_there_and_back_is_the_same_selection(selector: str, model: str,
 def test_patterns_by_hand_are_read_as_axolotl_does(tmp_path: Path) -> None:
     file = tmp_path / "axolotl.yaml"
     file.write_text(
-        "unfrozen_parameters: [^lm_head.weight$, 'model.layers.[01].mlp', 'model.embed_tokens.weight$[:7]']"
+        "unfrozen_parameters: [^lm_head.weight$, 'model.layers.[01].+mlp', 'model.embed_tokens.weight$[:7]', "
+        "model.embed_tokens]"
     )
     found = gg.method(f"axolotl:{file}").selection(MODELS["llama"])
     assert found is not None
@@ -123,6 +124,8 @@ def test_what_a_tool_cannot_say_is_refused(selector: str, tool: str, message: st
             "unfrozen_parameters: [lm_haed]",
             r"'lm_haed' matches no parameter .*Did you mean 'lm_head",
         ),
+        (r"unfrozen_parameters: ['.*mlp']", r"'\.\*mlp' matches no parameter .* only \.\+ stands for any characters"),
+        (r"unfrozen_parameters: ['model\.layers']", r"matches no parameter .* a dot is a dot"),
         ("unfrozen_parameters: ['lm_head.weight[500:]']", "selects no row; the parameter has 96 rows"),
     ],
 )

@@ -27,8 +27,9 @@ _ROWS = re.compile(r"(.+)\[([0-9]{,15})(:?)([0-9]{,15})\]")
 class AxolotlFile(Fixed):
     """Train what ``unfrozen_parameters`` of an axolotl configuration names, and nothing else.
 
-    As in axolotl, a pattern is a regular expression in which a dot is a dot, matched from the start of a parameter's
-    name; ``PATTERN[a:b]`` opens only these rows.
+    As in axolotl, a pattern is a regular expression, matched from the start of a parameter's name, in which a dot is a
+    dot unless a ``+`` follows it. ``PATTERN[a:b]`` opens only these rows, even if another pattern without rows matches
+    the same name.
 
     Args:
         file: the YAML file, as ``axolotl:FILE`` names it on the command line.
@@ -50,7 +51,7 @@ class AxolotlFile(Fixed):
 
     def selection(self, layers: LayerMap) -> Selection:
         every = select(layers, "/".join(name for name in ("embeddings", "layers", "head") if _has(layers, name)))
-        rows: dict[str, Rows] = {}
+        matched, rows = set[str](), dict[str, Rows]()
         for pattern in self.patterns:
             ranged = _ROWS.fullmatch(pattern)
             text = ranged[1] if ranged else pattern
@@ -58,13 +59,16 @@ class AxolotlFile(Fixed):
             if not names:
                 raise MethodError(
                     f"{self.file}: {pattern!r} matches no parameter of {layers.model}.{nearest(text, every.names)} "
-                    f"Expected a pattern that matches from the start of a name, such as ^{every.names[0]}$."
+                    f"Expected a pattern that matches from the start of a name, such as ^{every.names[0]}$. As in "
+                    "axolotl, a dot is a dot, and only .+ stands for any characters."
                 )
+            matched.update(names)
+            if ranged is None:
+                continue
             for name in names:
                 size = every.shapes[name][0] if every.shapes[name] else 1
-                opened = _range(ranged, size, pattern, self.file) if ranged else (0, size)
-                rows[name] = union(rows.get(name, ()), (opened,))
-        kept = {name: rows[name] for name in every.names if name in rows}
+                rows[name] = union(rows.get(name, ()), (_range(ranged, size, pattern, self.file),))
+        kept = {name: rows.get(name, every.rows[name]) for name in every.names if name in matched}
         return Selection(self.spec, kept, {name: every.shapes[name] for name in kept})
 
     @property
@@ -117,7 +121,7 @@ def _has(layers: LayerMap, name: str) -> bool:
 
 def _matching(pattern: str, names: Iterable[str], file: str) -> list[str]:
     try:
-        return NamePattern(re.sub(r"(?<!\\)\.(?![+*])", r"\\.", pattern)).matches(names, whole=False)
+        return NamePattern(re.sub(r"\.(?!\+)", r"\\.", pattern)).matches(names, whole=False)
     except ValueError as error:
         raise MethodError(f"{file}: {shown(pattern)} {error}. Expected one for the names of parameters.") from None
 
