@@ -156,7 +156,7 @@ def test_a_folder_that_cannot_be_written_is_named(saved: Path, tmp_path: Path) -
 
 def test_a_place_without_an_adapter_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "There is no adapter at .*nowhere")
-    refused(tmp_path, "has no adapter.safetensors or pytorch_adapter.bin")
+    refused(tmp_path, "has no adapter_config.json")
     (tmp_path / "file").write_text("no archive")
     refused(tmp_path / "file", "is neither a folder nor a zip or tar archive")
     refused("no-such-owner/no-such-adapter", "HF_HUB_OFFLINE is set.*")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from torch import nn
 
 from gradgate import adapters
-from gradgate.errors import AdapterError
+from gradgate.errors import AdapterError, AdapterFileError
 from support.adapter_models import tiny
 from support.tiny_models import BARE
 
@@ -81,3 +82,20 @@ def test_an_unknown_architecture_is_refused_with_what_is_supported() -> None:
         adapters.add(model, "task")
     with pytest.raises(AdapterError, match="Adapters need a model from transformers, got Linear"):
         adapters.add(nn.Linear(2, 2), "task")
+
+
+def test_peft_is_named_where_its_adapters_are_mixed_up_with_these(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    config = peft.LoraConfig(target_modules=["query"])
+    with pytest.raises(AdapterError, match=r"no kind of adapter 'lora'.*peft\.get_peft_model"):
+        adapters.add(tiny("bert"), "task", "lora:r=8")
+    with pytest.raises(AdapterError, match=r"LoraConfig does not describe an adapter.*peft\.get_peft_model"):
+        adapters.add(tiny("bert"), "task", config)
+    wrapped = peft.get_peft_model(tiny("bert"), config)
+    with pytest.raises(AdapterError, match=r"has an adapter of PEFT.*model\.get_base_model\(\)"):
+        adapters.add(wrapped, "task")
+    wrapped.save_pretrained(tmp_path)
+    with pytest.raises(AdapterFileError, match=r"an adapter of PEFT.*PeftModel\.from_pretrained"):
+        adapters.load(tiny("bert"), tmp_path)
+    adapters.add(wrapped.get_base_model(), "task")
+    assert list(adapters.added(wrapped.get_base_model())) == ["task"]

@@ -44,7 +44,7 @@ def reference(model: Any, switch: str) -> Iterator[None]:
 
 
 def train(model: Any, text: str, switch: str) -> None:
-    """Two batches a step: the second forward pass comes after a switch. Clipping sees every gradient."""
+    """Two batches a step: the second forward pass and the step come after a switch. Clipping sees every gradient."""
     optimizer = adamw(model)
     with Tuner(model, optimizer, text, audit=True) as tuner:
         for number in range(4):
@@ -57,6 +57,8 @@ def train(model: Any, text: str, switch: str) -> None:
             with_gradient = {tuner.layers.group_of(n).name for n, p in model.named_parameters() if p.grad is not None}
             assert with_gradient == {name for name in LAYERS if tuner.plan[name].open}
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+            with torch.no_grad(), reference(model, switch):  # as to log a divergence
+                model(**inputs)
             optimizer.step()
             optimizer.zero_grad()
 

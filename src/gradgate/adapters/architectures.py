@@ -234,8 +234,14 @@ def architecture_of(model: Any) -> Architecture:
     """Return the paths of a model from transformers.
 
     Raises:
-        AdapterError: for an architecture that is not in the table, or that differs in this version of transformers.
+        AdapterError: for an architecture that is not in the table, or that differs in this version of transformers, and
+            for PEFT's wrapper.
     """
+    if type(model).__module__.partition(".")[0] == "peft":
+        raise AdapterError(
+            f"{type(model).__name__} has an adapter of PEFT. Pass the model inside it, model.get_base_model(), which "
+            "keeps that adapter, or use one library."
+        )
     kind = getattr(getattr(model, "config", None), "model_type", None)
     found = ARCHITECTURES.get(kind) if isinstance(kind, str) else None
     if found is None:

@@ -200,9 +200,11 @@ def checked(option: str, kind: Any, value: Any) -> Any:
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
-        reason = expectation(error.errors()[0])
+        reasons = dict.fromkeys(expectation(each) for each in error.errors())  # one of each type of a union
+        first, *others = reasons
+        either = "".join(f", or {each.removeprefix('expected ')}" for each in others)
         raise AdapterError(
-            f"The value {value!r} of {option!r} cannot be read: {reason[0].lower()}{reason[1:]}."
+            f"The value {value!r} of {option!r} cannot be read: {first[0].lower()}{first[1:]}{either}."
         ) from None
 
 
@@ -283,6 +285,9 @@ KINDS: dict[str, AdapterConfig] = {
 norms tuned, near the identity at first); ``double_seq_bn`` is AdapterHub's kind of that name."""
 
 
+_OF_PEFT = "PEFT's, such as LoRA, are for peft.get_peft_model, and a run takes them as adapter=."
+
+
 def adapter_config(spec: str | AdapterConfig | Mapping[str, Any]) -> AdapterConfig:
     """Parse an adapter from a text such as ``"pfeiffer:reduction=16,leave_out=0/11"`` or a record of AdapterHub.
 
@@ -296,11 +301,16 @@ def adapter_config(spec: str | AdapterConfig | Mapping[str, Any]) -> AdapterConf
         return spec
     if isinstance(spec, Mapping):
         return AdapterConfig.of_record(spec)
+    if not isinstance(spec, str):
+        raise AdapterError(
+            f"{type(spec).__name__} does not describe an adapter. Expected a kind such as 'houlsby:size=64'. {_OF_PEFT}"
+        )
     read = _SYNTAX.parse(spec).renamed(_ALIASES)
     kind = KINDS.get(read.name)
     if kind is None:
         raise AdapterError(
-            f"There is no kind of adapter {shown(read.name)}.{nearest(read.name, KINDS)} Known: {', '.join(KINDS)}."
+            f"There is no kind of adapter {shown(read.name)}.{nearest(read.name, KINDS)} Known: {', '.join(KINDS)}. "
+            f"{_OF_PEFT}"
         )
     kinds = {name: kind for name, kind in get_type_hints(AdapterConfig).items() if name != "extra"}
     read.check_options([*_ALIASES, *kinds])

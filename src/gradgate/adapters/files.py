@@ -167,9 +167,15 @@ def restore(model: nn.Module, folder: str | os.PathLike[str], *names: str) -> No
 def _load(model: nn.Module, files: Files, name: str | None, leave_out: tuple[int, ...], head: bool | None) -> str:
     host = inner(model)
     architecture, stem = architecture_of(host), keys.stem_of(host)
+    described = read_record(files, CONFIG_FILE)
+    if "peft_type" in described:
+        raise AdapterFileError(
+            f"{files.where} has an adapter of PEFT. Load it with "
+            f"peft.PeftModel.from_pretrained(model, {files.where!r})."
+        )
     tensors = read_tensors(files, WEIGHTS_FILES)
     try:
-        record = Record.read(read_record(files, CONFIG_FILE), tensors, files.where)
+        record = Record.read(described, tensors, files.where)
         record.check_fits(host, files.where)
         name = record.name if name is None else name
         check_new(host, name)

@@ -64,7 +64,6 @@ def effects_of_passes(trained: Trained) -> list[Effect]:
         *([trained.frozen_layers] if trained.frozen_layers else []),
         *([Mixing(model, traits.mixing, gating.trainable, trained.seed)] if traits.mixing else []),
         FrozenBatchNorms(model, {n: p for n, p in gating.parameters.items() if n not in gating.beside}),
-        SwitchedAdapters(model, gating),
         *([DropoutOff(model)] if traits.dropout_off else []),
     ]
 
@@ -112,6 +111,7 @@ def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, releas
         MomentumOfAdam(optimizers),
         # Flags and gradients come first, as all later effects ask the gating what is open.
         gating,
+        SwitchedAdapters(trained.model, gating),
         FiniteGradients(optimizers, gating),
         *unseen_steps(optimizers, gating, release),
         # It must see the gradients that the optimizer gets, and the weights that the step leaves.

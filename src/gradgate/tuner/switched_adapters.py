@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from gradgate.model_copies import noted
-from gradgate.tuner.effect import ComingStep, Effect
+from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 
 _SWITCHED = (("peft.tuners.tuners_utils", "BaseTunerLayer"), ("peft.utils.other", "AuxiliaryTrainingWrapper"))
@@ -22,7 +22,7 @@ class SwitchedAdapters(Effect):
     DPO and GRPO switch to another adapter, or to none, for the outputs of the reference model. When PEFT switches back
     it sets ``requires_grad`` of the whole adapter. Then layers that are closed would get gradients, which clipping
     counts, and a checkpoint would be recomputed with other flags than it was made with. So they are closed again before
-    each forward pass, and before each backward pass through what the model returned.
+    each forward pass, before each backward pass through what the model returned, and before a step.
 
     Args:
         model: without wrappers such as DDP.
@@ -49,6 +49,10 @@ class SwitchedAdapters(Effect):
     def on_plan(self, coming: ComingStep) -> None:
         """Note which parameters are closed."""
         self._closed = [parameter for name, parameter in self._own.items() if name not in coming.opened]
+
+    def before_step(self, step: OptimizerStep) -> None:
+        """Close what was switched after the backward pass, as for a logged divergence: the audit looks at it."""
+        self._close()
 
     def release(self) -> None:
         """Remove every hook."""

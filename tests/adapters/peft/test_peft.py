@@ -190,6 +190,10 @@ def test_models_that_peft_does_not_know_get_it_on_all_linear_modules_of_the_laye
             r"PEFT rejects .*`feedforward_modules` should be a subset",
         ),
         (
+            "lora:init_lora_weights=pisa",
+            r"expected true or false, or 'gaussian', .*'pissa'",
+        ),
+        (
             "lora:init_lora_weights=eva",
             r"cannot start with init_lora_weights=eva: PEFT computes that from passes over data",
         ),
