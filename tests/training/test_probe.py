@@ -12,6 +12,7 @@ import transformers
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
+import gradgate as gg
 from gradgate.errors import DataError, UsageError
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.adapter import read_adapter
@@ -133,6 +134,15 @@ def test_a_run_resumed_from_a_pause_is_the_run_that_was_not(settings: dict[str, 
     assert resumed["tests"] == whole["tests"]
     assert paused.score == whole["dev"][whole["metric"]]
     assert (RunFolder(tmp_path / "whole").model / "config.json").is_file()
+
+
+@pytest.mark.parametrize("half", [{"precision": "bf16"}, {"weights": "bfloat16"}], ids=["passes", "weights"])
+def test_a_probe_computes_in_float32(settings: dict[str, Any], half: dict[str, str], tmp_path: Path) -> None:
+    probe = settings | {"method": "probe", "steps": 4}
+    expected, found = (train(make_config(**probe | change), tmp_path / f"{len(change)}") for change in ({}, half))
+    assert (found["dev"], found["tests"]) == (expected["dev"], expected["tests"])
+    predicted = [gg.Run(tmp_path / name).predict(["a good film", "a bad one"]) for name in ("0", "1")]
+    assert predicted[0].equals(predicted[1])
 
 
 def test_what_the_head_computed_once_is_read_from_the_shared_cache(settings: dict[str, Any], tmp_path: Path) -> None:

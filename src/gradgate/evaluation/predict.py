@@ -181,7 +181,7 @@ class _Task:
         mine, theirs = (
             (
                 task.config.batch_size,
-                task.config.precision,
+                task.config.pass_precision,
                 type(task.encoded.kind.collator(task.run.tokenizer)),
                 task.features["input_ids"][:],
             )

@@ -92,7 +92,8 @@ def estimate_run(config: RunConfig, kind: str, source: str | None = None) -> Mem
     Raises:
         GradgateError: for a model or an adapter whose memory cannot be estimated.
     """
-    asked, languages = MemorySettings.of(config, kind), None
+    formats = {"precision": config.pass_precision, "weights": config.weight_dtype}
+    asked, languages = MemorySettings.of(config, kind).model_copy(update=formats), None
     if config.language_adapters is not None and config.adapter is not None and source is not None:
         languages = LanguageAdapters(config.language_adapters, source)
     return estimator_of(asked, asked.model, config.adapter, asked.optim, languages).of(config.method, config.arm.name)

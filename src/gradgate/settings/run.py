@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import model_validator
 
@@ -35,6 +35,17 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
 
     Its fields are grouped by subject in the classes that it derives from. Unknown names are errors.
     """
+
+    # A regression on standardized features has large weights that cancel, and 16 bits would round the rest away.
+    @property
+    def pass_precision(self) -> Literal["fp32", "bf16", "fp16"]:
+        """The precision of forward passes: ``precision``, and fp32 for a probe."""
+        return "fp32" if isinstance(self.method, Probe) else self.precision
+
+    @property
+    def weight_dtype(self) -> Literal["float32", "bfloat16"]:
+        """The type of the weights: ``weights``, and float32 for a probe."""
+        return "float32" if isinstance(self.method, Probe) else self.weights or "float32"
 
     @model_validator(mode="after")
     def _whole_adapters(self) -> RunConfig:

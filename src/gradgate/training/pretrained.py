@@ -172,7 +172,7 @@ def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any
         config,
         "model",
         config=settings,
-        dtype=torch.bfloat16 if config.weights == "bfloat16" else torch.float32,
+        dtype=getattr(torch, config.weight_dtype),
         ignore_mismatched_sizes=True,
         output_loading_info=True,
     )

@@ -45,7 +45,7 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **ch
         RunError: if the precision needs a GPU and the run is on the CPU.
         UsageError: for an optimizer that Trainer does not know.
     """
-    if on_cpu(config) and config.precision == "fp16":
+    if on_cpu(config) and config.pass_precision == "fp16":
         raise RunError("precision='fp16' needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
     usual = _every_run(config, folder) | _optimization(config) | _intervals(config, examples)
     return _arguments(usual | changes)
@@ -83,8 +83,8 @@ def _every_run(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
         "output_dir": str(folder.checkpoints),
         "per_device_eval_batch_size": max(64, config.batch_size),
         "use_cpu": cpu,
-        "bf16": config.precision == "bf16",
-        "fp16": config.precision == "fp16" and not cpu,
+        "bf16": config.pass_precision == "bf16",
+        "fp16": config.pass_precision == "fp16" and not cpu,
         "report_to": [],
         "dataloader_pin_memory": not cpu,
         "disable_tqdm": True,
