@@ -100,6 +100,11 @@ def test_names_that_make_no_mixture_are_refused(task: str, message: str) -> None
         ),
         ({"tasks": ["cola", "rte"], "mix": "sise"}, UsageError, r"mix='sise': expected size"),
         ({"tasks": ["cola", {"task": "stsb", "metric": "mse"}]}, UsageError, r"stsb \(mse\): .* Give the task another"),
+        (
+            {"tasks": [{"task": "cola", "name": "v1.0"}, {"task": "rte", "name": "v1_0"}]},
+            UsageError,
+            r"v1\.0 and v1_0, which differ only in '\.' and '_'",
+        ),
         ({"tasks": ["cola", {"task": "rte", "data": "absent"}]}, DataError, r"absent is not a folder"),
     ],
 )

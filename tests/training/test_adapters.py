@@ -144,8 +144,9 @@ def test_a_task_has_to_store_what_was_kept(settings: dict[str, Any], done: Path,
     assert held["parameters"] > full["parameters"]
 
 
-def test_of_a_model_in_part_frozen_the_rest_is_stored(settings: dict[str, Any], tmp_path: Path) -> None:
-    train(config_of(settings, adapter=None, method="freeze:layers=1", steps=2), tmp_path / "frozen")
+@pytest.mark.parametrize("method", ["freeze:layers=1", "groups:open=embeddings[20:22]/head"], ids=["layers", "rows"])
+def test_of_a_model_in_part_frozen_the_rest_is_stored(settings: dict[str, Any], method: str, tmp_path: Path) -> None:
+    train(config_of(settings, adapter=None, method=method, steps=2), tmp_path / "frozen")
     held = cost(tmp_path / "frozen")
     assert 0 < held["parameters_trained"] < held["parameters"]
     assert held["bytes_stored"] == FLOAT * held["parameters_trained"]

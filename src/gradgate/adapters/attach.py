@@ -158,7 +158,7 @@ class Attached:
 
 
 def output_embeddings(model: Any) -> Any:
-    """Create the adapter that a configuration with AdapterHub's names describes; missing fields get defaults."""
+    """Return the output embeddings of a model; None for a bare encoder or decoder, or if its head has none."""
     return model.get_output_embeddings() if model.base_model is not model else None
 
 

@@ -70,7 +70,7 @@ class AdapterKind(ABC):
 
     @abstractmethod
     def remove(self, model: Any) -> None:
-        """Take the adapter out again, which restores the model."""
+        """Take the adapter out again. What PEFT's PiSSA and OLoRA took out of the pretrained weights stays out."""
 
     @abstractmethod
     def save(self, model: Any, folder: Path, head: bool = True, head_also: Collection[str] = ()) -> None:

@@ -153,7 +153,7 @@ def remove(model: nn.Module, *names: str) -> None:
 
 
 def holding(model: nn.Module, names: Sequence[str], request: str) -> Attached | None:
-    """Return the entry ``config`` of adapter_config.json for width ``hidden``: every field of ``BnConfig``.
+    """Return a model's adapters after a check that it has those of these names; None if it has no adapters.
 
     Raises:
         AdapterError: for an unknown name; the message says what it cannot be (``request``).

@@ -235,6 +235,13 @@ def _check(found: MultitaskSpec) -> None:
             f"{found.name} names the task {', '.join(twice)} more than once. Leave one out, or give each a `name` of "
             f"its own in a YAML file of `kind: {KIND}`"
         )
+    plain_names = [name.replace(".", "_") for name in names]  # what they are called in the model
+    alike = [name for name, its in zip(names, plain_names, strict=True) if plain_names.count(its) > 1]
+    if alike:
+        raise UsageError(
+            f"{found.name} names {' and '.join(alike)}, which differ only in '.' and '_'. Give one another `name` in a "
+            f"YAML file of `kind: {KIND}`"
+        )
     falling = [f"{spec.name} ({spec.metric})" for spec in found.tasks if not greater_is_better(spec.metric)]
     if falling:
         raise UsageError(

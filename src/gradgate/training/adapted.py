@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,21 +69,23 @@ def save_adapted(model: Any, kind: AdapterKind, folder: Path, fresh: Collection[
     model.config.save_pretrained(folder)
 
 
-def bytes_stored(model: nn.Module, opened: Collection[str], fresh: Collection[str], kind: AdapterKind | None) -> int:
+def bytes_stored(model: nn.Module, opened: Mapping[str, int], fresh: Collection[str], kind: AdapterKind | None) -> int:
     """Return the bytes that a task stores on top of the pretrained model: trained and fresh parameters.
 
     Args:
         model: with the adapter, if there is one.
-        opened: canonical names of the parameters that were open in at least one step.
+        opened: canonical name to the number of elements of each parameter that was open in at least one step; an adapter
+            is saved with whole parameters.
         fresh: names of the parameters that the pretrained weights lacked.
         kind: of the adapter, whose files may contain more than its parameters; None without one.
     """
     parameters = named_parameters(model)
-    stored = [parameter for name, parameter in parameters.items() if name in opened or name in fresh]
+    stored = {name: parameter for name, parameter in parameters.items() if name in opened or name in fresh}
     if kind is None:
-        return _size(stored)
+        whole = {name: parameter.numel() for name, parameter in stored.items() if name in fresh}
+        return sum(count * parameters[name].element_size() for name, count in ({**opened, **whole}).items())
     of_adapter = {id(parameter) for parameter in kind.parameters(model)}
-    rest = [parameter for parameter in (*stored, *head_parameters(model)) if id(parameter) not in of_adapter]
+    rest = [parameter for parameter in (*stored.values(), *head_parameters(model)) if id(parameter) not in of_adapter]
     return _size(rest) + kind.bytes_stored(model)
 
 

@@ -41,7 +41,7 @@ def cost_of(
         trainable_share=tuner.mean_open_fraction,
         parameters=sum(map(weight_count, trainer.model.parameters())),
         parameters_trained=tuner.parameters_opened,
-        bytes_stored=adapted.bytes_stored(trainer.model, tuner.names_opened, fresh, kind),
+        bytes_stored=adapted.bytes_stored(trainer.model, tuner.counts_opened, fresh, kind),
         device=trainer.args.device.type,
         prefix_rows=timer.prefix_rows(),
     )

@@ -244,7 +244,12 @@ class Tuner:
     @property
     def parameters_opened(self) -> int:
         """Number of elements of the parameters that were open in at least one step so far."""
-        return sum(self._gating.count(name) for name in self.names_opened)
+        return sum(self.counts_opened.values())
+
+    @property
+    def counts_opened(self) -> dict[str, int]:
+        """The canonical names of those parameters, and how many elements of each may open: all, or some rows."""
+        return {name: self._gating.count(name) for name in self.names_opened}
 
     @property
     def names_opened(self) -> frozenset[str]:

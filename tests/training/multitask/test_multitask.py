@@ -228,6 +228,13 @@ def test_damaged_head_is_named(finished: Path, tmp_path: Path) -> None:
         load_finished(copy, of_task="scores")
 
 
+def test_checkpointing_recomputes_the_encoder_and_changes_nothing(
+    together: dict[str, Any], finished: Path, tmp_path: Path
+) -> None:
+    train(make_config(**together | {"checkpointing": True}), tmp_path / "run")
+    assert_same_run(tmp_path / "run", finished)
+
+
 def test_closed_layers_are_computed_once_for_all_tasks(together: dict[str, Any], tmp_path: Path) -> None:
     same = together | {"method": "freeze:layers=1", "dropout": 0.0, "eval_every": 20}
     losses = {}

@@ -59,6 +59,12 @@ class MultitaskModel(nn.Module):
         """Return the model of a task, whose own parameters are those of its head."""
         return self.heads[_key(task)]
 
+    def __getattr__(self, name: str) -> Any:
+        # Trainer turns checkpointing on by a name that depends on the version of transformers.
+        if "_checkpointing" in name:
+            return getattr(self.encoder, name)
+        return super().__getattr__(name)
+
     @property
     def base_model(self) -> Any:
         """The encoder, under the name that it has in models of transformers."""
@@ -124,7 +130,10 @@ def _named(note: Callable[[str], None], task: str) -> Callable[[str], None]:
 
 
 def _key(task: str) -> str:
-    """Return a task's key in a ModuleDict: without dots, and unlike ModuleDict's own attributes."""
+    """Return a task's key in a ModuleDict: without dots, and unlike ModuleDict's own attributes.
+
+    Of two tasks, only one has such a key: :mod:`gradgate.tasks.multitask` refuses names that differ in ``.`` and ``_``.
+    """
     return f"{task.replace('.', '_')}_head"
 
 
