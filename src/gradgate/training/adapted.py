@@ -74,10 +74,10 @@ def bytes_stored(model: nn.Module, opened: Mapping[str, int], fresh: Collection[
 
     Args:
         model: with the adapter, if there is one.
-        opened: canonical name to the number of elements of each parameter that was open in at least one step; an adapter
-            is saved with whole parameters.
         opened: canonical name to the number of elements of each parameter that was open in at least one step; an
             adapter is saved with whole parameters.
+        fresh: names of the parameters that the pretrained weights lacked.
+        kind: of the adapter, whose files may contain more than its parameters; None without one.
     """
     parameters = named_parameters(model)
     stored = {name: parameter for name, parameter in parameters.items() if name in opened or name in fresh}
