@@ -131,8 +131,12 @@ def test_a_ddp_that_is_found_after_a_choice_is_refused(method: str) -> None:
     model = ddp()
     data = lambda step: [batch(model.module, step + 10 * dist.get_rank())]  # noqa: E731
     for shown, error in ((model.module, refused("Pass the wrapped model to Tuner")), (model, nullcontext())):
-        with Tuner(shown, adamw(model.train()), method, total_steps=8, fisher_data=data), error:
+        with Tuner(shown, adamw(model.train()), method, total_steps=8, fisher_data=data) as tuner, error:
             backward(model, mine(), 0)
+    state = tuner.state_dict()
+    with Tuner(model.module, adamw(model), method, total_steps=8, fisher_data=data) as tuner:
+        tuner.load_state_dict(state)  # all processes resume with the same choices
+        backward(model, mine(), 0)
 
 
 @in_processes

@@ -188,3 +188,11 @@ def test_the_configuration_is_left_as_it_was() -> None:
     before = config.to_dict()
     gg.estimate_memory(config, "full", batch_size=1, max_length=8, weights="bfloat16")
     assert config.to_dict() == before
+
+
+def test_a_probe_is_estimated_in_float32_as_it_runs() -> None:
+    expected, found = (
+        gg.estimate_memory("sample", "probe", **formats).peak_bytes
+        for formats in ({}, {"precision": "bf16", "weights": "bfloat16"})
+    )
+    assert found == expected

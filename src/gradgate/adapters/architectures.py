@@ -239,8 +239,8 @@ def architecture_of(model: Any) -> Architecture:
     """
     if type(model).__module__.partition(".")[0] == "peft":
         raise AdapterError(
-            f"{type(model).__name__} has an adapter of PEFT. Pass the model inside it, model.get_base_model(), which "
-            "keeps that adapter, or use one library."
+            f"{type(model).__name__} is PEFT's wrapper of a model with an adapter of its own. Use one of the two "
+            "libraries: pass the model as from_pretrained returned it."
         )
     kind = getattr(getattr(model, "config", None), "model_type", None)
     found = ARCHITECTURES.get(kind) if isinstance(kind, str) else None

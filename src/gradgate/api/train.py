@@ -379,7 +379,7 @@ def _repository(config: RunConfig, name: str, public: bool) -> HubRepository | N
 
 def forecast_of(config: RunConfig, folder: Path, *, quiet: bool = False) -> Forecast:
     """Forecast a training with checked settings; see :func:`train`."""
-    launch.refuse("gradgate train --dry-run")
+    launch.refuse("gradgate train --dry-run", "forecasts a run")
     if not RunFolder(folder).is_done(config):
         config.require_trackers()
         check_tasks(config)

@@ -73,16 +73,20 @@ def leave() -> None:
         dist.destroy_process_group()
 
 
-def refuse(command: str) -> None:
+def refuse(command: str, work: str = "trains each run") -> None:
     """Refuse several processes for a command that runs in one, and an environment in which none could train.
+
+    Args:
+        command: for the message.
+        work: what it does in one process.
 
     Raises:
         UsageError: if several were launched, or a variable of a launcher has an odd value.
     """
     if count() > 1:
         error = UsageError(
-            f"{command} trains each run in one process, and {count()} were launched. Start it without torchrun or "
-            f"accelerate launch; 'gradgate train' is what they can launch."
+            f"{command} {work} in one process, and {count()} were launched. Start it without torchrun or "
+            f"accelerate launch; a training by 'gradgate train' is what they can launch."
         )
         raise error if os.environ.get("RANK", "0") == "0" else _echo(error)  # a lone WORLD_SIZE has no ranks
     check_environment()

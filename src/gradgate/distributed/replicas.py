@@ -97,9 +97,13 @@ class Replicas:
         if self._rigid:
             self._refuse_closed(opened, step)
 
-    def choose_together(self) -> None:
+    def note_choice(self) -> None:
         """Note that the method chooses by this process's own data, for which the others must be known by now."""
         self._chose_alone |= self.group is None
+
+    def forget_choice(self) -> None:
+        """Note that choices of an earlier training, which all processes load, replace those made here."""
+        self._chose_alone = False
 
     def mean(self, values: dict[str, float]) -> dict[str, float]:
         """Return the mean over processes, so that all decide the same; the exact values if all are the same."""

@@ -92,8 +92,7 @@ def estimate_run(config: RunConfig, kind: str, source: str | None = None) -> Mem
     Raises:
         GradgateError: for a model or an adapter whose memory cannot be estimated.
     """
-    formats = {"precision": config.pass_precision, "weights": config.weight_dtype}
-    asked, languages = MemorySettings.of(config, kind).model_copy(update=formats), None
+    asked, languages = MemorySettings.of(config, kind).with_own(config.arm), None
     if config.language_adapters is not None and config.adapter is not None and source is not None:
         languages = LanguageAdapters(config.language_adapters, source)
     return estimator_of(asked, asked.model, config.adapter, asked.optim, languages).of(config.method, config.arm.name)
@@ -117,8 +116,9 @@ def estimate_arms(asked: MemorySettings, arms: Sequence[Arm]) -> list[ArmEstimat
     Raises:
         GradgateError: for a model or an adapter whose memory cannot be estimated.
     """
-    shared = {arm: (arm.adapter, *arm.overrides.items()) for arm in arms}
-    estimators = {each: estimator_of(asked.with_own(arm), asked.model, arm.adapter) for arm, each in shared.items()}
+    own = {arm: asked.with_own(arm) for arm in arms}
+    shared = {arm: (arm.adapter, own[arm].precision, own[arm].weights, *arm.overrides.items()) for arm in arms}
+    estimators = {each: estimator_of(own[arm], asked.model, arm.adapter) for arm, each in shared.items()}
     found = []
     for arm, each in shared.items():
         estimator = estimators[each]

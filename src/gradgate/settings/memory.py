@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from gradgate.errors import UsageError
 from gradgate.methods import Full
+from gradgate.methods.fixed import Probe
 from gradgate.settings.arm import Arm
 from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_STEPS, checked_settings, passed
 from gradgate.settings.data import SubjectSettings
@@ -104,11 +105,14 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
         return self.steps_per_epoch or max(1, ceil(self.steps / self.epochs))
 
     def with_own(self, arm: Arm) -> MemorySettings:
-        """Return the settings with an arm's own in place of those that all arms share."""
-        if not arm.overrides:
+        """Return the settings with an arm's own in place of those that all arms share, and a probe's number formats."""
+        own = dict(arm.overrides)
+        if isinstance(arm.method, Probe):  # as in a run
+            own |= {"precision": "fp32"} | ({} if self.weights in QUANTIZATIONS else {"weights": "float32"})
+        if not own:
             return self
         # A copy of all fields would count each as passed, a task too, which changes the model's head.
-        return checked_settings(type(self), {**passed(self), **arm.overrides})
+        return checked_settings(type(self), {**passed(self), **own})
 
     def run(self, **own: Any) -> RunConfig:
         """Return the settings of the training, with a method and an adapter.

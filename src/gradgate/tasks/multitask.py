@@ -236,7 +236,8 @@ def _check(found: MultitaskSpec) -> None:
             f"its own in a YAML file of `kind: {KIND}`"
         )
     plain_names = [name.replace(".", "_") for name in names]  # what they are called in the model
-    alike = [name for name, its in zip(names, plain_names, strict=True) if plain_names.count(its) > 1]
+    repeated = next((its for its in plain_names if plain_names.count(its) > 1), None)
+    alike = [name for name in names if name.replace(".", "_") == repeated]
     if alike:
         raise UsageError(
             f"{found.name} names {' and '.join(alike)}, which differ only in '.' and '_'. Give one another `name` in a "

@@ -29,11 +29,14 @@ def check_launch(config: RunConfig) -> None:
     Raises:
         UsageError: for an environment that contradicts it, or ``fsdp`` with one process, Adafactor or fp16.
     """
-    check_environment(config.precision, config.accumulate)
+    check_environment(config.pass_precision, config.accumulate)
     if config.fsdp and launch.count() == 1:
         raise UsageError("fsdp=True shards a model over several processes, and one was started. Use torchrun for more.")
     if config.fsdp and config.optim == "adafactor":
-        raise UsageError("fsdp=True and optim='adafactor' cannot be combined: Adafactor cannot step parts of a weight.")
+        raise UsageError(
+            "fsdp=True and optim='adafactor' cannot be combined: Adafactor cannot step parts of a weight. Use "
+            "adamw_torch."
+        )
     if config.fsdp and config.precision == "fp16":
         raise UsageError("fsdp=True and precision='fp16' cannot be combined: use bf16 or fp32.")
 

@@ -91,7 +91,7 @@ class Measuring:
                 f"{type(self._method).__name__}.requests() asks for a measurement on training data, but its traits "
                 f"have measures={self._method.traits.measures!r}. Return Traits(measures='data') from traits."
             )
-        self._replicas.choose_together()
+        self._replicas.note_choice()
         return self._data(clock.step)
 
     def _members(self, groups: tuple[str, ...]) -> dict[str, list[str]]:

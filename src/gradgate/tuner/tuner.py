@@ -309,6 +309,7 @@ class Tuner:
         saved = TunerState.from_dict(state)
         saved.check_continues(self.method.fingerprint, self.memory.seed, self._optimizer_names(), self._settings)
         self._effects.load_tensors(saved.tensors)
+        self._replicas.forget_choice()
         self.memory = MethodState(seed=self.memory.seed, notes=saved.notes)
         self.timeline, self._open_sum = saved.timeline, saved.open_sum
         self._go_to(saved.step)

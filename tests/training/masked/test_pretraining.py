@@ -227,6 +227,15 @@ def test_a_held_out_row_has_the_same_masks_in_every_batch(
         assert bool((batch["labels"][0, size:] == -100).all())
 
 
+def test_the_loss_of_held_out_words_is_the_same_in_any_batch(tiny_model: Path, language: Path, tmp_path: Path) -> None:
+    sizes = {"max_length": 8, "held_out": 0.5, "steps": 1}
+    two, one = (
+        pretrain_adapter(config_of(tiny_model, language, batch_size=size, **sizes), tmp_path / str(size))
+        for size in (8, 128)  # at least 64 rows are scored at once, of about 75
+    )
+    assert two["before"]["loss"] == pytest.approx(one["before"]["loss"], rel=1e-6)
+
+
 def test_a_run_resumes_with_the_number_of_processes_that_pretrained_it(
     tiny_model: Path, language: Path, tmp_path: Path
 ) -> None:

@@ -126,7 +126,7 @@ def put(model: Any, config: Any, fresh: Collection[str], seed: int, text: str) -
 
 
 def remove(model: Any) -> None:
-    """Take the adapter out of a model, which restores it."""
+    """Take the adapter out of a model. Pretrained weights that PiSSA or OLoRA changed stay as they are."""
     adapter, host = attached(model), inner(model)
     adapter.wrapper.unload()
     for parameter, flag in adapter.flags:

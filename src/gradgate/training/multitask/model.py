@@ -132,7 +132,7 @@ def _named(note: Callable[[str], None], task: str) -> Callable[[str], None]:
 def _key(task: str) -> str:
     """Return a task's key in a ModuleDict: without dots, and unlike ModuleDict's own attributes.
 
-    Of two tasks, only one has such a key: :mod:`gradgate.tasks.multitask` refuses names that differ in ``.`` and ``_``.
+    No two tasks share one: :mod:`gradgate.tasks.multitask` refuses names that differ only in ``.`` and ``_``.
     """
     return f"{task.replace('.', '_')}_head"
 
