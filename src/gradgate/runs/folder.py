@@ -239,7 +239,8 @@ class RunFolder:
         begun = record.get("processes")
         if begun == processes or self.finished:
             return
-        if begun is not None and self.history_file.is_file():
+        has_trained = self.history_file.is_file() or RunFolder(self.tapt).history_file.is_file()
+        if begun is not None and has_trained:
             raise RunError(
                 f"{self.path} was started with another number of processes ({begun} there, {processes} here), so each "
                 "would see other batches. Launch the same number, or pass another out=."

@@ -235,9 +235,9 @@ def _check(found: MultitaskSpec) -> None:
             f"{found.name} names the task {', '.join(twice)} more than once. Leave one out, or give each a `name` of "
             f"its own in a YAML file of `kind: {KIND}`"
         )
-    plain_names = [name.replace(".", "_") for name in names]  # what they are called in the model
-    repeated = next((its for its in plain_names if plain_names.count(its) > 1), None)
-    alike = [name for name in names if name.replace(".", "_") == repeated]
+    in_model = [name.replace(".", "_") for name in names]
+    repeated = next((each for each in in_model if in_model.count(each) > 1), None)
+    alike = [name for name, each in zip(names, in_model, strict=True) if each == repeated]
     if alike:
         raise UsageError(
             f"{found.name} names {' and '.join(alike)}, which differ only in '.' and '_'. Give one another `name` in a "

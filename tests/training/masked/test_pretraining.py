@@ -270,7 +270,7 @@ def test_tapt_moves_the_adapter_before_the_task_begins(settings: dict[str, Any],
 def test_a_run_with_tapt_that_lost_its_power_ends_as_if_unbroken(
     settings: dict[str, Any], falls: int, tmp_path: Path
 ) -> None:
-    """A fall within the first stage, and one within the second."""
+    """A fall within the first stage, and one within the second; another number of processes may not take over."""
 
     class FallsAt(Falls):
         """Counts the steps of both stages."""
@@ -287,6 +287,12 @@ def test_a_run_with_tapt_that_lost_its_power_ends_as_if_unbroken(
     train(config, tmp_path / "unbroken")
     with pytest.raises(PowerCutError):
         train(config, tmp_path / "run", FallsAt())
+    file = tmp_path / "run/run.json"
+    begun = file.read_text()
+    file.write_text(json.dumps(json.loads(begun) | {"processes": 2}))
+    with pytest.raises(RunError, match=r"another number of processes \(2 there, 1 here\)"):
+        train(config, tmp_path / "run")
+    file.write_text(begun)
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")
     for name, tensor in tensors(tmp_path / "run/tapt/task").items():
