@@ -19,11 +19,11 @@ from gradgate.runs.history import read_history
 from gradgate.runs.scores import ForgettingRecord, read_scores
 from gradgate.settings import reporting
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.training.arguments import scoring_arguments, training_arguments
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.reporting.services import SERVICES
 from gradgate.training.reporting.trackers import final_logs
 from gradgate.training.run import train
-from gradgate.training.trainer import scoring_arguments, training_arguments
 from support.loop import build
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run

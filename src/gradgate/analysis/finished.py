@@ -16,10 +16,11 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.settings.analysis import ComputeSettings
 from gradgate.settings.run import RunConfig
+from gradgate.training.arguments import scoring_arguments
 from gradgate.training.prepared_task import prepare_single
 from gradgate.training.single_task import PreparedSingleTask
 from gradgate.training.start import load_start, load_unadapted
-from gradgate.training.trainer import RunTrainer, scoring_arguments
+from gradgate.training.trainer import RunTrainer
 
 
 @dataclass(frozen=True)

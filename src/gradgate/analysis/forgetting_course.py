@@ -21,10 +21,10 @@ from gradgate.settings.forgetting import ForgettingSetting
 from gradgate.settings.run import RunConfig
 from gradgate.study.run_result import RunResult
 from gradgate.torch_state import cpu_threads, move
+from gradgate.training.arguments import on_cpu
 from gradgate.training.forgetting.data import fingerprint_of, read_forgotten
 from gradgate.training.forgetting.measures import Measure, measure_of
 from gradgate.training.pretrained import silence_libraries
-from gradgate.training.trainer import on_cpu
 from gradgate.training.weight_history import put_weights, weight_files
 
 

@@ -28,9 +28,9 @@ from gradgate.tasks.multitask import is_multitask
 from gradgate.tasks.readers.files import ENDINGS
 from gradgate.tasks.spec import plain_name
 from gradgate.tasks.types import QuestionAnsweringOptions
+from gradgate.training.arguments import scoring_arguments
 from gradgate.training.named_tasks import find_task_of, task_of_run
 from gradgate.training.single_task import EncodedSingleTask, task_record
-from gradgate.training.trainer import scoring_arguments
 
 
 def evaluate(

@@ -26,9 +26,9 @@ from gradgate.tasks.kinds import sequence
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.unlabelled import SPLIT, examples_of, load_unlabelled, read_file, read_text, read_texts
+from gradgate.training.arguments import scoring_arguments
 from gradgate.training.named_tasks import task_of_run
 from gradgate.training.single_task import EncodedSingleTask
-from gradgate.training.trainer import scoring_arguments
 
 _GOLD = "gold"
 _SHARES: dict[str, Callable[[Any], Any]] = {

@@ -29,6 +29,7 @@ from gradgate.runs.state import Progress
 from gradgate.settings.run import RunConfig
 from gradgate.torch_state import cpu_threads
 from gradgate.training import adapted
+from gradgate.training.arguments import on_cpu, training_arguments
 from gradgate.training.callbacks import (
     PREDICTIONS_FOLDER,
     BestCheckpoint,
@@ -48,7 +49,7 @@ from gradgate.training.probe.callback import FitHead
 from gradgate.training.reporting.trackers import Trackers
 from gradgate.training.single_task import EncodedSingleTask
 from gradgate.training.start import PreparedRun, prepare_run
-from gradgate.training.trainer import ExactTrainer, check_complete, on_cpu, training_arguments
+from gradgate.training.trainer import ExactTrainer, check_complete
 from gradgate.training.weight_history import WeightHistory
 
 

@@ -1,138 +1,28 @@
-"""Adapt Trainer to a run: its arguments, exact accumulation and resume, and a stop at a NaN or infinite loss."""
+"""Adapt Trainer to a run: exact accumulation and resume, and a stop at a NaN or infinite loss."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn import functional
-from transformers import Trainer, TrainingArguments
-from transformers.training_args import OptimizerNames
+from transformers import Trainer
 
 from gradgate import hub
 from gradgate.distributed import launch
-from gradgate.errors import NonFiniteError, RunError, UsageError, nearest
+from gradgate.errors import NonFiniteError, UsageError
 from gradgate.files import read_json, write_json
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.interrupt import InterruptedRunError
-from gradgate.settings.run import RunConfig
 from gradgate.tasks.types import IGNORED
 from gradgate.training import fsdp
 from gradgate.training.checkpoint_weights import read_weights, write_weights
 from gradgate.training.class_weights import ClassWeights
 from gradgate.training.quantized import shown_as_adapted
-
-
-def on_cpu(config: RunConfig) -> bool:
-    """Return True if the run is on the CPU, by its configuration or for lack of an accelerator."""
-    return config.device == "cpu" or not torch.accelerator.is_available()
-
-
-def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **changes: Any) -> TrainingArguments:
-    """Build the arguments of Trainer; by default, a run scores and saves once per epoch.
-
-    Args:
-        config: of the run.
-        folder: of the run, for its checkpoints.
-        examples: rows of the training split.
-        changes: arguments that replace those of the configuration.
-
-    Raises:
-        RunError: if the precision needs a GPU and the run is on the CPU.
-        UsageError: for an optimizer that Trainer does not know.
-    """
-    if on_cpu(config) and config.pass_precision == "fp16":
-        raise RunError("precision='fp16' needs a GPU, and this run is on the CPU. Use bf16 or fp32.")
-    usual = _every_run(config, folder) | _optimization(config) | _intervals(config, examples)
-    return _arguments(usual | changes)
-
-
-def _arguments(values: dict[str, Any]) -> TrainingArguments:
-    """Build Trainer's arguments; they report to no tracker but the given ones, whatever the environment turns on."""
-    arguments = TrainingArguments(**values)
-    arguments.report_to = values["report_to"]
-    return arguments
-
-
-def _checkpointing(config: RunConfig) -> dict[str, Any]:
-    """Return the argument that turns checkpointing on, by its name in this version of transformers."""
-    names = [item.name for item in fields(TrainingArguments) if item.name.endswith("_checkpointing")]
-    return {min(names): True} if config.checkpointing else {}  # activation_ is the newer one of two
-
-
-def _optimizer(config: RunConfig) -> dict[str, Any]:
-    """Return the argument of the optimizer, if any; raise UsageError for a name that Trainer does not know."""
-    if config.optim is None:
-        return {}
-    known = [str(name.value) for name in OptimizerNames]
-    if config.optim not in known:
-        raise UsageError(
-            f"optim={config.optim}: Trainer has no such optimizer.{nearest(config.optim, known)} Known: "
-            f"{', '.join(known)}."
-        )
-    return {"optim": config.optim}
-
-
-def _every_run(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
-    cpu = on_cpu(config)
-    return {
-        "output_dir": str(folder.checkpoints),
-        "per_device_eval_batch_size": max(64, config.batch_size),
-        "use_cpu": cpu,
-        "bf16": config.pass_precision == "bf16",
-        "fp16": config.pass_precision == "fp16" and not cpu,
-        "report_to": [],
-        "dataloader_pin_memory": not cpu,
-        "disable_tqdm": True,
-    }
-
-
-def _optimization(config: RunConfig) -> dict[str, Any]:
-    return dict(
-        per_device_train_batch_size=config.batch_size,
-        gradient_accumulation_steps=config.accumulate,
-        learning_rate=config.peak_lr,
-        lr_scheduler_type=_WITH_WARMUP.get(config.schedule, config.schedule),
-        warmup_steps=config.warmup,
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.clip,
-        seed=config.seed,
-        ddp_backend="gloo" if on_cpu(config) and launch.count() > 1 else None,
-        ddp_find_unused_parameters=True,  # DDP would wait for the gradients of frozen parameters
-        **_checkpointing(config),
-        **_optimizer(config),
-        **config.length,
-    )
-
-
-def _intervals(config: RunConfig, examples: int) -> dict[str, Any]:
-    """Return the arguments of scoring, saving and logging: by default once per epoch, with ten losses per epoch."""
-    batches = -(-examples // (config.batch_size * launch.count()))
-    steps_per_epoch = -(-batches // config.accumulate)
-    usual = min(steps_per_epoch, config.steps or steps_per_epoch)
-    return {
-        "eval_strategy": "steps",
-        "eval_steps": config.eval_every or usual,
-        "save_strategy": "steps",
-        "save_steps": config.save_every or usual,
-        "save_total_limit": 2,
-        "logging_steps": max(1, usual // 10),
-    }
-
-
-def scoring_arguments(config: RunConfig, folder: RunFolder, batch_size: int | None = None) -> TrainingArguments:
-    """Build the arguments of a Trainer that only scores a finished run, in its precision if this device has it.
-
-    Args:
-        config, folder: of the run.
-        batch_size: rows per forward pass; by default as during training.
-    """
-    size = {} if batch_size is None else {"per_device_eval_batch_size": batch_size}
-    return _arguments(_every_run(config, folder) | size)
+from gradgate.training.split_loss import SplitLossTrainer
 
 
 def check_complete(trainer: Trainer, folder: RunFolder) -> None:
@@ -146,12 +36,10 @@ def check_complete(trainer: Trainer, folder: RunFolder) -> None:
 
 
 WEIGHTS_FILE = "model.safetensors"
-_WITH_WARMUP = {"constant": "constant_with_warmup"}
-"""The schedules of transformers that have no warm-up, and those that have one."""
 _REMEDY = "Lower lr=, raise warmup=, or use precision='fp32' or bf16."
 
 
-class ExactTrainer(Trainer):  # type: ignore[misc]
+class ExactTrainer(SplitLossTrainer):
     """A Trainer that resumes exactly, scores exactly, and stops when the loss becomes NaN or infinite.
 
     A model that :func:`gradgate.training.fsdp.shard` has sharded is not wrapped, like a model that transformers
@@ -194,50 +82,6 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
         if broken and self.state.global_step == 0:
             return NonFiniteError(f"{wrong} The pretrained weights {broken[0]} are not finite. Pass another model=.")
         return NonFiniteError(f"{wrong} {_REMEDY}")
-
-    def prediction_step(
-        self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
-    ) -> Any:
-        """Run one forward pass; if losses are weighted here, add the loss of the rows that only this process has."""
-        result = super().prediction_step(model, dict(inputs), prediction_loss_only, ignore_keys)  # TRL adds to inputs
-        if self.weighs_losses and result[0] is not None:
-            own, filled_up = self._own_rows(inputs)
-            loss, part = float(result[0]), inputs
-            # The last batch repeats rows of others, so their loss is computed again without them. Every process does
-            # so, even without rows of its own: FSDP2 gathers weights in a forward pass, which takes all processes.
-            if filled_up:
-                part = self._prepare_inputs({name: value[: max(1, own)] for name, value in inputs.items()})
-                with torch.no_grad(), self.compute_loss_context_manager():
-                    loss = float(self.compute_loss(self.accelerator.unwrap_model(model), part))
-            weight = self.weight(part) if own else 0
-            self._dev_loss += torch.tensor([loss * weight, weight], dtype=torch.float64)
-        return result
-
-    @property
-    def weighs_losses(self) -> bool:
-        """True if this class averages the losses of batches; in one process, Trainer weights them by rows."""
-        return launch.count() > 1
-
-    def weight(self, batch: dict[str, Any]) -> int:
-        """Return the weight of a batch's mean loss in the mean of its split: its number of rows."""
-        return len(next(iter(batch.values())))
-
-    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """Score a split; its loss is the mean over its rows, even if processes repeat some to fill up batches."""
-        self._dev_loss = torch.zeros(2, dtype=torch.float64)
-        output = super().evaluation_loop(*args, **kwargs)
-        total, weights = launch.add_up(self._dev_loss).tolist()
-        losses = [name for name in output.metrics if name.endswith("_loss")]
-        if weights and losses:
-            output.metrics[losses[0]] = total / weights
-        return output
-
-    def _own_rows(self, inputs: dict[str, Any]) -> tuple[int, bool]:
-        """Return how many rows of this process's batch count, and True if the last batch was filled up with others."""
-        rows, state = len(next(iter(inputs.values()))), self.accelerator.gradient_state
-        if launch.count() == 1 or not state.end_of_dataloader or state.remainder <= 0:
-            return rows, False
-        return min(rows, max(0, state.remainder - rows * self.args.process_index)), True
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Score the dev split; raise NonFiniteError with the optimizer step if an output is not finite."""

@@ -23,12 +23,12 @@ from gradgate.evaluation.finished import load_finished
 from gradgate.measure.track import read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import make_config
+from gradgate.training.arguments import training_arguments
 from gradgate.training.multitask.model import MultitaskModel
 from gradgate.training.multitask.task import PreparedMultitask
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.preview import preview
 from gradgate.training.run import train
-from gradgate.training.trainer import training_arguments
 from support.kind_folders import save_choices, save_questions, save_tags
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run, history, weights

@@ -57,7 +57,7 @@ def free_bytes(config: RunConfig) -> int:
     """Free memory of the device that runs are trained on."""
     import torch  # the settings were checked before this
 
-    from gradgate.training.trainer import on_cpu
+    from gradgate.training.arguments import on_cpu
 
     if not on_cpu(config) and torch.cuda.is_available():
         return int(torch.cuda.mem_get_info()[0])

@@ -20,9 +20,9 @@ from gradgate.errors import RunError
 from gradgate.files import read_json, write_json
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.tasks.metrics import KL
+from gradgate.training.arguments import on_cpu
 from gradgate.training.forgetting.data import LOSS
 from gradgate.training.forgetting.measures import Measure, perplexity
-from gradgate.training.trainer import on_cpu
 
 _BEFORE = "before"
 _TOO_LARGE = (

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gradgate.tasks.types import IGNORED
+from gradgate.training.split_loss import TokenLossTrainer
 from gradgate.training.trainer import ExactTrainer, RunTrainer
 
 _LARGEST_EXPONENT = 700.0  # exp() of more overflows a float
 
 
-class GenerationTrainer(ExactTrainer):
+class GenerationTrainer(TokenLossTrainer, ExactTrainer):
     """Scores a split by the mean loss of its tokens and their perplexity, and by texts if ``generates`` is set.
 
     Args:
@@ -24,19 +24,6 @@ class GenerationTrainer(ExactTrainer):
     def __init__(self, *, text_scores: Callable[[Any], dict[str, float]], generates: bool, **options: Any) -> None:
         self.text_scores, self.generates = text_scores, generates
         super().__init__(**options)
-
-    @property
-    def weighs_losses(self) -> bool:
-        """True: a batch is weighted by its tokens."""
-        return True
-
-    def weight(self, batch: dict[str, Any]) -> int:
-        """Return the number of tokens in the mean loss of a batch."""
-        return int((self.learned(batch) != IGNORED).sum())
-
-    def learned(self, batch: dict[str, Any]) -> Any:
-        """Return the labels of a batch that are predicted."""
-        return batch["labels"]
 
     def evaluation_loop(self, dataloader: Any, description: str, *_: Any, **options: Any) -> Any:
         """Score a split by its loss, without storing the model's outputs over the vocabulary."""

@@ -28,11 +28,13 @@ from gradgate.runs.folder import Recorded, RunFolder
 from gradgate.runs.progress import RunProgress
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.types import IGNORED
+from gradgate.training.arguments import training_arguments
 from gradgate.training.callbacks import HistoryLogger, ProgressCallback, SealCheckpoint, StepTimer
 from gradgate.training.gate_callback import GateCallback
 from gradgate.training.masked.head import head_on_chosen
 from gradgate.training.pretrained import load_masked_model
-from gradgate.training.trainer import RunTrainer, check_complete, training_arguments
+from gradgate.training.split_loss import TokenLossTrainer
+from gradgate.training.trainer import RunTrainer, check_complete
 
 _BATCH = 1000
 
@@ -125,17 +127,8 @@ class SeededMasking:
         return batch
 
 
-class MaskedTrainer(RunTrainer):
-    """Scores a split by the mean loss of its masked tokens, however they are batched."""
-
-    @property
-    def weighs_losses(self) -> bool:
-        """True: a batch is weighted by its masked tokens."""
-        return True
-
-    def weight(self, batch: dict[str, Any]) -> int:
-        """Return the number of masked tokens of a batch."""
-        return int((batch["labels"] != IGNORED).sum())
+class MaskedTrainer(TokenLossTrainer, RunTrainer):
+    """Trains on masked words, and scores a split by the mean loss of its masked tokens."""
 
 
 _BEFORE = "before.json"

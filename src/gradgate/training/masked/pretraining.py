@@ -149,8 +149,8 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
         FolderLockedError: if another process trains in the folder.
         InterruptedRunError: when Ctrl-C or SIGTERM stopped it after saving.
     """
+    from gradgate.training.arguments import on_cpu
     from gradgate.training.pretrained import silence_libraries
-    from gradgate.training.trainer import on_cpu
 
     _check_name(config.name)
     progress = progress if progress and launch.is_first() else Silent()
