@@ -59,7 +59,7 @@ class Recommended(Study):
         return self.recommendation.python
 
     def __repr__(self) -> str:
-        return f"{self._heading()}\n{self.recommendation.text}"
+        return f"{self._heading()}\n{self.recommendation.text()}"
 
     def _lines(self) -> list[str]:
         use = self.recommendation.use

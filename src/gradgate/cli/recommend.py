@@ -8,7 +8,7 @@ from pathlib import Path
 from gradgate.api.recommend import recommend_in
 from gradgate.api.shown import PAGE
 from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
-from gradgate.cli.render import print_json, print_line
+from gradgate.cli.render import console, print_json, print_line
 from gradgate.settings.compare import RecommendSettings
 
 
@@ -32,7 +32,7 @@ def recommend(
     if as_json:
         print_json(found.recommendation.record() | {"report": str(page)})
         return
-    print_line(found.recommendation.text)
+    print_line(found.recommendation.text(console.worded))
     if not quiet:
         print_line(f"Report: {page}")
 

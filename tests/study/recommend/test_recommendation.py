@@ -92,6 +92,12 @@ def test_a_new_user_is_given_a_command_and_lines_that_train(
     )  # fmt: skip
     resumed = json.loads(again.out)
     assert {**resumed, "minutes": None} == {**found, "minutes": None}, "nothing is decided anew"
+    text = command(
+        "recommend", "--model", str(tiny_model), "--task", str(tickets), *flags, "--minutes", "60", "--seeds", "1",
+        "--out", str(tmp_path / "study"),
+    )  # fmt: skip
+    assert "more --seeds would use more time" in text.out, "flags in the sentences of a command"
+    assert all(line in text.out for line in found["python"]), "and Python in lines of Python"
 
     for folder in ("typed", "python"):
         (tmp_path / folder).mkdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,17 +94,20 @@ class Recommendation:
             return f"{any_of} Train {name}, the cheapest of the {len(verdict.winners)} remaining."
         return f"{any_of} Nothing was tested. Of those trained in full afterwards, {name} has the best score on dev."
 
-    @property
-    def text(self) -> str:
-        """The verdict, what was spent, the model, and how to train it again, for people."""
+    def text(self, worded: Callable[[str], str] = str) -> str:
+        """Return the verdict, what was spent, the model, and how to train it again, for people.
+
+        Args:
+            worded: returns a sentence with the parameters it names as the reader writes them; Python's by default.
+        """
         verdict = self.budget.verdict
         spent = f"{in_minutes(self.asked.seconds_spent)} of {in_minutes(60 * self.asked.minutes)} were used."
         if verdict.steps_spent >= verdict.steps_of_grid:
             spent = f"{spent} Every run is trained; more seeds= would use more time."
-        lines = [verdict.summary, f"{self.budget.spending} {spent}", *([self.limit] if self.limit else [])]
+        lines = [verdict.summary, f"{self.budget.spending} {worded(spent)}", *([self.limit] if self.limit else [])]
         lines += ["", self.advice]
         if self.model is not None:
-            warning = [self.model.warning] if self.model.warning else []
+            warning = [worded(self.model.warning)] if self.model.warning else []
             lines += [f"Trained: {self.model.said}.", *warning, f"It is in {self.model.folder}."]
         if self.use is not None:
             lines += ["Use it with:", f"  {self.use}"]
