@@ -37,8 +37,10 @@ def say(text: str, **fields: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": text, **fields}
 
 
-def encoded(folder: Path, row: dict[str, Any], template: str | None, entries: str = "") -> tuple[str, str]:
-    """The text of the first row as the model reads it, and the part that the loss counts."""
+def features_of(
+    folder: Path, row: dict[str, Any], template: str | None, entries: str = ""
+) -> tuple[Any, dict[str, Any]]:
+    """The tokenizer, and the features of the first row."""
     others = [chat(say(f"it is {n}"), {"role": "user", "content": f"and {n}?"}, say("the same")) for n in range(2)]
     for split in ("train", "dev"):
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(item) + "\n" for item in (row, *others)))
@@ -47,7 +49,12 @@ def encoded(folder: Path, row: dict[str, Any], template: str | None, entries: st
     data = load_task(find_task(folder))
     tokenizer = AutoTokenizer.from_pretrained(sample.DECODER)
     tokenizer.chat_template = template
-    features = kind_of(data.spec).encode(data.train, tokenizer, 512)[0]
+    return tokenizer, kind_of(data.spec).encode(data.train, tokenizer, 512)[0]
+
+
+def encoded(folder: Path, row: dict[str, Any], template: str | None, entries: str = "") -> tuple[str, str]:
+    """The text of the first row as the model reads it, and the part that the loss counts."""
+    tokenizer, features = features_of(folder, row, template, entries)
     learned = [
         token for token, label in zip(features["input_ids"], features["labels"], strict=True) if label != IGNORED
     ]
@@ -69,6 +76,23 @@ COUNTED: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_field_reaches_the_model(field: str, tmp_path: Path) -> None:
     row, text = COUNTED[field]
     assert text in encoded(tmp_path, row, WHOLE)[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (say("5"), "5"),
+        (say("5", reasoning_content="two and three"), "[two and three]5"),
+        (say(" so: ", tool_calls=CALL), f"so: {json.dumps(CALL)}"),
+    ],
+)
+def test_a_generated_text_is_compared_with_all_of_the_response(
+    answer: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    """A model that writes what it learned scores 1, whichever part of a response is in a field."""
+    tokenizer, features = features_of(tmp_path, chat(answer), WHOLE)
+    assert features["gold"] == text
+    assert tokenizer.decode(features["prompt_ids"]).endswith("<assistant>")
 
 
 @pytest.mark.parametrize("field", ["tool_calls", "tools", "reasoning"])

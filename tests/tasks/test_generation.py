@@ -233,7 +233,8 @@ def test_xglues_generation_tasks_have_their_columns_on_the_hub() -> None:
 def test_texts_are_scored_without_the_white_space_around_them(tmp_path: Path) -> None:
     held = task(tmp_path, PAIR, {"prompt": "a film ", "response": "was bad"})
     kind = kind_of(held.spec)
-    scored = kind.score(held.train, Dataset.from_dict({}), [" was good\n", "was not bad"], held, "dev")
+    features = Dataset.from_dict({"gold": ["was good", "was bad"]})
+    scored = kind.score(held.train, features, [" was good\n", "was not bad"], held, "dev")
     assert scored.metrics["exact_match"] == 0.5
     assert scored.metrics["rougeL"] == pytest.approx((1 + 0.8) / 2)
     assert scored.predictions[1] == {"index": 1, "prompt": "a film ", "gold": "was bad", "predicted": "was not bad"}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from gradgate.errors import DataError, RunError, UsageError
 from gradgate.evaluation.evaluate import evaluate
@@ -132,6 +132,22 @@ def test_a_mixture_of_experts_generates_where_trl_balances_them(models: dict[str
     model.config.output_router_logits = True
     assert greedy.texts(model, tokenizer, prompts) == usual
     assert model.config.output_router_logits
+
+
+@pytest.mark.parametrize("family", ["llama", "t5", "bart"])
+def test_a_text_does_not_depend_on_the_other_prompts_of_its_batch(models: dict[str, Path], family: str) -> None:
+    """Encoders as BART's number positions from the left edge, so padding there would shift a prompt."""
+    auto = AutoModelForCausalLM if family == "llama" else AutoModelForSeq2SeqLM
+    model = auto.from_pretrained(models[family])
+    model.config.eos_token_id = model.generation_config.eos_token_id = None
+    tokenizer = AutoTokenizer.from_pretrained(models[family], eos_token=None)
+    draw = torch.Generator().manual_seed(0)
+    for weights in model.parameters():  # random texts, in place of one word again and again
+        weights.data.add_(0.3 * torch.randn(weights.shape, generator=draw))
+    prompts = [torch.randint(4, 10, (length,), generator=draw).tolist() for length in (12, 9, 5, 3)]
+    alone = [Greedy(1, 8, "fp32").tokens(model, tokenizer, [prompt])[0] for prompt in prompts]
+    assert len({tuple(text) for text in alone}) > 1
+    assert Greedy(4, 8, "fp32").tokens(model, tokenizer, prompts) == alone
 
 
 def trl_losses(config: RunConfig, held: list[dict[str, Any]], folder: Path, **settings: Any) -> list[float]:

@@ -127,6 +127,30 @@ def test_a_fresh_head_for_masked_words_is_said_and_a_pretrained_one_is_not(
     assert list(map(len, told.values())) == [1, 0]
 
 
+def test_the_reported_loss_is_that_of_the_stored_adapter_under_the_pretrained_head(
+    tiny_model: Path, language: Path, tmp_path: Path
+) -> None:
+    whole = tmp_path / "whole"
+    BertForMaskedLM.from_pretrained(tiny_model).save_pretrained(whole)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.save_pretrained(whole)
+    config = config_of(whole, language, audit=True, lr=3e-2)
+    after = pretrain_adapter(config, tmp_path / "lang")["after"]["loss"]
+
+    model = BertForMaskedLM.from_pretrained(whole).eval()
+    adapters.activate(model, adapters.load(model, tmp_path / "lang"))
+    _, held = hold_out(read_texts(str(language), config.text), config.held_out, config.seed)
+    masking = SeededMasking(tokenizer, config.mlm_probability, config.seed)
+    losses: list[float] = []
+    for row in masking.held_out(packed(held, tokenizer, config.max_length)):
+        ids, labels = (torch.tensor([row[name]]) for name in ("input_ids", "labels"))
+        chosen = labels != -100
+        with torch.no_grad():
+            logits = model(input_ids=ids).logits
+        losses += torch.nn.functional.cross_entropy(logits[chosen], labels[chosen], reduction="none").tolist()
+    assert after == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+
+
 def test_a_decoder_is_refused(tiny_gpt2: Path, language: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"no mask token.*encoders"):
         pretrain_adapter(config_of(tiny_gpt2, language), tmp_path / "lang")
@@ -209,6 +233,16 @@ def test_masks_are_a_function_of_seed_and_place(tiny_model: Path) -> None:
 def test_a_batch_always_has_something_to_fill_in(tiny_model: Path) -> None:
     masking = SeededMasking(AutoTokenizer.from_pretrained(tiny_model), 1e-9, 0)
     assert int((masking([{"input_ids": [2, 7, 3], "number": 0}])["labels"] != -100).sum()) == 1
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_what_is_always_filled_in_is_a_word_of_the_text(tiny_model: Path, side: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model, padding_side=side)
+    rows = [{"input_ids": [2, 7, 3], "number": 0}, {"input_ids": [2, 7, 8, 9, 10, 3], "number": 1}]
+    batch = SeededMasking(tokenizer, 1e-9, 0)(rows)
+    chosen = batch["labels"] != -100
+    assert batch["labels"][chosen].tolist() == [7]
+    assert batch["input_ids"][chosen].tolist() == [7]
 
 
 @hypothesis.given(sizes=st.lists(st.integers(3, 20), min_size=2, max_size=6), data=st.data())

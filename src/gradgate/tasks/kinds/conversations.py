@@ -105,6 +105,15 @@ class Rendering:
             labels = self._tokenizer(text_target=response, truncation=True, max_length=limit)["input_ids"]
         return {"input_ids": ids, "labels": labels, "prompt_ids": ids, "cut": cut}
 
+    def response(self, row: Conversation) -> str:
+        """Return the text to generate after the prompt: as the chat template writes it if the last turn has fields."""
+        if not row.turns[-1].fields:
+            return row.turns[-1].content
+        ids = self._ids(row, begins=False, ends=True)
+        begin = _common(self._prompt(row.until(-1)), ids)
+        written: str = self._tokenizer.decode(ids[begin:], skip_special_tokens=True)
+        return written.strip()
+
     def _learned(self, turns: Sequence[Turn]) -> list[int]:
         """Return the indices of the turns that are responses; weights of turns decide if a row has them."""
         if any(turn.weight is not None for turn in turns):

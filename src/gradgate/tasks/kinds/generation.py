@@ -89,10 +89,10 @@ class Generation:
         return {}
 
     def encode(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> Dataset:
-        """Encode ``input_ids`` and ``labels``, cut to ``max_length`` tokens, and ``prompt_ids`` and ``cut`` per row.
+        """Encode ``input_ids`` and ``labels``, cut to ``max_length`` tokens; ``prompt_ids``, ``cut`` and ``gold``.
 
         Labels that the loss does not count are -100. ``prompt_ids`` are the tokens that the response is generated from,
-        and ``cut`` is the number of tokens cut off.
+        ``cut`` is the number of tokens cut off, and ``gold`` is the text that generated ones are compared with.
 
         Raises:
             DataError: a row on which the tokenizer's chat template fails.
@@ -102,7 +102,8 @@ class Generation:
         limit = max_length if max_length is not None else tokenizer.model_max_length
 
         def features(row: dict[str, Any]) -> dict[str, Any]:
-            return encode(conversation_of(row), limit)
+            conversation = conversation_of(row)
+            return {**encode(conversation, limit), "gold": rendering.response(conversation)}
 
         return dataset.map(features, remove_columns=dataset.column_names, desc="tokenize")
 
@@ -116,7 +117,7 @@ class Generation:
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """Compute every metric of generated texts, one text in ``outputs`` per row."""
         predicted = list(outputs)
-        gold = [contents[-1] for contents in rows[CONTENTS][:]]
+        gold = features["gold"][:]
         if len(predicted) != len(gold):
             raise DataError(f"{len(predicted)} texts were generated for {len(gold)} rows; expected one for each")
         predictions = [

@@ -38,7 +38,8 @@ class Greedy:
     def texts(self, model: Any, tokenizer: Any, prompts: Sequence[Prompt]) -> list[str]:
         """Generate one text per prompt, in their order, without special tokens and surrounding white space.
 
-        Batches are sorted by length; shorter prompts are padded on the left.
+        Batches are sorted by length. Shorter prompts are padded on the left, for the response to follow them, and on
+        the right for an encoder, which may number its positions from the left edge.
         """
         cut = self._fitting(model, prompts)
         order = sorted(range(len(cut)), key=lambda number: -len(cut[number]))
@@ -71,12 +72,12 @@ class Greedy:
     def tokens(self, model: Any, tokenizer: Any, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Return the token ids that follow each prompt, up to the first end token."""
         device = next(model.parameters()).device
-        ids, mask = _padded_left(prompts, tokenizer.pad_token_id, device)
+        ids, mask = _padded(prompts, tokenizer.pad_token_id, left=not model.config.is_encoder_decoder)
         ends = _end_tokens(model, tokenizer)
         with torch.no_grad(), torch.autocast(device.type, **autocast_of(self.precision)):
             sequences = model.generate(
-                input_ids=ids,
-                attention_mask=mask,
+                input_ids=ids.to(device),
+                attention_mask=mask.to(device),
                 do_sample=False,
                 num_beams=1,
                 max_new_tokens=self.max_new_tokens,
@@ -178,12 +179,15 @@ def new_tokens(wished: int | None, settings: Any) -> int:
     return wished
 
 
-def _padded_left(prompts: Sequence[Prompt], padding: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def _padded(prompts: Sequence[Prompt], padding: int, *, left: bool) -> tuple[Tensor, Tensor]:
     """Return token ids and mask, both of shape ``(prompts, tokens)``."""
     width = max(map(len, prompts))
-    ids = torch.tensor([[padding] * (width - len(prompt)) + list(prompt) for prompt in prompts])
-    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    return ids.to(device), mask.to(device)
+    ids = torch.full((len(prompts), width), padding)
+    mask = torch.zeros_like(ids)
+    for row, prompt in enumerate(prompts):
+        place = slice(width - len(prompt), None) if left else slice(len(prompt))
+        ids[row, place], mask[row, place] = torch.tensor(list(prompt)), 1
+    return ids, mask
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> list[int]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from datasets import Dataset
 from transformers import TrainingArguments
-from trl import SFTConfig, SFTTrainer, pack_dataset
-from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+from trl import SFTConfig, SFTTrainer
 
+from gradgate.training.generation.packing import packing_collator
 from gradgate.training.generation.trainer import GenerationTrainer
 
 
@@ -41,7 +40,7 @@ class DecoderTrainer(GenerationTrainer, SFTTrainer):  # type: ignore[misc]
         """Return the batches; packed rows are joined to one row, whose positions separate the examples."""
         usual = self.data_collator
         if self._packed:
-            self.data_collator: Any = DataCollatorForLanguageModeling(usual.pad_token_id, padding_free=True)
+            self.data_collator: Any = packing_collator(usual.pad_token_id)
         try:
             return super().get_train_dataloader()
         finally:
@@ -66,11 +65,6 @@ class DecoderTrainer(GenerationTrainer, SFTTrainer):  # type: ignore[misc]
 
     def _send_telemetry(self) -> None:
         """Do nothing: a run sends no telemetry."""
-
-
-def pack(features: Dataset, length: int) -> Dataset:
-    """Pack several examples into each row of up to ``length`` tokens, as TRL does."""
-    return pack_dataset(features.select_columns(["input_ids", "labels"]), length)
 
 
 def _sft_config(args: TrainingArguments) -> SFTConfig:

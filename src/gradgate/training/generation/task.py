@@ -182,9 +182,13 @@ class PreparedGeneration(PreparedSingleTask):
     def load_model(
         self, config: RunConfig, tokenizer: Any, note: Callable[[str], None] = lambda text: None
     ) -> tuple[Any, frozenset[str]]:
-        """Load the model; raise RunError too for one whose settings of generation cannot be used."""
+        """Load the model; raise RunError too for one that cannot generate with its settings, or take packed rows."""
         model, fresh = super().load_model(config, tokenizer, note)
         check_settings(model, tokenizer, config.model)
+        if config.packing:
+            from gradgate.training.generation.packing import check_packing
+
+            check_packing(model, config.model)
         return model, fresh
 
     def length_notes(self, config: RunConfig, tokenizer: Any) -> tuple[str, ...]:
@@ -214,7 +218,7 @@ class PreparedGeneration(PreparedSingleTask):
                 features, lost = _without_lost(name, split, features, config.max_length)
                 notes += lost
             if name == TRAIN and config.packing:
-                from gradgate.training.generation.sft import pack
+                from gradgate.training.generation.packing import pack
 
                 packed = pack(features, config.max_length)
                 notes.append(f"train: {len(features):,} examples are packed into {len(packed):,} rows")

@@ -122,8 +122,10 @@ class SeededMasking:
         self._collator.generator = torch.Generator().manual_seed(int(state[0] >> 1))
         batch: dict[str, Tensor] = dict(self._collator(list(rows)))
         if bool((batch["labels"] == IGNORED).all()):  # few short texts: the mean loss of no token is NaN
-            place = min(1, len(rows[0]["input_ids"]) - 1)
-            batch["labels"][0, place] = rows[0]["input_ids"][place]
+            ids = rows[0]["input_ids"]
+            place = min(1, len(ids) - 1)
+            begin = batch["labels"].shape[1] - len(ids) if self._collator.tokenizer.padding_side == "left" else 0
+            batch["labels"][0, begin + place] = ids[place]
         return batch
 
 

@@ -142,7 +142,7 @@ def pretrain_adapter(config: PretrainConfig, out: Path, progress: RunProgress | 
 
     :func:`gradgate.adapters.load` reads the folder, which also has ``run.json`` (settings, data, versions) and
     ``scores.json`` (loss and perplexity on the held-out texts before and after). The head for masked words is not
-    stored: a language adapter runs under a task's adapter and head.
+    stored, and stays frozen if it is pretrained: a language adapter runs under a task's adapter and head.
 
     Raises:
         GradgateError: for any fault that a user can fix.
@@ -184,6 +184,7 @@ def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progres
             if fresh:
                 progress.note(_OWN_HEAD.format(model=config.model))
             kind.put(model, fresh, config.seed)
+            _close_pretrained_head(model, fresh)
 
         stage = MaskedTraining(
             run,
@@ -195,6 +196,16 @@ def _pretrain(config: PretrainConfig, run: RunConfig, folder: RunFolder, progres
             dev,
         )
         return train_masked(stage, tokenizer, folder, progress, stop)
+
+
+def _close_pretrained_head(model: Any, fresh: frozenset[str]) -> None:
+    """Freeze the head for masked words, which is not stored: adapters of several languages fit together on one head."""
+    from gradgate.adapters.stack import head_parameters
+
+    head = {id(parameter) for parameter in head_parameters(model)}
+    for name, parameter in model.named_parameters():
+        if id(parameter) in head and name not in fresh:
+            parameter.requires_grad_(False)
 
 
 def _check_name(name: str) -> None:
