@@ -8,7 +8,7 @@ study takes a minute, so look at what a report has, not at its scores.
 """
 
 # %%
-# ``sweep="freeze:step=2"`` compares 0, 2 and 4 frozen layers with full fine-tuning.
+# ``sweep="freeze:step=2"`` compares 2 and 4 frozen layers with full fine-tuning.
 
 import tempfile
 import textwrap

@@ -25,6 +25,7 @@ _EXPECTED = {
     "tuple_type": "expected a list",
     "list_type": "expected a list",
     "dict_type": "expected a mapping",
+    "too_short": "expected one or more",
 }
 
 

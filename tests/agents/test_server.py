@@ -62,8 +62,22 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "training": (("compare", {"method": ["full", "head"]}), "compare trains, and this server only reads"),
     "a recommendation": (("recommend", {}), "'gradgate mcp --allow-training'"),
     "an unknown tool": (("is_beter", {}), "There is no tool 'is_beter'. Did you mean 'is_better'"),
+    "a tool that is not offered": (("compar", {}), "There is no tool 'compar'. Tools: is_better"),
     "an unknown argument": (("methods", {"nam": "full"}), "There is no setting 'nam'. Did you mean 'name'"),
     "no argument": (("is_better", {}), "a= is missing"),
+    "an empty argument": (
+        ("is_better", {"a": "", "b": "full", "results": "results.csv"}),
+        "a= has an empty value; pass one.",
+    ),
+    "no method": (("memory", {"method": []}), "method=[]: expected one or more."),
+    "a margin without results": (
+        ("noise_floor", {"task": "rte", "metric": "accuracy", "margin": 0}),
+        "margin= is for results=",
+    ),
+    "a metric that no row has": (
+        ("study_import", {"results": "results.csv", "metric": "f1"}),
+        "no score has this metric. Metrics: accuracy.",
+    ),
     "a wrong path": (("noise_floor", {"results": "nope.csv"}), "results='nope.csv' does not exist"),
     "a device": (("study_import", {"results": "/dev/zero"}), "results='/dev/zero' is not a file or folder"),
     "an address": (("study_import", {"results": "https://example.org/r.csv"}), "does not exist"),
@@ -156,6 +170,7 @@ def test_each_tool_answers_with_a_text_and_numbers(replies: dict[str, Reply], na
 def test_a_refusal_says_what_to_do(replies: dict[str, Reply], name: str) -> None:
     assert replies[name].failed
     assert REFUSED[name][1] in replies[name].text
+    assert ("columns={" in replies[name].text) == (name in ("a wrong column", "a wrong file"))
     assert "defect" not in replies[name].text
 
 

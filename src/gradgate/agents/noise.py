@@ -89,7 +89,7 @@ def _recorded(asked: NoiseFloorArguments) -> Answer:
     if asked.metric is None:
         raise UsageError("metric= is missing: name the metric of the task, such as accuracy, as spreads differ by it.")
     for name in ("columns", "margin"):
-        if getattr(asked, name):
+        if name in asked.model_fields_set:
             raise UsageError(f"{name}= is for results=. Leave it out.")
     found = decidable("", asked.task, asked.metric, asked.model, asked.seeds, asked.arms - 1, None)
     if found.basis is None:

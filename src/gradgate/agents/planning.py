@@ -42,7 +42,7 @@ class MemoryArguments(CheckedSettings):
 
     model: str = Field("sample", description="folder of a pretrained model or its config.json, or 'sample'")
     method: list[str] = Field(
-        ["full"], description="methods or adapters, such as 'full', 'lora:r=8', 'gradual:every=50'"
+        ["full"], min_length=1, description="methods or adapters, such as 'full', 'lora:r=8', 'gradual:every=50'"
     )
     batch_size: int | None = Field(None, description="rows per step")
     max_length: int | None = Field(None, description="tokens per row")

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
@@ -20,8 +21,25 @@ from gradgate.runs.state import RunState
 _SECONDS_BETWEEN_LOOKS = 5.0
 _SECONDS_TO_DRAIN = 20.0
 _RUNS_FAILED = 1  # the exit code of a study that ended with failed runs
-Report = Callable[[float, float], Awaitable[None]]
-"""Receives how many runs have finished, and how many there are."""
+_ENDED = (RunState.FINISHED, RunState.FAILED, RunState.PRUNED)
+
+
+@dataclass(frozen=True)
+class RunsDone:
+    """How far a study is.
+
+    Attributes:
+        done: runs that have ended, with the share of its steps for each one under way.
+        ended: runs that have ended.
+        runs: of the study so far.
+    """
+
+    done: float
+    ended: int
+    runs: int
+
+
+Report = Callable[[RunsDone], Awaitable[None]]
 
 _running: set[Process] = set()
 
@@ -32,12 +50,14 @@ async def run_command(words: Sequence[str], study: Path, report: Report) -> str:
     Args:
         words: of the command line.
         study: its folder.
-        report: is called every few seconds.
+        report: is called when the study is further than it was, every few seconds at most.
 
     Raises:
         RunError: if the command fails, with its message. A study with failed runs has a result all the same.
     """
-    process = await anyio.open_process(words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+    # Clients end a server by signals to its group, a few seconds apart. A training saves first, so it is in no group of
+    # theirs.
+    process = await anyio.open_process(words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True)
     _running.add(process)
     printed: list[str] = []
     said: list[str] = []
@@ -103,19 +123,24 @@ async def _stop(process: Process) -> None:
 
 
 async def _report_runs(study: Path, report: Report) -> None:
+    before = -1.0
     while True:
         await anyio.sleep(_SECONDS_BETWEEN_LOOKS)
-        counts = await anyio.to_thread.run_sync(_runs, study)
-        if counts is not None:
-            await report(*counts)
+        runs = await anyio.to_thread.run_sync(runs_done, study)
+        if runs is not None and runs.done > before:  # the protocol wants each value above the one before
+            before = runs.done
+            await report(runs)
 
 
-def _runs(study: Path) -> tuple[int, int] | None:
-    """Return the runs that have finished and all runs of a study; None if they cannot be read, as before it begins."""
+def runs_done(study: Path) -> RunsDone | None:
+    """Return how far a study is; None if its runs cannot be read, as before it begins."""
     from gradgate.study.status import read_status
 
     try:
         status = read_status(study)
     except Exception:  # a training does not end because it cannot be looked at
         return None
-    return status.count(RunState.FINISHED), len(status.runs)
+    ended = sum(run.state in _ENDED for run in status.runs)
+    places = [run.place for run in status.runs if run.place is not None]
+    under_way = sum(place["step"] / place["total"] for place in places if place["total"])
+    return RunsDone(ended + under_way, ended, len(status.runs))

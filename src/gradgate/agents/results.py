@@ -25,7 +25,7 @@ COLUMNS = (
     "'score': 'acc', 'seed': 'run', 'task': ..., 'model': ..., 'split': ..., 'step': ..., 'rows': ..., 'pair': 'none'}"
 )
 
-_COLUMN = re.compile(r"\b(arm|score|seed|task|model|split|step|metric|rows|pair)=")
+_COLUMN = re.compile(r"\b(arm|score|seed|task|model|split|step|rows|pair)=")  # metric= is a tool's own argument
 
 
 def ask_columns(columns: Mapping[str, Any], **own: Any) -> ImportSettings:

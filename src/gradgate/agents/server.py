@@ -22,7 +22,7 @@ except ImportError:
         "gradgate mcp needs the Python SDK of the Model Context Protocol, version 2: pip install 'gradgate[mcp]'."
     ) from None
 
-from gradgate.agents.process import Report, run_command, stop_on_signal
+from gradgate.agents.process import Report, RunsDone, run_command, stop_on_signal
 from gradgate.agents.tool import Answer, ReadingTool
 from gradgate.agents.tools import AnyTool, find, offered
 
@@ -65,8 +65,9 @@ def build_server(allow_training: bool) -> Server[Any]:
         return ListToolsResult(tools=[_listed(tool) for tool in offered(allow_training)])
 
     async def call_tool(context: Any, parameters: Any) -> CallToolResult:
-        async def report(finished: float, runs: float) -> None:
-            await context.session.report_progress(finished, runs, f"{finished:g} of {runs:g} runs finished")
+        async def report(found: RunsDone) -> None:
+            message = f"{found.ended} of {found.runs} runs have ended"
+            await context.session.report_progress(found.done, found.runs, message)
 
         try:
             tool = find(parameters.name, allow_training)

@@ -94,10 +94,8 @@ def find(name: str, allow_training: bool) -> AnyTool:
     """
     known = {tool.name: tool for tool in TOOLS}
     if name not in known:
-        raise UsageError(
-            f"There is no tool {name!r}.{nearest(name, known)} Tools: "
-            f"{', '.join(tool.name for tool in offered(allow_training))}."
-        )
+        names = [tool.name for tool in offered(allow_training)]
+        raise UsageError(f"There is no tool {name!r}.{nearest(name, names)} Tools: {', '.join(names)}.")
     tool = known[name]
     if isinstance(tool, TrainingTool) and not allow_training:
         raise UsageError(

@@ -19,7 +19,11 @@ class InterruptedRunError(GradgateError):
 
 @contextmanager
 def stoppable(note: Callable[[str], None]) -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C or SIGTERM sets; a second one interrupts at once."""
+    """Yield an event that the first Ctrl-C or SIGTERM sets; a Ctrl-C after it interrupts at once.
+
+    A further SIGTERM does nothing: whoever asks a training to stop may do so twice, as a scheduler and a parent that
+    ends its children.
+    """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop  # signals reach the main thread alone
@@ -27,7 +31,9 @@ def stoppable(note: Callable[[str], None]) -> Iterator[threading.Event]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
-            raise KeyboardInterrupt
+            if number == signal.SIGINT:
+                raise KeyboardInterrupt
+            return
         stop.set()
         note("Stopping after this step and saving; press Ctrl-C again to stop at once.")
 

@@ -42,7 +42,10 @@ class CheckedSettings(BaseModel):
         empty = [name for name, value in given.items() if value == ""] if isinstance(given, Mapping) else []
         if empty:
             names = ", ".join(f"{name}=" for name in empty)
-            raise ValueError(f"{names} has an empty value; pass one, or leave it out for its default")
+            required = any(cls.model_fields[name].is_required() for name in empty if name in cls.model_fields)
+            raise ValueError(
+                f"{names} has an empty value; pass one{'' if required else ', or leave it out for its default'}"
+            )
         return given
 
     @classmethod

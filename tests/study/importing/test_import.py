@@ -136,6 +136,41 @@ def test_harness_scores_are_per_task(tmp_path: Path) -> None:
     assert scores_of(tmp_path / "study")["tuned"] == [0.5, 0.5]
 
 
+@pytest.mark.parametrize("metric", ["bits_per_byte", "mystery"])
+def test_the_harness_says_which_scores_are_better(metric: str, tmp_path: Path) -> None:
+    for arm, seed, value in (("full", 0, 0.70), ("full", 1, 0.71), ("lora", 0, 0.65), ("lora", 1, 0.66)):
+        content = {
+            "results": {"wikitext": {f"{metric},none": value}},
+            "higher_is_better": {"wikitext": {metric: False}},
+            "config": {"random_seed": seed},
+            "model_name": arm,
+        }
+        (tmp_path / f"{arm}{seed}.json").write_text(json.dumps(content))
+    found = imported(tmp_path, tmp_path / "study")
+    task = read_study(tmp_path / "study").study.task
+    assert (task.metric, task.metric_higher_is_better) == (metric, False)
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("metric", "higher", "says"),
+    [
+        ("cross_entropy", False, False), ("brier_score", False, False), ("latency", False, False),
+        ("eval_loss", False, False), ("macro f1", True, False), ("quality", True, True),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_metric_says_which_scores_are_better_or_a_note_does(
+    metric: str, higher: bool, says: bool, tmp_path: Path
+) -> None:
+    rows = [{**row, "metric": metric} for row in LONG]
+    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert read_study(tmp_path / "study").study.task.metric_higher_is_better == higher
+    note = f"Higher scores are taken to be better for {metric}, as the name does not say."
+    assert any(each.startswith(note) for each in found.notes) == says
+    stated = imported(tmp_path / "r.csv", tmp_path / "stated", lower_is_better=True)
+    assert stated.notes == ()
+
+
 def test_percent_is_stored_as_shares(tmp_path: Path) -> None:
     rows = [{"arm": row["arm"], "seed": row["seed"], "accuracy": row["score"] * 100} for row in LONG]
     imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")

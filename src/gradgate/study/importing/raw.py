@@ -32,6 +32,7 @@ class RawTable:
             :class:`gradgate.study.importing.columns.ColumnMapping` names it.
         left_out: rows that the reader left out: the reason, and how many.
         metrics: the metric that each task is compared on, for sources that say.
+        higher: for sources that say, whether higher scores of a metric are better.
     """
 
     source: str
@@ -42,6 +43,7 @@ class RawTable:
     known: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)
+    higher: Mapping[str, bool] = field(default_factory=dict)
 
     @classmethod
     def of_scores(
@@ -52,11 +54,12 @@ class RawTable:
         place: Callable[[int], str],
         left_out: Mapping[str, int] | None = None,
         metrics: Mapping[str, str] | None = None,
+        higher: Mapping[str, bool] | None = None,
     ) -> RawTable:
         """Return the table of a form that is known: a row per score, with columns named as in ``PARTS``."""
         columns = columns_of(rows)
         known = {name: part for name, part in PARTS.items() if name in columns}
-        return cls(source, columns, rows, form, place, known, left_out or {}, metrics or {})
+        return cls(source, columns, rows, form, place, known, left_out or {}, metrics or {}, higher or {})
 
     def values(self, column: str) -> list[Any]:
         """Return the cells of a column that are not empty."""

@@ -58,6 +58,7 @@ class ReadScores:
         rows_kept: rows with a score at least.
         left_out: reason to the number of rows.
         metrics: the metric that a task is compared on, if its source says.
+        higher: whether higher scores of a metric are better, if its source says.
     """
 
     scores: list[Score] = field(default_factory=list)
@@ -65,6 +66,7 @@ class ReadScores:
     rows_kept: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     metrics: dict[str, str] = field(default_factory=dict)
+    higher: dict[str, bool] = field(default_factory=dict)
 
 
 def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
@@ -78,6 +80,7 @@ def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
     for table, mapping in tables:
         read.left_out.update(table.left_out)
         read.metrics.update(table.metrics)
+        read.higher.update(table.higher)
         read.rows_read += len(table.rows) + sum(table.left_out.values())
         for index, row in enumerate(table.rows):
             reason = ""

@@ -33,7 +33,7 @@ from gradgate.study.importing.sources import SourceFile
 from gradgate.study.importing.suites import with_reruns
 from gradgate.study.results import StudyResults
 from gradgate.study.study_file import StudyRecord
-from gradgate.tasks.metrics.names import higher_is_better, is_bounded, preference
+from gradgate.tasks.metrics.names import direction_is_known, higher_is_better, is_bounded, preference
 
 _ALL_ROWS = ("full", "all", "")
 Place = tuple[str, str, str]
@@ -180,7 +180,7 @@ class _StudyPlan:
     """Sorts scores into conditions, arms and runs."""
 
     def __init__(self, read: ReadScores, asked: ImportSettings, pair: str | None) -> None:
-        self._asked, self._pair, self._stated = asked, pair, read.metrics
+        self._asked, self._pair, self._stated, self._stated_higher = asked, pair, read.metrics, read.higher
         self._has_sizes = _vary_within_tasks(read.scores)
         self.by_place: dict[Place, list[Score]] = {}
         for score in read.scores:
@@ -218,7 +218,7 @@ class _StudyPlan:
         return next(named, None) or max(counts, key=lambda metric: (counts[metric], -preference(metric)))
 
     def _higher(self, metric: str) -> bool:
-        return not self._asked.lower_is_better and higher_is_better(metric)
+        return not self._asked.lower_is_better and self._stated_higher.get(metric, higher_is_better(metric))
 
     def _best_settings(self, place: Place, scores: Sequence[Score]) -> list[Score]:
         """Return the scores of one setting of each run: the best on dev; if its arm has none, on the reported split."""
@@ -264,10 +264,23 @@ class _StudyPlan:
             others = tuple(sorted({score.cell.metric for score in self.by_place[place]} - {metric}))
             if others:
                 tasks.setdefault((metric, others), {})[place[0]] = None
-        return [
+        compared = [
             f"Compared on {metric}, together with {', '.join(others)}: {some_of(tuple(names), 4)}."
             for (metric, others), names in tasks.items()
         ]
+        return [*compared, *self._guesses()]
+
+    def _guesses(self) -> Iterable[str]:
+        """Yield of which metrics nothing says that higher scores are better."""
+        if self._asked.lower_is_better:
+            return
+        metrics = sorted(set(self._metrics.values()) - set(self._stated_higher))
+        unknown = [metric for metric in metrics if not direction_is_known(metric)]
+        if unknown:
+            yield (
+                f"Higher scores are taken to be better for {some_of(unknown, 4)}, as the name does not say. If they "
+                "are worse, pass lower_is_better=True."
+            )
 
     def write(self, out: Path) -> None:
         """Write the folder of each condition."""

@@ -142,7 +142,8 @@ def harness(path: Path, content: Mapping[str, Any]) -> RawTable:
     """Return the scores of one model by lm-evaluation-harness; the arm is the model.
 
     ``acc,none`` is the metric ``acc``; another filter stays in the name, ``exact_match,strict-match``. Standard errors
-    are left out: they say how noisy the rows are, not the training.
+    are left out: they say how noisy the rows are, not the training. The file says of its metrics whether higher is
+    better.
     """
     config = content.get("config") or {}
     arguments = dict(word.partition("=")[::2] for word in str(config.get("model_args") or "").split(",") if "=" in word)
@@ -164,7 +165,11 @@ def harness(path: Path, content: Mapping[str, Any]) -> RawTable:
         for key, value in metrics.items()
         if isinstance(value, int | float) and "stderr" not in key
     ]
-    return RawTable.of_scores(path.name, rows, "lm-evaluation-harness", _within(path))
+    stated: dict[str, bool] = {}
+    for metrics in (content.get("higher_is_better") or {}).values():
+        stated |= {name: higher for name, higher in (metrics or {}).items() if isinstance(higher, bool)}
+    higher = {row["metric"]: stated[name] for row in rows if (name := row["metric"].partition(",")[0]) in stated}
+    return RawTable.of_scores(path.name, rows, "lm-evaluation-harness", _within(path), higher=higher)
 
 
 def _within(path: Path) -> Any:

@@ -10,6 +10,12 @@ _LOWER = frozenset(
     {"loss", "nll", "perplexity", "ppl", "mse", "rmse", "mae", "error", "err", "wer", "cer", "ter", "eer", "fid", "bpc",
      "drift", "forgetting"}
 )  # fmt: skip
+# Of a metric that somebody named. A column of such a name may be something else, as the runtime that Trainer logs is.
+_LOWER_IF_NAMED = _LOWER | {
+    "logloss", "entropy", "crossentropy", "xent", "bits", "bpb", "bpw", "rmsle", "nrmse", "mape", "smape", "mase",
+    "der", "brier", "ece", "fvd", "kid", "lpips", "distance", "divergence", "kl", "regret", "hallucination", "toxicity",
+    "latency", "runtime",
+}  # fmt: skip
 _HIGHER = frozenset(
     {"accuracy", "acc", "f1", "mcc", "matthews", "em", "exact", "match", "precision", "recall", "bleu", "sacrebleu",
      "chrf", "rouge", "rouge1", "rouge2", "rougel", "meteor", "pearson", "pearsonr", "spearman", "spearmanr", "corr",
@@ -22,8 +28,11 @@ _USUAL = (
     "pearson", "rougel", "bleu", "chrf", "top1", "score",
 )  # fmt: skip
 _UNBOUNDED = frozenset(
-    {"loss", "nll", "perplexity", "ppl", "mse", "rmse", "mae", "error", "fid", "psnr", "bpc", "drift", "forgetting"}
-)
+    {"loss", "logloss", "nll", "entropy", "crossentropy", "xent", "perplexity", "ppl", "bits", "bpb", "bpc", "bpw",
+     "mse", "rmse", "rmsle", "nrmse", "mae", "mape", "smape", "mase", "error", "brier", "fid", "fvd", "kid", "lpips",
+     "distance", "divergence", "kl", "regret", "psnr", "drift", "forgetting", "latency", "runtime", "loglikelihood",
+     "reward", "elo"}
+)  # fmt: skip
 _SPLITS = {
     "test": "test", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev", "eval": "dev",
     "train": "train", "training": "train",
@@ -40,7 +49,12 @@ def split_name(text: str) -> str:
 def higher_is_better(metric: str) -> bool:
     """Return False for losses, errors and distances."""
     known = METRICS.get(metric)
-    return known.higher_is_better if known else not _LOWER & set(_words(metric))
+    return known.higher_is_better if known else not _LOWER_IF_NAMED & set(_words(metric))
+
+
+def direction_is_known(metric: str) -> bool:
+    """Return True if the name of a metric says whether higher scores are better."""
+    return metric in METRICS or bool((_LOWER_IF_NAMED | _HIGHER) & set(_words(metric)))
 
 
 def is_bounded(metric: str) -> bool:
