@@ -13,7 +13,7 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from gradgate.errors import RunError
 from gradgate.torch_state import preserved_state
 
-_LENGTHS = (16, 8)
+_LENGTHS, _FIRST = (16, 8), 5  # lengths of the examples that are tried, and the first id
 _NEAR = 0.25  # of what the examples change in each other; rounding in 16 bits is a tenth of that
 
 
@@ -40,9 +40,9 @@ def check_packing(model: Any, name: str) -> None:
     Raises:
         RunError: if the second example's logits are not those that it has alone.
     """
-    size = model.config.get_text_config().vocab_size
-    first, second = (torch.arange(length * at, length * (at + 1)) % size for at, length in enumerate(_LENGTHS, 1))
-    rows = [{"input_ids": ids.tolist(), "labels": ids.tolist()} for ids in (first, second)]
+    ids = torch.arange(_FIRST, _FIRST + sum(_LENGTHS)) % model.config.get_text_config().vocab_size
+    first, second = ids.split(_LENGTHS)
+    rows = [{"input_ids": part.tolist(), "labels": part.tolist()} for part in (first, second)]
     packed = {key: cells for key, cells in packing_collator(0)(rows).items() if key != "labels"}
     with preserved_state(model, training=False):
         alone = _logits(model, {"input_ids": second.unsqueeze(0)})
