@@ -25,7 +25,6 @@ _EXPECTED = {
     "tuple_type": "expected a list",
     "list_type": "expected a list",
     "dict_type": "expected a mapping",
-    "too_short": "expected one or more",
 }
 
 
@@ -114,6 +113,7 @@ def expectation(fault: Mapping[str, Any]) -> str:
     """Return what was expected in place of a value that pydantic refuses, such as ``expected a number``."""
     text = str(fault["msg"]).removeprefix("Value error, ")
     text = re.sub(r"^Input should be (?=greater|less)", "expected a number ", text)
+    text = re.sub(r"^(?:List|Tuple) should have (at least \d+ items?) after validation.*", r"expected \1", text)
     return _EXPECTED.get(fault["type"], re.sub(r"^Input should be ", "expected ", text))
 
 

@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
         ("is_better", {"a": "", "b": "full", "results": "results.csv"}),
         "a= has an empty value; pass one.",
     ),
-    "no method": (("memory", {"method": []}), "method=[]: expected one or more."),
+    "no method": (("memory", {"method": []}), "method=[]: expected at least 1 item."),
     "a margin without results": (
         ("noise_floor", {"task": "rte", "metric": "accuracy", "margin": 0}),
         "margin= is for results=",

@@ -136,7 +136,7 @@ def test_entries_belong_to_one_kind_and_to_no_task_in_general() -> None:
         ({"options": {"query": "q"}, "kind": "ranking"}, r"`options` is not a valid entry; write query next to `kind`"),
         ({"options": {}}, r"`options` is not a valid entry; classification has none"),
         ({"options": RankingOptions()}, r"task: options: .*RankingOptions is not for classification; expected Kind"),
-        ({"kind": "multiple-choice", "choices": ["a"]}, r"task: choices: Tuple should have at least 2 items"),
+        ({"kind": "multiple-choice", "choices": ["a"]}, r"task: choices: expected at least 2 items"),
         ({"kind": "question-answering", "articles": {"train": 0}}, r"task: articles\.train: expected a number greater"),
         ({"choices": 1, "query": 2, "source": "?"}, r"source: .*choices: an entry.*query: an entry of ranking"),
     ],

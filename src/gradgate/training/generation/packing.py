@@ -28,9 +28,9 @@ def packing_collator(padding: int) -> DataCollatorForLanguageModeling:
 
 
 def check_packing(model: Any, name: str) -> None:
-    """Try two examples in one row, and refuse a model in which the second one reads the first.
+    """Check with two examples in one row that the second one does not read the first.
 
-    A model has to conclude from the positions, which begin anew, that another example begins. Many do, but those
+    A model has to conclude from positions that start again at 0 that another example begins. Many do, but those
     without attention, and those that take no positions, do not.
 
     Args:
