@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from gradgate.distributed import launch
 from gradgate.errors import RunError, UsageError
@@ -72,12 +71,14 @@ class Greedy:
     def tokens(self, model: Any, tokenizer: Any, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Return the token ids that follow each prompt, up to the first end token."""
         device = next(model.parameters()).device
-        ids, mask = _padded(prompts, tokenizer.pad_token_id, left=not model.config.is_encoder_decoder)
+        side = "right" if model.config.is_encoder_decoder else "left"
+        rows = {"input_ids": [list(prompt) for prompt in prompts]}
+        batch = tokenizer.pad(rows, padding_side=side, return_attention_mask=True, return_tensors="pt").to(device)
         ends = _end_tokens(model, tokenizer)
         with torch.no_grad(), torch.autocast(device.type, **autocast_of(self.precision)):
             sequences = model.generate(
-                input_ids=ids.to(device),
-                attention_mask=mask.to(device),
+                input_ids=batch["input_ids"],
+                attention_mask=batch["attention_mask"],
                 do_sample=False,
                 num_beams=1,
                 max_new_tokens=self.max_new_tokens,
@@ -86,7 +87,7 @@ class Greedy:
                 tokenizer=tokenizer,  # finds the stop_strings of the model's settings
                 synced_gpus=launch.count() > 1,
             )
-        new = sequences if model.config.is_encoder_decoder else sequences[:, ids.shape[1] :]
+        new = sequences if model.config.is_encoder_decoder else sequences[:, batch["input_ids"].shape[1] :]
         return [list(_until_end(row, ends, model.config.is_encoder_decoder)) for row in new.tolist()]
 
 
@@ -177,17 +178,6 @@ def new_tokens(wished: int | None, settings: Any) -> int:
             f"max_new_tokens=."
         )
     return wished
-
-
-def _padded(prompts: Sequence[Prompt], padding: int, *, left: bool) -> tuple[Tensor, Tensor]:
-    """Return token ids and mask, both of shape ``(prompts, tokens)``."""
-    width = max(map(len, prompts))
-    ids = torch.full((len(prompts), width), padding)
-    mask = torch.zeros_like(ids)
-    for row, prompt in enumerate(prompts):
-        place = slice(width - len(prompt), None) if left else slice(len(prompt))
-        ids[row, place], mask[row, place] = torch.tensor(list(prompt)), 1
-    return ids, mask
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
