@@ -10,6 +10,7 @@ import pytest
 
 import gradgate as gg
 from gradgate.errors import GradgateError, UsageError
+from gradgate.methods.plan_file import read_timeline
 from gradgate.methods.timeline import foresee
 from support.loop import adamw, build
 
@@ -50,11 +51,21 @@ def test_mean_share_is_the_share_of_weights_that_are_open() -> None:
 
 
 def test_an_adapter_alone_learns_below_the_head() -> None:
-    found = gg.plan(adapter="lora:r=8", method="full", steps=12)
-    run = gg.plan(adapter="lora:r=16", method="full", steps=12)
-    assert found.learns[EMBEDDINGS] == 0.0
-    assert found.learns[HEAD] == 1.0
-    assert 0 < found.learns["layers.0"] < run.learns["layers.0"] < 0.1
+    found = gg.plan(method="lora:r=8", steps=12).mean_shares()
+    wider = gg.plan(method="lora:r=16", steps=12).mean_shares()
+    assert found[EMBEDDINGS] == 0.0
+    assert found[HEAD] == 1.0
+    assert 0 < found["layers.0"] < wider["layers.0"] < 0.1
+
+
+def test_a_run_of_an_adapter_writes_the_plan_that_was_foreseen(tmp_path: Path) -> None:
+    arm = "lora:r=4 + gradual:every=1"
+    gg.train(method=arm, task="sample", steps=3, train_size=16, max_length=16, out=tmp_path / "run")
+    written = read_timeline(tmp_path / "run" / "plan.yaml")
+    foreseen = gg.plan(method=arm, task="sample", steps=3)
+    assert written.mean_shares() == foreseen.mean_shares()
+    assert written.first_steps() == foreseen.first_steps()
+    assert EMBEDDINGS not in written.first_steps()
 
 
 def test_the_seed_decides_a_drawn_plan() -> None:

@@ -19,6 +19,14 @@ def test_a_second_value_is_refused(command: Command, command_name: str, words: t
     assert "is given 2 times, as a and b; it takes one value" in said.err.replace("\n", " ")
 
 
+@pytest.mark.parametrize("command_name", ["train", "plan"])
+def test_several_methods_are_for_compare(command: Command, command_name: str) -> None:
+    said = command(command_name, "-m", "full", "--method=head", "--steps", "2")
+    assert said.code == 2
+    assert "--method is given 2 times, as full and head" in said.err.replace("\n", " ")
+    assert "gradgate compare" in said.err
+
+
 def test_the_same_value_twice_is_one(command: Command) -> None:
     assert command("tasks", "sample", "--source", "en", "--source", "en").code == 0
 

@@ -102,6 +102,12 @@ def test_a_file_is_scored_whole_in_columns_of_its_own(run: Path, tmp_path: Path)
     assert of_task["tests"] == of_run["tests"]
 
 
+def test_a_file_that_names_its_labels_otherwise_is_not_unlabelled(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("text,mood\ngood good,good\nbad bad,bad\n")
+    with pytest.raises(DataError, match=r"mine\.csv has no column 'label'; its columns are 'text', 'mood'"):
+        evaluate(run, test_file=tmp_path / "mine.csv", out=tmp_path / "out")
+
+
 def test_a_task_without_train_is_scored_with_the_labels_of_the_run(run: Path, task: Path, tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text("files: {test: t.tsv}\nlabel_map: {1: good, 0: bad, 2: mixed}\n")
     (tmp_path / "t.tsv").write_text(turned((task / "en.tsv").read_text(), good="1", bad="0"))

@@ -71,7 +71,7 @@ def test_figures_have_a_text_alternative_with_the_numbers_and_ids_of_their_own(p
     assert "Scores. macro-F1 × 100 on test: full 70.0 ± 2.0 (3 seeds); gradual:every=40 72.3 ± 2.1 (3 seeds)." in labels
     assert (
         "What was trained when. full trains 4 of 4 groups throughout; gradual:every=40 starts with 1 of 4 groups "
-        "and trains 3 from step 40."
+        "and trains 3 from step 41."
     ) in labels
     assert len(labels) == 4
     assert len(page.ids) == len(set(page.ids))

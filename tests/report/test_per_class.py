@@ -54,6 +54,15 @@ def test_each_class_of_the_best_arm(study: Path, draw_only: Callable[..., None])
     assert confused == {("no", "no"): "5", ("no", "yes"): "1", ("yes", "no"): "1", ("yes", "yes"): "1"}
 
 
+def test_counts_of_a_train_split_that_was_not_all_used_say_so(study: Path) -> None:
+    record = json.loads((study / "study.json").read_text())
+    for settings, title in (({}, "In train (rows)"), ({"train_size": 8}, "In all of train (rows)")):
+        (study / "study.json").write_text(json.dumps(record | {"settings": record["settings"] | settings}))
+        section = PerClassSection.find(ComposedReport.of(read_study(study)).study)
+        assert section is not None
+        assert title in [column.title for column in section.tables()[0].columns]
+
+
 def test_the_page_has_it_folded(study: Path, draw_only: Callable[..., None]) -> None:
     draw_only()
     page = write_report(study).html.read_text(encoding="utf-8")

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import yaml
 
+import gradgate as gg
 from gradgate.errors import RunError
 from gradgate.methods.plan_file import read_timeline
 from gradgate.report import write_report
 from gradgate.report.sections.timeline import TimelineSection
+from gradgate.report.sections.timeline_figure import MethodPlan, draw_timeline
 from support.study_folder import write_study
 from support.written_report import rows, tables_of
 
@@ -26,6 +28,14 @@ def test_the_timeline_is_a_table_too(tmp_path):
         ["layers.0", "100 %", "40 % (from step 41)"],
         ["embeddings", "100 %", "0 %"],
     ]
+
+
+def test_groups_that_an_adapter_leaves_frozen_are_not_trained():
+    plans = [MethodPlan(arm, 0, gg.plan(method=arm, steps=12)) for arm in ("lora:r=8", "lora:r=8 + gradual:every=4")]
+    assert draw_timeline(plans).text == (
+        "lora:r=8 trains 5 of 6 groups throughout, 4 of them in part; lora:r=8 + gradual:every=4 starts with 2 of 6 "
+        "groups and trains 5 from step 12."
+    )
 
 
 def test_a_damaged_plan_costs_its_timeline_only(tmp_path, draw_only):

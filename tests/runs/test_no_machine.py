@@ -14,7 +14,7 @@ import gradgate as gg
 from gradgate.places import short_name
 from gradgate.runs.card import CardSource, model_card
 from gradgate.runs.folder import RunFolder
-from gradgate.settings.command_line import train_command, without_places
+from gradgate.settings.command_line import places_note, train_command, without_places
 from gradgate.settings.run import RunConfig
 
 
@@ -53,6 +53,7 @@ def test_a_run_names_no_machine(tmp_path: Path, settings: dict[str, Any], draw_o
     card = model_card(CardSource.of(RunFolder(run.path), config=known), library="transformers", usage="load()")
     assert "- Method: `plan:plan.yaml`" in card
     assert "-m plan:plan.yaml" in card
+    assert re.search(r"^Replace \S+, \S+ and held.tsv with their paths on your machine.$", card, re.MULTILINE)
     assert str(tmp_path) not in card
     assert re.search(r"<h1>moods\d* with tiny-bert\d*</h1>", page)
 
@@ -65,3 +66,5 @@ def test_a_command_on_a_page_names_no_machine() -> None:
     assert "--model bert --task wikiann" in command
     assert "--data data --dev-file dev.tsv --test-file here/test.tsv" in command
     assert "--forgetting news.txt:tokens=50" in command
+    assert places_note(config) == "Replace bert, data, dev.tsv and news.txt with their paths on your machine."
+    assert places_note(RunConfig(task="sample", test_file="here/test.tsv")) == ""

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from gradgate.report.study_summary import summarize_study
+from gradgate.report.verdict import cautions
 from gradgate.study.guessing import guessing_score
 from gradgate.study.recommend.final_model import find_final
 from gradgate.study.results import read_study
@@ -19,9 +21,11 @@ GOLD = ["no"] * 12 + ["yes"] * 8
 COUNTS = {"no": 60, "yes": 40}
 
 
-def make_study(folder: Path, gold: list[Any], metric: str = "accuracy", **task: Any) -> Path:
+def make_study(
+    folder: Path, gold: list[Any], metric: str = "accuracy", scores: dict[str, list[float]] = SCORES, **task: Any
+) -> Path:
     known: dict[str, Any] = {"metric": metric, "train_counts": COUNTS} | task
-    study = write_study(folder, methods=tuple(SCORES), seeds=range(4), scores=SCORES, **known)
+    study = write_study(folder, methods=tuple(scores), seeds=range(4), scores=scores, **known)
     for run in (study / "runs").glob("*/*"):
         (run / "predictions").mkdir()
         rows = [{"index": at, "gold": label, "predicted": "no"} for at, label in enumerate(gold)]
@@ -44,6 +48,22 @@ def test_a_run_that_guesses_has_collapsed(tmp_path: Path) -> None:
     (verdict,) = study_verdicts(make_study(tmp_path / "study", GOLD))
     assert (verdict.collapsed.collapsed, verdict.reference_collapsed.collapsed) == (1, 0)
     assert verdict.without_collapsed is not None
+
+
+@pytest.mark.parametrize(
+    ("most", "said"),
+    [
+        (12, ""),
+        (13, "gradual:every=40: no better than {} (65.0)"),
+        (15, "full, gradual:every=40 and head: no better than {} (75.0)"),
+    ],
+)
+def test_arms_that_only_guess_are_named(tmp_path: Path, most: int, said: str) -> None:
+    scores = SCORES | {"head": [0.7, 0.7, 0.71, 0.72]}
+    study = make_study(tmp_path / "study", ["no"] * most + ["yes"] * (20 - most), scores=scores)
+    found = [note for note in cautions(summarize_study(read_study(study))) if "most frequent class" in note]
+    said = said.format("always answering with the most frequent class of train")
+    assert found == ([f"{said}; train longer, or search other learning rates."] if said else [])
 
 
 @pytest.mark.parametrize(

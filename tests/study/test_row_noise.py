@@ -13,6 +13,8 @@ from sklearn import metrics
 
 import gradgate as gg
 from gradgate.cli import run
+from gradgate.report.study_summary import summarize_study
+from gradgate.report.verdict import cautions
 from gradgate.report.verdict_table import verdict_table
 from gradgate.statistics import Word
 from gradgate.study.results import read_study
@@ -176,6 +178,7 @@ def test_a_verdict_on_few_rows_is_qualified(tmp_path: Path, capsys: pytest.Captu
     assert str(found.rows_note).startswith("Worse on these test rows only: ")
     assert run(["study", "verdicts", str(study)]) == 0
     assert "Worse on these test rows only: " in capsys.readouterr().out
+    assert str(found.rows_note) in cautions(summarize_study(read_study(study)))
 
 
 def test_missing_rows_are_told_from_missing_seeds(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from gradgate.errors import DataError, UsageError
 from gradgate.tasks import TaskData, find_task, load_task, subsample
+from gradgate.tasks.tables import check_files
 
 REAL = [
     ("tae/citation_intent", "citation_intent", {"train": 1688, "dev": 114, "test": 139}, 6),
@@ -65,6 +66,16 @@ def test_an_unlabelled_test_split_is_left_out_with_a_note(shared: Path) -> None:
     assert data.tests == {}
     assert any(note.startswith("test is unlabelled") for note in data.notes)
     assert "no labelled test split: only dev is scored" in data.notes
+
+
+def test_the_folder_above_that_of_one_task_is_not_its_data(tmp_path: Path) -> None:
+    own = tmp_path / "citation_intent"
+    own.mkdir()
+    for split in ("train", "dev", "test"):
+        (own / f"{split}.txt").write_text('{"text": "as in Smith", "label": "Uses"}\n')
+    with pytest.raises(DataError, match=rf"train\.txt is there\. Pass data={own}$"):
+        check_files(find_task("citation_intent", data=tmp_path))
+    check_files(find_task("citation_intent", data=own))
 
 
 def test_sets_without_train_or_dev_say_which_file_is_missing(shared: Path) -> None:

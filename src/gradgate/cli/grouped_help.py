@@ -1,4 +1,4 @@
-"""Print the help of a command with its flags grouped by subject, and refuse a second value of a flag of data."""
+"""Print the help of a command with its flags grouped by subject, and refuse a second value where one is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from gradgate.settings.base import SECTIONS
 OTHER = "options"
 _DATA = "data"
 _COLUMNS = ("--text", "--text-pair", "--label", "--kind", "--data", "--split", "--source")
-_ALSO = {"--text": ", or name the second text of a pair with --text-pair"}
+_METHOD = "--method"
+_ALSO = {
+    "--text": ", or name the second text of a pair with --text-pair",
+    _METHOD: ", or compare them with 'gradgate compare'",
+    "--model": ", or compare them with 'gradgate compare'",
+}
 
 
 class GroupedCommand(PathCommand):
@@ -22,7 +27,7 @@ class GroupedCommand(PathCommand):
         """Parse the words of a command line; flags win over a configuration file.
 
         Raises:
-            UsageError: a flag of data that takes one value, with several different ones.
+            UsageError: a flag of data, of the method or the model that takes one value, with several different ones.
         """
         if not ctx.resilient_parsing:
             _refuse_second_values(self.get_params(ctx), args)
@@ -46,18 +51,24 @@ class GroupedCommand(PathCommand):
 
 
 def _refuse_second_values(parameters: list[Any], words: list[str]) -> None:
-    """Refuse a second value of a flag of data: both may be meant. Of other flags, scripts override a first value."""
+    """Refuse a second value of a flag that names one thing: both may be meant. Scripts override settings that way."""
     for parameter in parameters:
-        if getattr(parameter, "rich_help_panel", None) != _DATA and parameter.opts[0] not in _COLUMNS:
+        if not _names_one_thing(parameter):
             continue
         single = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag)
         values = list(dict.fromkeys(_values(parameter.opts, words))) if single else []
         if len(values) > 1:
-            name = parameter.opts[0]
+            name = max(parameter.opts, key=len)
             raise UsageError(
                 f"{name} is given {len(values)} times, as {' and '.join(values)}; it takes one value. Leave the others "
                 f"out{_ALSO.get(name, '')}."
             )
+
+
+def _names_one_thing(parameter: Any) -> bool:
+    """Return True for flags of data, and for the method that is trained; elsewhere ``--method`` filters runs."""
+    panel = getattr(parameter, "rich_help_panel", None)
+    return panel == _DATA or parameter.opts[0] in _COLUMNS or (panel == "method" and _METHOD in parameter.opts)
 
 
 def _values(names: list[str], words: list[str]) -> list[str]:

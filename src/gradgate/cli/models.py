@@ -124,8 +124,8 @@ def plan(
     config_file: Config = None,
 ) -> None:
     """Show what a method trains when, without training."""
-    timeline, drawn = plan_in(settings)
-    console.print(draw_timeline(drawn, width=console.width, expand=expand))
+    timeline = plan_in(settings)
+    console.print(draw_timeline(timeline, width=console.width, expand=expand))
     if write is not None:
         from gradgate.files import write_text
 
@@ -133,8 +133,8 @@ def plan(
         print_line(f"Written to {write}; edit it and train with --method plan:{write}")
         if timeline.learns:
             print_line(
-                f"The file opens whole groups, of which {settings.run.method} opens single weights. For these alone, "
-                f"train with --method {settings.run.method}"
+                f"The file opens whole groups, of which {timeline.method} opens single weights. For these alone, "
+                f"train with --method {timeline.method}"
             )
 
 

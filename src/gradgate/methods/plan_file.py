@@ -167,19 +167,24 @@ def _timeline_in(record: Mapping[str, Any]) -> Timeline:
         raise ValueError(f"groups is {groups!r}: expected a list of names")
     if not isinstance(sizes, dict) or not all(isinstance(size, int) for size in sizes.values()):
         raise ValueError(f"sizes is {sizes!r}: expected a mapping of groups to numbers of parameters")
-    learns = record.get("learns", {})
-    if not isinstance(learns, dict) or not all(isinstance(mean, float) and 0 <= mean < 1 for mean in learns.values()):
-        raise ValueError(f"learns is {learns!r}: expected a mapping of groups to shares from 0.0 to below 1.0")
-    masked = record.get("masked", {})
-    if not isinstance(masked, dict) or not all(isinstance(part, float) and 0 <= part < 1 for part in masked.values()):
-        raise ValueError(f"masked is {masked!r}: expected a mapping of groups to shares from 0.0 to below 1.0")
     unknown = {name for phase in phases for name in phase.gates} - set(groups)
     if unknown:
         raise ValueError(f"phases name groups that the plan does not list: {sorted(unknown)}")
     starts = [phase.step for phase in phases]
     if not starts or starts != sorted(set(starts)) or starts[-1] >= steps:
         raise ValueError(f"phases begin at {starts[:9]}: expected phases in order of their step, before step {steps}")
-    return Timeline(list(phases), str(record.get("method", "")), steps, tuple(groups), sizes, learns, masked)
+    return Timeline(list(phases), str(record.get("method", "")), steps, tuple(groups), sizes, **_shares_in(record))
+
+
+def _shares_in(record: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return what the record says of groups in which not all elements learn."""
+    found = {name: record.get(name, {}) for name in ("learns", "masked", "trainable")}
+    for name, shares in found.items():
+        if not isinstance(shares, dict) or not all(
+            isinstance(each, float) and 0 <= each < 1 for each in shares.values()
+        ):
+            raise ValueError(f"{name} is {shares!r}: expected a mapping of groups to shares from 0.0 to below 1.0")
+    return found
 
 
 def _read(path: Path) -> Mapping[str, Any]:

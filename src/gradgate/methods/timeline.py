@@ -37,6 +37,8 @@ class Timeline:
             its weights, as ``bitfit`` does; 1 for all others.
         masked: group name to the share of its elements that a sparse gate masks, if the gate leaves others open, as
             with ``mask_scope=attention``; 1 for all others.
+        trainable: group name to the share of its elements that the method can open, if others were frozen before it,
+            as under an adapter; 1 for all others.
     """
 
     phases: list[Phase] = field(default_factory=list)
@@ -46,6 +48,7 @@ class Timeline:
     sizes: dict[str, int] = field(default_factory=dict)
     learns: dict[str, float] = field(default_factory=dict)
     masked: dict[str, float] = field(default_factory=dict)
+    trainable: dict[str, float] = field(default_factory=dict)
 
     def record(self, step: int, plan: Plan) -> None:
         """Add the plan for the step after ``step`` optimizer steps."""
@@ -64,6 +67,7 @@ class Timeline:
             {group.name: group.parameter_count for group in layers},
             single_weights(method, layers),
             _masked_shares(phases, layers),
+            _trainable_shares(layers),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,6 +79,7 @@ class Timeline:
             "sizes": self.sizes,
             **({"learns": self.learns} if self.learns else {}),
             **({"masked": self.masked} if self.masked else {}),
+            **({"trainable": self.trainable} if self.trainable else {}),
             "phases": [phase.to_dict() for phase in self.phases],
         }
 
@@ -102,7 +107,7 @@ class Timeline:
         for column, phase in enumerate(self.phases):
             for name, gate in phase.gates.items():
                 masked = self.masked.get(name, 1.0) if gate.share > 0.0 else 1.0
-                learning[rows[name], column] = (gate.share * masked + 1.0 - masked) * self.learns.get(name, 1.0)
+                learning[rows[name], column] = (gate.share * masked + 1.0 - masked) * self.opens(name)
         # Elements and steps that have learned up to the start of each phase, and then up to each edge.
         up_to_phase = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(learning * np.diff(starts), axis=1)], axis=1)
         places = np.clip(np.searchsorted(starts, edges, side="right") - 1, 0, len(self.phases) - 1)
@@ -155,9 +160,13 @@ class Timeline:
         first: dict[str, int] = {}
         for phase in self.phases:
             for name, gate in phase.gates.items():
-                if gate.share * self.learns.get(name, 1.0) > 0.0:
+                if gate.share * self.opens(name) > 0.0:
                     first.setdefault(name, phase.step)
         return first
+
+    def opens(self, group: str) -> float:
+        """Return the share of a group's elements that learns while the group is open."""
+        return self.learns.get(group, 1.0) * self.trainable.get(group, 1.0)
 
 
 def foresee(method: Method, layers: LayerMap, clock: Clock, seed: int = 0) -> Timeline:
@@ -192,6 +201,16 @@ def single_weights(method: Method, layers: LayerMap) -> dict[str, float]:
         counts = (layers.weights[n].count if selection is None else selection.count_of(n) for n in names)
         if group.name in reached and (learning := sum(counts)) < whole:
             found[group.name] = learning / whole
+    return found
+
+
+def _trainable_shares(layers: LayerMap) -> dict[str, float]:
+    """Return, for each group with parameters that were frozen before, the share of the others."""
+    found: dict[str, float] = {}
+    for group in layers if layers.frozen and layers.weights else ():
+        frozen = sum(layers.weights[name].count for name in group.parameter_names if name in layers.frozen)
+        if frozen:
+            found[group.name] = 1.0 - frozen / group.parameter_count
     return found
 
 

@@ -11,6 +11,7 @@ from gradgate.runs.state import RunState
 from gradgate.settings.command_line import (
     export_command,
     load_lines,
+    places_note,
     train_command,
     train_lines,
     without_places,
@@ -48,7 +49,7 @@ def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
     config = _settings(study, arm, None if run is None else run.seed)
     if run is not None and run.folder is not None:
         place = run.folder.relative_to(study.results.folder)
-        train = [] if config is None else [train_command(config, _RETRAINED)]
+        train = [] if config is None else [*commented_places(config), train_command(without_places(config), _RETRAINED)]
         return [
             Lines(
                 f"In this folder: export {arm.name}, seed {run.seed}, or retrain",
@@ -62,8 +63,18 @@ def lines_of_use(study: StudySummary, arm: ArmSummary) -> list[Lines]:
 
 
 def lines_of_training(config: RunConfig, out: str) -> list[Lines]:
-    """Return the command and the Python that train with some settings into a folder."""
-    return [Lines("Train it", [train_command(config, out)]), Lines("In Python", train_lines(config, out))]
+    """Return the command and the Python that train with some settings into a folder, on any machine."""
+    note, near = commented_places(config), without_places(config)
+    return [
+        Lines("Train it", [*note, train_command(near, out)]),
+        Lines("In Python", [*note, *train_lines(near, out)]),
+    ]
+
+
+def commented_places(*configs: RunConfig) -> list[str]:
+    """Return a comment, in a shell's and Python's form, on the paths that lines for any machine leave out."""
+    note = places_note(*configs)
+    return [f"# {note}"] if note else []
 
 
 def lines_of_repeating(study: StudySummary) -> list[Lines]:
@@ -80,7 +91,8 @@ def lines_of_repeating(study: StudySummary) -> list[Lines]:
         return [again]
     waits = any(study.results.count(state) for state in (RunState.MISSING, RunState.PAUSED))
     title = "Continue: train the unfinished runs" if waits else "Repeat, or add seeds and methods"
-    lines = [Lines(title, [compare_command(grids, ".")]), again]
+    note = commented_places(*(grid.base for grid in grids))
+    lines = [Lines(title, [*note, compare_command(grids, ".")]), again]
     if study.results.count(RunState.FAILED):
         retry = ["gradgate study retry .", "gradgate worker ."]
         lines.insert(0, Lines("Try failed runs again", retry))
@@ -88,7 +100,7 @@ def lines_of_repeating(study: StudySummary) -> list[Lines]:
 
 
 def _settings(study: StudySummary, arm: ArmSummary, seed: int | None) -> RunConfig | None:
-    """Return the settings of an arm's run for any machine; None for a study whose settings cannot be used.
+    """Return the settings of an arm's run; None for a study whose settings cannot be used.
 
     Args:
         seed: of the run; None takes the study's first.
@@ -101,4 +113,4 @@ def _settings(study: StudySummary, arm: ArmSummary, seed: int | None) -> RunConf
     if own is None:
         return None
     chosen = {} if grid.search is None else grid.search.chosen.get(arm.name, {})
-    return without_places(grid.config_of(own, grid.seeds[0] if seed is None else seed, chosen))
+    return grid.config_of(own, grid.seeds[0] if seed is None else seed, chosen)

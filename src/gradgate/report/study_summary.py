@@ -18,6 +18,7 @@ from gradgate.study.budget.file import BUDGET_FILE
 from gradgate.study.conditions import find_whole
 from gradgate.study.frontier import forgetting_of, frontier_of
 from gradgate.study.results import StudyResults
+from gradgate.study.row_noise import with_row_noise
 from gradgate.study.run_result import RunResult
 from gradgate.study.study_file import StudyRecord
 from gradgate.study.verdicts import ArmVerdict, is_paired, verdicts_of
@@ -156,6 +157,12 @@ class StudySummary:
     def pairing(self) -> Pairing:
         """How runs of two arms are compared."""
         return pairing.BY_SEED if is_paired(self.results) else pairing.UNPAIRED
+
+    @cached_property
+    def judged_by_rows(self) -> list[ArmVerdict]:
+        """The verdicts on the arms, with the noise of seeds and test rows together where it is known."""
+        judged = (arm.judged for arm in self.arms)
+        return with_row_noise(self.results, [each for each in judged if each is not None and each.collapsed.runs])
 
     @property
     def reference(self) -> ArmSummary:

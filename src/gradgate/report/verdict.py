@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
-from gradgate.report.formats import abridged, counted, listed, p_equation, p_value
+from gradgate.report.formats import abridged, counted, listed, p_equation, p_value, said_once
 from gradgate.report.pairing import UNPAIRED
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.verdict_sentence import allowed
 from gradgate.runs.records import DEV
 from gradgate.runs.state import RunState
+from gradgate.statistics import Word
+from gradgate.study.guessing import guessing_score
 from gradgate.study.results import COMBINATION, SIZE
 
 _DEV_ONLY = "no test split: the dev score both selected the checkpoint and ranks the methods, so it is optimistic."
@@ -82,7 +85,7 @@ def cautions(study: StudySummary) -> list[str]:
     notes = _run_notes(study)
     if not study.scored:
         return [*notes, *results.problems]
-    notes += _seed_notes(study)
+    notes += [*_seed_notes(study), *_guessing_notes(study), *_row_notes(study)]
     if study.split == DEV:
         notes.append(f"There is {_DEV_ONLY}")
     untested = untested_parts(study)
@@ -127,6 +130,25 @@ def _seed_notes(study: StudySummary) -> list[str]:
         f"{note[0].upper()}{note[1:]}." if names == everyone else f"{abridged(names)}: {note}."
         for note, names in notes.items()
     ]
+
+
+def _guessing_notes(study: StudySummary) -> list[str]:
+    """Say which arms learned no more than which class is the most frequent."""
+    guessed = guessing_score(study.results, study.split)
+    if guessed is None or not study.higher_is_better:
+        return []
+    scores = {arm.name: arm.scores(study.split).values() for arm in study.scored}
+    no_better = [name for name, own in scores.items() if own and median(own) <= guessed]
+    if not no_better:
+        return []
+    always = f"always answering with the most frequent class of train ({study.format.value(guessed)})"
+    return [f"{abridged(no_better)}: no better than {always}; train longer, or search other learning rates."]
+
+
+def _row_notes(study: StudySummary) -> list[str]:
+    """Say which differences are significant over seeds, and not if the test rows are drawn again, too."""
+    decided = [each for each in study.judged_by_rows if each.verdict.word in (Word.BETTER, Word.WORSE)]
+    return said_once((each.arm, each.rows_note if each.rows is not None else None) for each in decided)
 
 
 def compared_on(study: StudySummary) -> str:

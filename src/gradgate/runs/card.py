@@ -14,7 +14,7 @@ from gradgate.places import short_name
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, TaskRecord, read_record
 from gradgate.runs.scores import Cost, Metrics, Scores, SplitScores, read_scores
-from gradgate.settings.command_line import train_command, without_places
+from gradgate.settings.command_line import places_note, train_command, without_places
 from gradgate.settings.forgetting import shown_value
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.tasks.types import KIND_INFO
@@ -164,6 +164,7 @@ def model_card(
         f"$ {_wrapped(train_command(_portable(source.config), 'RUN', _portable_method(source.record)))}",
         "```",
         "",
+        *([f"{note}\n"] if (note := places_note(source.config)) else []),
     ]
     return f"---\n{_metadata(source, library)}\n---\n\n" + "\n".join(lines)
 

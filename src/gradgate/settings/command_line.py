@@ -81,6 +81,27 @@ def without_places(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"threads": None, "forgetting": forgetting, **near, **files})
 
 
+def places_note(*configs: RunConfig) -> str:
+    """Return what to do about the names that :func:`without_places` leaves of absolute paths; empty without one."""
+    places = [str(value) for config in configs for value in _texts(config)]
+    names = list(dict.fromkeys(short_name(place) for place in places if short_name(place) != place))
+    if not names:
+        return ""
+    *most, last = names
+    if not most:
+        return f"Replace {last} with its path on your machine."
+    return f"Replace {', '.join(most)} and {last} with their paths on your machine."
+
+
+def _texts(config: RunConfig) -> list[str | Path]:
+    """Return the settings that may be places."""
+    found = [getattr(config, name) for name in RunConfig.model_fields]
+    return [
+        *(value for value in found if isinstance(value, (str, Path))),
+        *([] if config.forgetting is None else [config.forgetting.place]),
+    ]
+
+
 def given_settings(config: RunConfig) -> dict[str, Any]:
     """Return the settings that are not the defaults as plain values, and always model, task, method and rate."""
     record = config.record()

@@ -82,6 +82,18 @@ def load_to_train(spec: TaskSpec) -> TaskData:
     return data
 
 
+def _check_labelled(spec: TaskSpec, tables: dict[str, Table]) -> None:
+    """Refuse files without the column of labels: it may have another name there."""
+    absent = (table for table in tables.values() if spec.label_column not in table.columns)
+    table = next(absent, None)
+    if table is not None and spec.kind != "multi-label":  # which has its labels in one column or in several
+        there = ", ".join(map(repr, table.columns))
+        raise DataError(
+            f"{table.source} has no column {spec.label_column!r}; its columns are {there}. Name the column of labels "
+            "with label=, or pass a test_file= with labels"
+        )
+
+
 def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
     """Read what a trained model is scored on; ``train`` and ``dev`` are empty.
 
@@ -104,6 +116,7 @@ def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, Tab
         spec = spec.model_copy(update={"label_map": {**{name: name for name in labels}, **raw}})
     examples = kind_of(spec).read(spec, tables)
     if not examples.splits:
+        _check_labelled(spec, tables)
         why = "; ".join(note for note in examples.notes if note not in (NO_TEST, NO_RESPONSES))
         raise DataError(f"The task {spec.name} has nothing to score: {why}. Pass a test_file= with labels")
     nothing = make_rows({}, {})

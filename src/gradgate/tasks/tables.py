@@ -113,6 +113,9 @@ def check_files(spec: TaskSpec) -> None:
     for split in scored(spec.places):
         path = spec.folder / spec.places[split]
         if not files_of(path):
+            own = spec.folder / spec.name
+            if files_of(own / spec.places[split]):
+                raise DataError(f"{path} is missing; {own / spec.places[split]} is there. Pass data={own}")
             raise DataError(f"{missing(path)}. Put the file there, or name another one")
         if split in TRAIN_AND_DEV and path.is_file() and path.stat().st_size <= _MOST_LOOKED_AT:
             _check_columns(spec, path, split)

@@ -9,7 +9,7 @@ from gradgate.errors import RunError
 from gradgate.report.drawing import MUTED, Drawing, finish, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import counted
 from gradgate.report.names_in_figures import name_marks
-from gradgate.report.next_steps import Lines, lines_of_training
+from gradgate.report.next_steps import Lines, commented_places, lines_of_training
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.budget_table import NAME, TITLE, StageScores, budget_table, percent
 from gradgate.report.study_summary import StudySummary
@@ -60,13 +60,16 @@ class BudgetSection(Section):
         if arm is None:
             return []
         model = find_final(study, arm.name)
-        config = without_places(grid.config_of(arm, 0, {}))
+        config = grid.config_of(arm, 0, {})
         if model is None or not model.is_kept:
             return lines_of_training(config, RECOMMENDED)
         # Reports name no place of the machine that made them.
         place = Path(study.name) / model.folder.relative_to(study)
         return [
-            Lines("Predict, or retrain", [predict_command(place), train_command(config, RECOMMENDED)]),
+            Lines(
+                "Predict, or retrain",
+                [predict_command(place), *commented_places(config), train_command(without_places(config), RECOMMENDED)],
+            ),
             Lines("In Python", load_lines(place)),
         ]
 

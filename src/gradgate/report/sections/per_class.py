@@ -96,6 +96,8 @@ def class_table(study: StudySummary, arms: Sequence[_OfArm]) -> Table:
     labels, counts = study.record.task.labels or (), study.record.task.train_counts or {}
     best, form = arms[0], ScoreFormat("f1", 100, 1)
     rows = [place for _, place in sorted((-best.support(place), place) for place in range(len(labels)))]
+    settings = study.record.settings
+    drawn = "all of " if settings.get("train_size") or settings.get("dev_size") else ""  # runs saw a part of them
     unit = "tokens" if study.record.task.kind == "token-classification" else "rows"
 
     def score(name: str, title: str, of: _OfArm = best, key: str = "") -> Column[int]:
@@ -108,7 +110,7 @@ def class_table(study: StudySummary, arms: Sequence[_OfArm]) -> Table:
     columns: list[Column[int]] = [
         Column("method", raw=lambda place: best.arm.name),
         text_column("label", "Label", of=lambda place: labels[place]),
-        Column("train", f"In train ({unit})", show=lambda place: _count(counts.get(labels[place])),
+        Column("train", f"In {drawn}train ({unit})", show=lambda place: _count(counts.get(labels[place])),
                raw=lambda place: counts.get(labels[place])),
         Column("support", f"In {study.split_label}", show=lambda place: _count(round(best.support(place))),
                raw=lambda place: best.support(place)),

@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from gradgate.methods.phases import Phase
 from gradgate.methods.timeline import Timeline
 from gradgate.report.drawing import MUTED, Drawing, finish, styled
 from gradgate.report.formats import shortened
@@ -110,12 +111,18 @@ def _text(plans: list[MethodPlan]) -> str:
 
 
 def _story(plan: Timeline) -> str:
-    states = [(frozenset(phase.open), frozenset(phase.sparse)) for phase in plan.phases]
-    counts = [len(whole | part) for whole, part in states]
+    states = [_state(plan, phase) for phase in plan.phases]
+    counts = [len(learning) for learning, _ in states]
     of = f"of {len(plan.groups)} groups"
     if len(set(states)) == 1:
         part = len(states[0][1])
         return f"trains {counts[0]} {of} throughout{f', {part} of them in part' if part else ''}"
     if counts == sorted(counts):
-        return f"starts with {counts[0]} {of} and trains {counts[-1]} from step {plan.phases[-1].step}"
+        return f"starts with {counts[0]} {of} and trains {counts[-1]} from step {plan.phases[-1].step + 1}"
     return f"changes {len(states) - 1} times and trains {min(counts)} to {max(counts)} {of}"
+
+
+def _state(plan: Timeline, phase: Phase) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the groups of which anything learns in a phase, and those of them of which not all does."""
+    learning = frozenset(name for name in (*phase.open, *phase.sparse) if plan.opens(name) > 0.0)
+    return learning, frozenset(name for name in learning if name in phase.sparse or plan.opens(name) < 1.0)

@@ -12,7 +12,6 @@ from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Column, Entry, Table, text_column
 from gradgate.report.verdict_table import verdict_table
 from gradgate.statistics import Word
-from gradgate.study.row_noise import with_row_noise
 from gradgate.study.verdicts import ArmVerdict
 
 _WORDS = (Word.BETTER, Word.EQUIVALENT, Word.NON_INFERIOR, Word.INCONCLUSIVE, Word.WORSE)
@@ -42,8 +41,7 @@ class EveryVerdictSection(Section):
     def tables(self) -> list[Table]:
         """Return one row per verdict."""
         studies = [part for _, part in self.study.parts] or [self.study]
-        judged = [with_row_noise(study.results, VerdictSection(study).verdicts) for study in studies]
-        return [verdict_table([verdict for own in judged for verdict in own])]
+        return [verdict_table([verdict for study in studies for verdict in study.judged_by_rows])]
 
 
 @dataclass(frozen=True)
