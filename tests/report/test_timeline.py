@@ -33,7 +33,7 @@ def test_the_timeline_is_a_table_too(tmp_path):
 def test_groups_that_an_adapter_leaves_frozen_are_not_trained():
     plans = [MethodPlan(arm, 0, gg.plan(method=arm, steps=12)) for arm in ("lora:r=8", "lora:r=8 + gradual:every=4")]
     assert draw_timeline(plans).text == (
-        "lora:r=8 trains 5 of 6 groups throughout, 4 of them in part; lora:r=8 + gradual:every=4 starts with 2 of 6 "
+        "lora:r=8 trains 5 of 6 groups throughout; lora:r=8 + gradual:every=4 starts with 2 of 6 "
         "groups and trains 5 from step 12."
     )
 

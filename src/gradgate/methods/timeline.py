@@ -117,6 +117,12 @@ class Timeline:
         means = np.diff(up_to_edge, axis=1) / np.maximum(widths, 1)
         return np.where(widths > 0, means, learning[:, places[:-1]])
 
+    def of_trainable(self) -> Timeline:
+        """Return the timeline of what can learn alone: under an adapter, its weights are all of a group."""
+        none = {name: share for name, share in self.trainable.items() if share == 0.0}
+        sizes = {name: round(size * self.trainable.get(name, 1.0)) for name, size in self.sizes.items()}
+        return replace(self, sizes=sizes, trainable=none)
+
     def mean_shares(self) -> dict[str, float]:
         """Return the share of each group's elements that learns, as the mean over all steps."""
         means = self.shares_between([0, self.steps])[:, 0]
@@ -151,7 +157,7 @@ class Timeline:
         """Return shares of groups (groups, columns) as shares of layers (layers, columns), weighted by size."""
         import numpy as np
 
-        sizes = np.array([float(self.sizes.get(group, 1)) for group in self.groups])
+        sizes = np.array([float(self.sizes.get(group) or 1) for group in self.groups])  # 0: nothing in it can learn
         rows = [np.average(shares[places], axis=0, weights=sizes[places]) for places in self.layers.values()]
         return np.array(rows)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -37,8 +39,8 @@ _LABELS_PER_INCH = 5.4
 _HIGHEST = 1.3  # inches of a band
 _TITLE = 0.34  # inches above a band
 _CAPTION = (
-    "From the embeddings at the bottom to the head at the top; the stronger the colour, the larger the share of "
-    "the group that was trained. One seed per method."
+    "From the embeddings at the bottom to the head at the top; the stronger the colour, the larger the share that was "
+    "trained of the group's weights, or of the adapter's where one leaves the others frozen. One seed per method."
 )
 
 
@@ -76,7 +78,7 @@ def _height(groups: int) -> float:
 
 def _draw_band(axes: Axes, shown: MethodPlan, bottom: float, height: float) -> dict[float, str]:
     """Draw one plan and its title; return the place of each tick and its label."""
-    plan = shown.plan
+    plan = shown.plan.of_trainable()
     names = list(plan.layers)
     groups, labels = len(names), int(height * _LABELS_PER_INCH + 1e-9)
     axes.imshow(
@@ -110,15 +112,20 @@ def _text(plans: list[MethodPlan]) -> str:
     return f"{'; '.join(f'{shown.method} {_story(shown.plan)}' for shown in plans)}."
 
 
-def _story(plan: Timeline) -> str:
-    states = [_state(plan, phase) for phase in plan.phases]
-    counts = [len(learning) for learning, _ in states]
+def _story(recorded: Timeline) -> str:
+    plan = recorded.of_trainable()
+    # Phases in which the same groups learn are one, such as one that only opens what an adapter leaves frozen.
+    states = [
+        next(same)
+        for _, same in groupby(((phase.step + 1, *_state(plan, phase)) for phase in plan.phases), itemgetter(1, 2))
+    ]
+    counts = [len(learning) for _, learning, _ in states]
     of = f"of {len(plan.groups)} groups"
-    if len(set(states)) == 1:
-        part = len(states[0][1])
+    if len(states) == 1:
+        part = len(states[0][2])
         return f"trains {counts[0]} {of} throughout{f', {part} of them in part' if part else ''}"
     if counts == sorted(counts):
-        return f"starts with {counts[0]} {of} and trains {counts[-1]} from step {plan.phases[-1].step + 1}"
+        return f"starts with {counts[0]} {of} and trains {counts[-1]} from step {states[-1][0]}"
     return f"changes {len(states) - 1} times and trains {min(counts)} to {max(counts)} {of}"
 
 
