@@ -118,8 +118,9 @@ def _measured(
             model = first.pretrained()
             before = {split: (s, hidden_states(first, model, s)) for split, s in samples.items()}
             del model
+            runs = "1 run" if len(missing) == 1 else f"{len(missing)} runs"
             progress.note(
-                f"{len(missing)} runs, {sum(s.count for s in samples.values())} tokens of {', '.join(splits)}: "
+                f"{runs}, {sum(s.count for s in samples.values())} tokens of {', '.join(splits)}: "
                 f"{about((time.monotonic() - began) * len(missing))}."
             )
             progress.begin(len(missing), 0)

@@ -155,8 +155,9 @@ class _Counter:
 
     def announce(self, seconds: float) -> None:
         """Say how long all points take, if one takes ``seconds``."""
+        runs = "1 run" if self._runs == 1 else f"{self._runs} runs"
         self._progress.note(
-            f"{self._runs} runs, {self._line} points on lines and {self._plane} on planes: "
+            f"{runs}, {self._line} points on lines and {self._plane} on planes: "
             f"{about(seconds * (self._line + self._plane))}."
         )
         self._progress.begin(self._total, self._done)

@@ -74,7 +74,8 @@ def retry(
     again = queue.retry(lambda run: _is_asked_for(run, arm, seed))
     for run in again:
         print_line(run.label)
-    print_line(f"{len(again)} runs wait again; start them with: gradgate worker {study}")
+    waiting = "1 run waits again; start it" if len(again) == 1 else f"{len(again)} runs wait again; start them"
+    print_line(f"{waiting} with: gradgate worker {study}")
 
 
 def _is_asked_for(run: QueuedRun, arm: Arm | None, seed: int | None) -> bool:
@@ -152,7 +153,8 @@ def worker(settings: WorkerSettings, study: Folder, quiet: Quiet = False, config
             trust_remote_code=settings.trust_remote_code,
         )
     if failed:
-        errors.print(f"{failed} runs failed; 'gradgate study failed {study}' says why.", soft_wrap=True)
+        said = "1 run" if failed == 1 else f"{failed} runs"
+        errors.print(f"{said} failed; 'gradgate study failed {study}' says why.", soft_wrap=True)
         raise typer.Exit(1)
 
 
