@@ -59,8 +59,8 @@ def run(
         print(f"{study.name}: {study.title}", flush=True)
         try:
             run_study(study, scale, out)
-        except subprocess.CalledProcessError as error:
-            sys.exit(f"{study.name} stopped: {str(error).removesuffix('.')}. Run the command again to resume.")
+        except subprocess.CalledProcessError:  # the command has printed why
+            sys.exit(f"{study.name} stopped. Run the command again to resume.")
         done.append(study)
         if record:
             try:
