@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers import PreTrainedModel
 
+import gradgate as gg
 from gradgate import adapters
 from support.cached_loop import ROWS, assert_close, run
 from support.loop import build
@@ -55,6 +57,25 @@ def test_another_active_adapter_makes_rows_stale(tmp_path: Path) -> None:
     assert cached.rows is not None
     assert cached.rows.read > 0
     assert_close(cached, run(two, "groups:open=head", each_step=switching))
+
+
+@pytest.mark.parametrize("method", ["full", "freeze:layers=2", "gradual:every=50"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_adapters_are_dropped_whether_the_tuner_was_there_before_or_not(method: str, is_first: bool) -> None:
+    model = adapted().train()
+    learning = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(learning, lr=1e-3)
+    drop = adapters.RandomDrop(model, most=2, seed=7) if is_first else None
+    tuner = gg.Tuner(model, optimizer, method, total_steps=40, steps_per_epoch=10)
+    drop = drop or adapters.RandomDrop(model, most=2, seed=7)
+    inputs = torch.arange(4)[None]
+    for _ in range(3):
+        model(input_ids=inputs)
+    assert drop.step == 3
+    model.eval()
+    model(input_ids=inputs)
+    assert drop.step == 3
+    tuner.detach()
 
 
 def test_layers_whose_adapters_are_dropped_at_random_are_computed_as_usual(tmp_path: Path) -> None:

@@ -46,6 +46,15 @@ def test_retried_runs_wait_for_a_worker(command: Command, study: Path) -> None:
     assert json.loads(command("study", "status", str(study), "--json")[1])["waiting"] == 4
 
 
+def test_a_finished_run_whose_scores_were_removed_can_be_retried(command: Command, study: Path) -> None:
+    command("study", "retry", str(study))  # makes the queue
+    (study / "runs/full/seed-0/scores.json").unlink()
+    assert "scores.json has been removed" in command("study", "failed", str(study))[1]
+    assert json.loads(command("study", "status", str(study), "--json")[1])["failed"] == 1
+    out = command("study", "retry", str(study), "-m", "full", "--seed", "0")[1]
+    assert out.endswith(f"1 run waits again; start it with: gradgate worker {study}\n")
+
+
 def test_only_runs_that_the_study_has_are_retried(command: Command, study: Path) -> None:
     code, _, err = command("study", "retry", str(study), "-m", "ful")
     assert code == 2

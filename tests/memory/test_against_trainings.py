@@ -8,15 +8,20 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 
+import gradgate as gg
 from gradgate import MethodInfo, adapters, estimate_memory, map_layers
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.errors import RunError
 from gradgate.memory.estimate import Estimator, Setup
+from gradgate.memory.request import estimate_arms
 from gradgate.memory.workload import Workload
 from gradgate.methods.catalog import method as read_method
 from gradgate.settings.adapter import read_adapter
+from gradgate.settings.arm import read_arm
+from gradgate.settings.base import checked_settings
+from gradgate.settings.memory import MemorySettings
 from gradgate.training.adapted import put_adapter
 from support.catalog_table import MODELS, ROWS, build, layers_of, method_of
 from support.counted import counted_peak
@@ -108,6 +113,20 @@ def test_an_adapter_on_a_language_adapter_takes_what_was_estimated(tmp_path: Pat
     alone = estimate_memory(model.config, adapter=setting, **sizes)
     assert estimate.peak_bytes == pytest.approx(real, rel=0.01)
     assert alone.peak_bytes < 0.95 * real
+
+
+def test_arms_without_an_adapter_have_no_language_adapter_in_a_comparison(tmp_path: Path) -> None:
+    host = AutoModel.from_pretrained(gg.sample.MODEL)
+    adapters.add(host, "en", "pfeiffer+inv:reduction=16")
+    adapters.save(host, "en", tmp_path / "en", head=False)
+    arms = [read_arm("full"), read_arm("pfeiffer:reduction=16")]
+    stacked = checked_settings(MemorySettings, {"language_adapters": str(tmp_path / "{language}")})
+    peaks = {each.arm.name: each.estimate.peak_bytes for each in estimate_arms(stacked, arms)}
+    alone = {
+        each.arm.name: each.estimate.peak_bytes for each in estimate_arms(checked_settings(MemorySettings, {}), arms)
+    }
+    assert peaks["full"] == alone["full"]
+    assert peaks["pfeiffer:reduction=16"] > alone["pfeiffer:reduction=16"]
 
 
 @pytest.mark.parametrize("method", ["full", "freeze:layers=2", "graddrop:p=0.5"])

@@ -100,3 +100,5 @@ def test_the_kind_decides_the_head(kind: str, head: str) -> None:
 def test_what_is_not_counted_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^open_new_tokens=True is not in the estimate"):
         checked_settings(MemorySettings, {"open_new_tokens": True})
+    with pytest.raises(UsageError, match=r"^tapt_steps=10 is not in the estimate: that training comes first"):
+        checked_settings(MemorySettings, {"tapt_steps": 10})

@@ -106,3 +106,5 @@ def test_the_same_length_in_steps_and_epochs_has_as_many_evaluations() -> None:
     configs = [make_config(**{"batch_size": 32, **length}) for length in lengths]
     assert [evaluations(config, rows, 1000) for config in configs] == [10, 10, 10]
     assert evaluations(make_config(steps=1000, eval_every=300), rows, 1000) == 4
+    assert evaluations(make_config(steps=1000, batch_size=32, train_size=320), rows, 1000) == 100
+    assert evaluations(make_config(steps=1000, batch_size=32, train_size=9999), rows, 1000) == 10

@@ -51,7 +51,8 @@ class RandomDrop:
         self._setup = found.setup
         self._setup.random = True
         eagerly: Any = torch.compiler.disable  # untyped in torch
-        self._hook: Any = inner(model).register_forward_pre_hook(eagerly(self._before_forward))
+        # First: a tuner's own hook puts closed layers into evaluation mode, and the model with them.
+        self._hook: Any = inner(model).register_forward_pre_hook(eagerly(self._before_forward), prepend=True)
 
     def _before_forward(self, module: nn.Module, args: object) -> None:
         self._setup.dropped = 0

@@ -33,6 +33,7 @@ from gradgate.training.adapted import put_adapter
 from gradgate.training.named_tasks import find_task_of
 from gradgate.training.pretrained import load_bare
 
+_NO_STACK = {"language_adapters": None}
 _SOURCE = "en"  # the language of a stack where no task names one
 _OPTIMIZER = "adamw_torch"
 
@@ -117,6 +118,8 @@ def estimate_arms(asked: MemorySettings, arms: Sequence[Arm]) -> list[ArmEstimat
         GradgateError: for a model or an adapter whose memory cannot be estimated.
     """
     own = {arm: asked.with_own(arm) for arm in arms}
+    if any(arm.adapter is not None for arm in arms):  # as in a comparison, where the others have no stack
+        own |= {arm: own[arm].model_copy(update=_NO_STACK) for arm in arms if arm.adapter is None}
     shared = {arm: (arm.adapter, own[arm].precision, own[arm].weights, *arm.overrides.items()) for arm in arms}
     estimators = {each: estimator_of(own[arm], asked.model, arm.adapter) for arm, each in shared.items()}
     found = []

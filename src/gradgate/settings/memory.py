@@ -23,8 +23,11 @@ Quantization = Literal["nf4", "int8", "fp8"]
 QUANTIZATIONS = get_args(Quantization)
 """Formats of a frozen model's matrices under an adapter."""
 MOST_GIB = 10_000
+_BEFORE = "that training comes first, of the whole model if there is no adapter, as method 'full' on masked words"
 _NOT_COUNTED = {
     "open_new_tokens": "only the training knows which rows are new",
+    "tapt_steps": _BEFORE,
+    "tapt_epochs": _BEFORE,
 }
 _HEADS: dict[str, Head] = {"token-classification": "token", "question-answering": "token", "generation": "auto"}
 
@@ -90,8 +93,8 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
     @model_validator(mode="after")
     def _counted(self) -> MemorySettings:
         for name, reason in _NOT_COUNTED.items():
-            if getattr(self, name):
-                raise UsageError(f"{name}=True is not in the estimate: {reason}. Leave it out.")
+            if value := getattr(self, name, None):
+                raise UsageError(f"{name}={value} is not in the estimate: {reason}. Leave it out.")
         if self.release_gradients and self.shards > 1:
             raise UsageError(
                 f"release_gradients=True and shards={self.shards} cannot be combined: it steps a parameter before its "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil
@@ -241,7 +242,8 @@ def evaluations(config: RunConfig, rows: Mapping[str, int], steps: int) -> int:
 
 
 def _steps_per_epoch(config: RunConfig, rows: Mapping[str, int]) -> int:
-    return max(1, ceil(rows.get("train", 0) / (config.batch_size * config.accumulate)))
+    in_train = min(rows.get("train", 0), config.train_size or sys.maxsize)
+    return max(1, ceil(in_train / (config.batch_size * config.accumulate)))
 
 
 def _scoring(config: RunConfig, rows: dict[str, int], arm: ArmForecast) -> float:

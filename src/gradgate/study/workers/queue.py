@@ -76,10 +76,16 @@ class Queue:
             )
 
     def failure_of(self, run: QueuedRun) -> str | None:
-        """Return why a run failed, by the store or by a finished folder with damaged scores; None if it has not."""
+        """Return why a run failed, by the store or by its folder if it had finished; None if it has not.
+
+        A finished run fails if its scores are damaged, or if they were removed, as the errors of damaged files advise.
+        """
         if run.state is RunState.FAILED:
             return run.error or "its worker died"
-        return damage_of(self.folder_of(run)) if run.state is RunState.FINISHED else None
+        if run.state is not RunState.FINISHED:
+            return None
+        folder = self.folder_of(run)
+        return damage_of(folder) if folder.finished else f"{folder.scores_file} has been removed"
 
     def add(self, runs: Sequence[GridRun]) -> None:
         """Queue runs that have not finished and neither wait nor run; record those that finished without the store.

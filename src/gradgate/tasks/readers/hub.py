@@ -58,5 +58,5 @@ def _explain(source: HubSource, error: Exception, configuration: str | None = No
         return f"The hub has no data set {name} that can be read: {hub.first_line(error)}."
     return (
         f"The data set {name} cannot be fetched: {hub.why_unreachable()}, and the cache has no copy. Connect, or "
-        f"pass a folder with its files as data=DIR ({type(error).__name__}: {hub.first_line(error)})"
+        f"copy its files to this machine and pass these ({type(error).__name__}: {hub.first_line(error)})"
     )
