@@ -60,7 +60,9 @@ def test_wrong_rows_are_named(run: gg.Run) -> None:
     with pytest.raises(DataError, match=r"^rows has no column 'text'"):
         run.predict([{"words": "a good day"}])
     unlabelled = [{"text": text} for text in TEXTS]
-    with pytest.raises(DataError, match=r"test is unlabelled and not scored \(rows\)\. Pass a test_file= with labels"):
+    with pytest.raises(
+        DataError, match=r"rows has no column 'label'; its columns are 'text'\. Name the column of labels with label="
+    ):
         run.evaluate(unlabelled)
     with pytest.raises(UsageError, match="texts without labels"):
         run.evaluate(TEXTS)

@@ -14,6 +14,8 @@ from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import Table
 from gradgate.tasks.types import FileFormat, HubSource
 
+_ONE_FILE = "one of its files in its place"
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -57,8 +59,8 @@ def read_source(where: str, subset: str | None = None, split: str = "train") -> 
         return read_table(path, FileFormat(type="jsonl")) if is_table else lines
     if where.count("/") == 1 and not where.startswith((".", "/", "~")):
         source = HubSource(path=where, name=subset, splits={"train": split})
-        check_reachable(source)
-        return read_split(source, "train", "")
+        check_reachable(source, _ONE_FILE)
+        return read_split(source, "train", "", _ONE_FILE)
     raise DataError(f"{missing(path)}. Pass a text file with one text per line, a table, or a data set of the hub")
 
 
