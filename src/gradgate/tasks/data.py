@@ -25,6 +25,9 @@ from gradgate.tasks.types import LEAST_DEV, TRAIN_AND_DEV, GenerationOptions, ba
 if TYPE_CHECKING:
     from datasets import Dataset
 
+_WITHOUT_ONE_COLUMN = ("multi-label", "generation", "question-answering")
+"""Kinds whose labels or answers may be in several columns, or inside of another."""
+
 
 def kind_of(spec: TaskSpec) -> Kind:
     """Return the kind of the task."""
@@ -86,7 +89,7 @@ def _check_labelled(spec: TaskSpec, tables: dict[str, Table]) -> None:
     """Refuse files without the column of labels: it may have another name there."""
     absent = (table for table in tables.values() if spec.label_column not in table.columns)
     table = next(absent, None)
-    if table is not None and spec.kind != "multi-label":  # which has its labels in one column or in several
+    if table is not None and spec.kind not in _WITHOUT_ONE_COLUMN:
         there = ", ".join(map(repr, table.columns))
         raise DataError(
             f"{table.source} has no column {spec.label_column!r}; its columns are {there}. Name the column of labels "
