@@ -8,7 +8,7 @@ from evidence.grids import GRIDS, Grid
 from evidence.replay.baselines import BASELINES, replay_all
 from evidence.replay.early_scores import by_schedule, shown
 from evidence.replay.squeezed import SQUEEZED
-from gradgate.report.formats import listed
+from gradgate.errors import listed
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.replay.curve_rows import CurveRow, read_rows
 from gradgate.study.replay.curves import Curves, as_curves

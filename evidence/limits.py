@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evidence.convergence import late_changes
 from evidence.searches import ROWS, at_an_end
 from evidence.studies import Study
-from gradgate.report.formats import listed
+from gradgate.errors import listed
 from gradgate.study.replay.curve_rows import read_rows
 
 SHORT_TRAINING, AT_AN_END, NEAR_GUESSING = NAMES = ("short training", "rates at the edge", "scores near guessing")

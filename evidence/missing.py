@@ -9,7 +9,7 @@ from evidence.limits import AT_AN_END, NEAR_GUESSING, SHORT_TRAINING, limits_of
 from evidence.repetition import Repetition
 from evidence.searches import ROWS, SearchedRun
 from evidence.studies import Study
-from gradgate.report.formats import counted, listed
+from gradgate.errors import counted, listed
 
 _TIE = 0.01
 """Of the metric, by which one seed hardly tells two rates apart."""

@@ -140,3 +140,18 @@ def some_of(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return names in one line, as ``a, b and 3 more`` if there are more than ``most``."""
     shown = between.join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def counted(number: int, noun: str) -> str:
+    """Format as ``1 run``, ``2 runs``, ``2 studies`` or ``2 batches``."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{number} {noun[:-1]}ies"
+    return f"{number} {noun}{'es' if noun.endswith(('s', 'x', 'z', 'ch', 'sh')) else 's'}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Join as ``a``, ``a and b`` or ``a, b and c``."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

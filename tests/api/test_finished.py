@@ -60,9 +60,7 @@ def test_wrong_rows_are_named(run: gg.Run) -> None:
     with pytest.raises(DataError, match=r"^rows has no column 'text'"):
         run.predict([{"words": "a good day"}])
     unlabelled = [{"text": text} for text in TEXTS]
-    with pytest.raises(
-        DataError, match=r"rows has no column 'label'; its columns are 'text'\. Name the column of labels with label="
-    ):
+    with pytest.raises(DataError, match=r"rows has no column 'label'; its columns are 'text'\. Name one with label="):
         run.evaluate(unlabelled)
     with pytest.raises(UsageError, match="texts without labels"):
         run.evaluate(TEXTS)

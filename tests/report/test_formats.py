@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gradgate.errors import counted
 from gradgate.report import formats
 from gradgate.report.formats import ScoreFormat
 
@@ -120,4 +121,4 @@ def test_every_part_of_a_combined_arm_stays_recognisable_in_a_short_label():
     ],
 )
 def test_nouns_are_counted_in_their_plural(number, noun, text):
-    assert formats.counted(number, noun) == text
+    assert counted(number, noun) == text

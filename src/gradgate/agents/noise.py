@@ -58,7 +58,8 @@ def _notes(floor: NoiseFloor) -> list[str]:
 def _sentence(floor: NoiseFloor) -> str:
     from statistics import median
 
-    from gradgate.report.formats import ScoreFormat, counted
+    from gradgate.errors import counted
+    from gradgate.report.formats import ScoreFormat
 
     study = floor.results.study
     spreads = floor.differences or [each.sd for each in floor.arms if each.sd is not None]

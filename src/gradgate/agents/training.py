@@ -76,7 +76,7 @@ class CompareArguments(CheckedSettings):
 
 def compared(study: Path, printed: str) -> Answer:
     """Judge the study that was trained; the verdict of a budget comes first, as only it counts the arms that left."""
-    from gradgate.report.formats import counted
+    from gradgate.errors import counted
     from gradgate.study.budget.file import read_budget
     from gradgate.study.status import read_status
 

@@ -19,7 +19,7 @@ from gradgate.analysis.representations import RepresentationRow
 from gradgate.analysis.runs import AnalyzedRuns, check_same_dev
 from gradgate.analysis.similarity import linear_cka, rsa
 from gradgate.distributed import launch
-from gradgate.errors import RunError
+from gradgate.errors import RunError, counted
 from gradgate.runs.progress import RunProgress, about
 from gradgate.runs.records import DEV
 from gradgate.settings.analysis import RepresentationSettings
@@ -118,9 +118,9 @@ def _measured(
             model = first.pretrained()
             before = {split: (s, hidden_states(first, model, s)) for split, s in samples.items()}
             del model
-            runs = "1 run" if len(missing) == 1 else f"{len(missing)} runs"
+            tokens = sum(sample.count for sample in samples.values())
             progress.note(
-                f"{runs}, {sum(s.count for s in samples.values())} tokens of {', '.join(splits)}: "
+                f"{counted(len(missing), 'run')}, {tokens} tokens of {', '.join(splits)}: "
                 f"{about((time.monotonic() - began) * len(missing))}."
             )
             progress.begin(len(missing), 0)

@@ -19,7 +19,7 @@ from gradgate.analysis.landscape import LINE, PLANE, LandscapeRow, Where
 from gradgate.analysis.runs import AnalyzedRuns
 from gradgate.analysis.weight_space import displace, distance, filter_normalized, interpolate, put_back
 from gradgate.distributed import launch
-from gradgate.errors import RunError
+from gradgate.errors import RunError, counted
 from gradgate.layers import named_parameters
 from gradgate.runs.progress import RunProgress, about
 from gradgate.runs.records import DEV, TRAIN
@@ -155,9 +155,8 @@ class _Counter:
 
     def announce(self, seconds: float) -> None:
         """Say how long all points take, if one takes ``seconds``."""
-        runs = "1 run" if self._runs == 1 else f"{self._runs} runs"
         self._progress.note(
-            f"{runs}, {self._line} points on lines and {self._plane} on planes: "
+            f"{counted(self._runs, 'run')}, {self._line} points on lines and {self._plane} on planes: "
             f"{about(seconds * (self._line + self._plane))}."
         )
         self._progress.begin(self._total, self._done)

@@ -17,7 +17,7 @@ from gradgate.cli.forecast import DryRun, show_forecast
 from gradgate.cli.grouped_help import GroupedCommand
 from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
 from gradgate.cli.render import console, errors, print_json, print_line
-from gradgate.errors import UsageError, nearest
+from gradgate.errors import UsageError, counted, nearest
 from gradgate.settings.compare import CompareSettings, QueueSettings, WorkerSettings
 
 if TYPE_CHECKING:
@@ -153,8 +153,7 @@ def worker(settings: WorkerSettings, study: Folder, quiet: Quiet = False, config
             trust_remote_code=settings.trust_remote_code,
         )
     if failed:
-        said = "1 run" if failed == 1 else f"{failed} runs"
-        errors.print(f"{said} failed; 'gradgate study failed {study}' says why.", soft_wrap=True)
+        errors.print(f"{counted(failed, 'run')} failed; 'gradgate study failed {study}' says why.", soft_wrap=True)
         raise typer.Exit(1)
 
 

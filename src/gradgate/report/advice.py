@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from gradgate.errors import counted, listed
 from gradgate.report import formats
 from gradgate.report.cost_summary import CostSummary
-from gradgate.report.formats import abridged, counted, listed
+from gradgate.report.formats import abridged
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.verdict import compared_on
 from gradgate.report.verdict_sentence import margin_words

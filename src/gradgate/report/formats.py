@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from gradgate.errors import some_of
+from gradgate.errors import listed, some_of
 from gradgate.printable import visible
 from gradgate.tasks.metrics import METRICS
 from gradgate.tasks.metrics.page_unit import page_factor
@@ -152,21 +152,6 @@ def quality(mean: float | None, sd: float | None = None) -> str:
     """Format as ``0.953 ± 0.012``: a score over another, or the mean alone."""
     parts = [_signed_text(value, ".3f") for value in (mean, sd) if value is not None]
     return NONE if mean is None else " ± ".join(parts)
-
-
-def counted(number: int, noun: str) -> str:
-    """Format as ``1 run``, ``2 runs``, ``2 studies`` or ``2 batches``."""
-    if number == 1:
-        return f"1 {noun}"
-    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
-        return f"{number} {noun[:-1]}ies"
-    return f"{number} {noun}{'es' if noun.endswith(('s', 'x', 'z', 'ch', 'sh')) else 's'}"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Join as ``a``, ``a and b`` or ``a, b and c``."""
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def abridged(names: Sequence[str]) -> str:

@@ -12,11 +12,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from gradgate.errors import counted
 from gradgate.places import short_name
 from gradgate.printable import visible
 from gradgate.report.advice import Advice, advise
 from gradgate.report.drawing import Drawing
-from gradgate.report.formats import count, counted
+from gradgate.report.formats import count
 from gradgate.report.next_steps import Lines, lines_of_repeating, lines_of_use
 from gradgate.report.sections import find_answer, find_cautions
 from gradgate.report.sections.base import Section

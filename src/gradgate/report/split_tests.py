@@ -12,6 +12,7 @@ from statistics import fmean
 
 from scipy import stats
 
+from gradgate.errors import counted
 from gradgate.report import formats
 from gradgate.report.pairing import BY_SEED
 from gradgate.report.splits import split_name
@@ -76,13 +77,13 @@ def best_over_parts(study: StudySummary) -> str | None:
         return None
     sign = 1 if study.higher_is_better else -1
     ahead = sum(sign * difference > 0 for difference in test.differences)
-    counted = f"{arm.name} is ahead of {reference.name} on {ahead} of {formats.counted(test.n, unit)}"
+    ahead_on = f"{arm.name} is ahead of {reference.name} on {ahead} of {counted(test.n, unit)}"
     if test.p is None or p is None:
-        return f"{counted}."
+        return f"{ahead_on}."
     after = (
         f", {formats.p_value(p)} after Holm's correction" if sum(test.p is not None for test in line.tests) > 1 else ""
     )
-    return f"{counted}; with {unit}s as pairs, {formats.p_equation(test.p)}{after}."
+    return f"{ahead_on}; with {unit}s as pairs, {formats.p_equation(test.p)}{after}."
 
 
 def _scores_by_split(study: StudySummary, arm: ArmSummary) -> dict[str, Mapping[int, float]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from gradgate.report.formats import abridged, counted, listed, p_equation, p_value, said_once
+from gradgate.errors import counted, listed
+from gradgate.report.formats import abridged, p_equation, p_value, said_once
 from gradgate.report.pairing import UNPAIRED
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.verdict_sentence import allowed

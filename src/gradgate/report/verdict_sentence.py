@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gradgate.report.formats import ScoreFormat, counted, p_equation
+from gradgate.errors import counted
+from gradgate.report.formats import ScoreFormat, p_equation
 from gradgate.statistics import Verdict, Word
 from gradgate.study.verdicts import ArmVerdict
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gradgate.errors import listed
 from gradgate.places import short_name
 from gradgate.settings.run import RunConfig
 
@@ -87,10 +88,7 @@ def places_note(*configs: RunConfig) -> str:
     names = list(dict.fromkeys(short_name(place) for place in places if short_name(place) != place))
     if not names:
         return ""
-    *most, last = names
-    if not most:
-        return f"Replace {last} with its path on your machine."
-    return f"Replace {', '.join(most)} and {last} with their paths on your machine."
+    return f"Replace {listed(names)} with {'its path' if len(names) == 1 else 'their paths'} on your machine."
 
 
 def _texts(config: RunConfig) -> list[str | Path]:

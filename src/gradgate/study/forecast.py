@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil
@@ -242,8 +241,8 @@ def evaluations(config: RunConfig, rows: Mapping[str, int], steps: int) -> int:
 
 
 def _steps_per_epoch(config: RunConfig, rows: Mapping[str, int]) -> int:
-    in_train = min(rows.get("train", 0), config.train_size or sys.maxsize)
-    return max(1, ceil(in_train / (config.batch_size * config.accumulate)))
+    in_train = rows.get("train", 0)
+    return max(1, ceil(min(in_train, config.train_size or in_train) / (config.batch_size * config.accumulate)))
 
 
 def _scoring(config: RunConfig, rows: dict[str, int], arm: ArmForecast) -> float:

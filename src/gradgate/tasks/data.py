@@ -90,11 +90,7 @@ def _check_labelled(spec: TaskSpec, tables: dict[str, Table]) -> None:
     absent = (table for table in tables.values() if spec.label_column not in table.columns)
     table = next(absent, None)
     if table is not None and spec.kind not in _WITHOUT_ONE_COLUMN:
-        there = ", ".join(map(repr, table.columns))
-        raise DataError(
-            f"{table.source} has no column {spec.label_column!r}; its columns are {there}. Name the column of labels "
-            "with label=, or pass a test_file= with labels"
-        )
+        table.column(spec.label_column, "label=, or pass a test_file= with labels")
 
 
 def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradgate.errors import RunError
+from gradgate.errors import RunError, counted
 from gradgate.report.drawing import MUTED, Drawing, finish, legend_label, style_of, styled, wrapped
-from gradgate.report.formats import counted
 from gradgate.report.names_in_figures import name_marks
 from gradgate.report.next_steps import Lines, commented_places, lines_of_training
 from gradgate.report.sections.base import Section

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradgate.report import formats
+from gradgate.errors import listed
 from gradgate.report.pairing import BY_SEED
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.evidence_columns import (
@@ -131,6 +131,6 @@ def _remarks(rows: Sequence[EvidenceRow]) -> tuple[str, ...]:
         for remark in row.evidence.remarks if row.evidence else ():
             said.setdefault(remark, []).append(row.arm.name)
     return tuple(
-        remark if names == methods else f"{formats.listed(names)}: {remark[0].lower()}{remark[1:]}"
+        remark if names == methods else f"{listed(names)}: {remark[0].lower()}{remark[1:]}"
         for remark, names in said.items()
     )

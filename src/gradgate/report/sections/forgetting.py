@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gradgate.errors import counted
 from gradgate.report import formats
 from gradgate.report.drawing import Drawing
 from gradgate.report.formats import NONE, ScoreFormat
@@ -62,14 +63,14 @@ class ForgettingSection(Section):
 
 def _measured(record: ForgettingRecord) -> str:
     """Say what was measured, in words."""
-    rows = formats.counted(record.rows, "row")
+    rows = counted(record.rows, "row")
     if record.tokens is None:
         if record.metric == KL:
             return f"{KL_IN_WORDS}, over the tokens that the loss counts in {rows} of prompts and responses"
         return f"{record.metric} over {rows} of prompts and responses"
     what = f"{KL_IN_WORDS}, over" if record.metric == KL else "the mean negative log-likelihood, in nats, of"
     return (
-        f"{what} {record.tokens:,} tokens in {formats.counted(record.rows, 'text')}; each text is read on its own, in "
+        f"{what} {record.tokens:,} tokens in {counted(record.rows, 'text')}; each text is read on its own, in "
         "blocks of max_length tokens that start with the previous block's last token, so that each token is counted "
         "once"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
+from gradgate.errors import counted, listed
 from gradgate.report import formats
 from gradgate.report.drawing import MUTED, PAPER, Drawing, finish, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import ScoreFormat
@@ -35,11 +36,9 @@ def caption(study: StudySummary, form: ScoreFormat, measured: list[ArmSummary]) 
     parts = [f"On {file}, {_said(study, form, least)}; {_said(study, form, most)}."]
     on = [arm.name for arm in measured if arm.name in study.frontier]
     beaten = len(measured) - len(on)
+    parts.append(f"{listed(on)} {'is' if len(on) == 1 else 'are'} on the frontier of score, forgetting and time")
     parts.append(
-        f"{formats.listed(on)} {'is' if len(on) == 1 else 'are'} on the frontier of score, forgetting and time"
-    )
-    parts.append(
-        f"; {formats.counted(beaten, 'other method')} {'is' if beaten == 1 else 'are'} dominated by one of these."
+        f"; {counted(beaten, 'other method')} {'is' if beaten == 1 else 'are'} dominated by one of these."
         if beaten
         else ": no method dominates another."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradgate.report.formats import listed
+from gradgate.errors import listed
 from gradgate.report.pairing import BY_SEED
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from gradgate.errors import RunError
-from gradgate.report.formats import NONE, ScoreFormat, counted
+from gradgate.errors import RunError, counted
+from gradgate.report.formats import NONE, ScoreFormat
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import Column, Entry, Raw, Table, records_of, text_column

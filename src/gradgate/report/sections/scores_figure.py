@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
+from gradgate.errors import counted
 from gradgate.report import formats
 from gradgate.report.drawing import BEHIND, MUTED, PAPER, Drawing, finish, style_of, styled
 from gradgate.report.sections.intervals import draw_interval, limits_of
@@ -66,7 +67,7 @@ def _draw_row(axes: Axes, study: StudySummary, arm: ArmSummary, y: int, limits: 
 def _scores_text(study: StudySummary) -> str:
     metric = study.format
     parts = [
-        f"{arm.name} {metric.with_spread(arm.score.mean, arm.score.sd)} ({formats.counted(arm.score.n, 'seed')})"
+        f"{arm.name} {metric.with_spread(arm.score.mean, arm.score.sd)} ({counted(arm.score.n, 'seed')})"
         for arm in study.scored
     ]
     return f"{metric.label} on {study.split_label}: {'; '.join(parts)}."

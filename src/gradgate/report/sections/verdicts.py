@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gradgate.report.formats import counted
+from gradgate.errors import counted
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Column, Entry, Table, text_column

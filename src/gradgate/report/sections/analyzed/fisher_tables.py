@@ -17,6 +17,7 @@ from gradgate.analysis.fisher import (
     smoothed_at,
     top_down,
 )
+from gradgate.errors import listed
 from gradgate.measure.track import FisherRecord
 from gradgate.report import formats
 from gradgate.report.formats import NONE, ScoreFormat
@@ -181,7 +182,7 @@ def schedules_caption(runs: Sequence[FisherTrack]) -> str:
     if not parts:
         return "A correlation with the score needs at least four schedules with different values."
     count = len(arms_of([run for run in runs if run.is_schedule]))
-    return f"Spearman's correlation with the score over {count} schedules: {formats.listed(parts)}."
+    return f"Spearman's correlation with the score over {count} schedules: {listed(parts)}."
 
 
 def _mean_orders(runs: Sequence[FisherTrack]) -> dict[int, str]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradgate.analysis.forgetting import NAME, ForgettingRow, caption, curves, texts_of
+from gradgate.errors import listed
 from gradgate.report.drawing import MUTED, Drawing, finish, styled, wrapped
-from gradgate.report.formats import ScoreFormat, listed
+from gradgate.report.formats import ScoreFormat
 from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import AnalyzedSection
 from gradgate.report.sections.forgetting_figure import KL_IN_WORDS

@@ -8,8 +8,9 @@ from statistics import fmean
 
 import numpy as np
 
+from gradgate.errors import counted
 from gradgate.report.drawing import Drawing, finish, styled, wrapped
-from gradgate.report.formats import ScoreFormat, counted
+from gradgate.report.formats import ScoreFormat
 from gradgate.report.names_in_figures import name_marks
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.from_papers.losses import LOSS, ByStep, by_step, draw_means, steps_to_the_right

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gradgate.errors import counted, listed
 from gradgate.methods import Head
 from gradgate.report import formats
 from gradgate.report.drawing import Drawing
@@ -72,13 +73,13 @@ def answer(curve: FreezeCurve) -> str:
             f"No measured point keeps {ENOUGH} of {what}; the nearest, {nearest.arm.name}, keeps "
             f"{formats.quality(nearest.quality)}."
         )
-    tuned = formats.counted(curve.layers - best.frozen, "layer") if best.frozen < curve.layers else "the head alone"
+    tuned = counted(curve.layers - best.frozen, "layer") if best.frozen < curve.layers else "the head alone"
     short = [point.arm.name for point in measured if point.frozen < best.frozen and not point.enough]
-    although = f", although {formats.listed(short)} {'keeps' if len(short) == 1 else 'keep'} less" if short else ""
+    although = f", although {listed(short)} {'keeps' if len(short) == 1 else 'keep'} less" if short else ""
     return (
         f"Training {tuned}{f' of {curve.layers}' if best.frozen < curve.layers else ''} is enough to keep "
         f"{ENOUGH} of {what}: {best.arm.name} keeps {formats.quality(best.quality)} "
-        f"({formats.counted(len(best.ratios), 'seed')}){although}."
+        f"({counted(len(best.ratios), 'seed')}){although}."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
+from gradgate.errors import counted
 from gradgate.report import formats
 from gradgate.report.drawing import COLOURS, INK, MUTED, PAPER, Drawing, finish, styled
 from gradgate.report.sections.from_papers.freezing_curve import ENOUGH, FreezeCurve, FreezePoint
@@ -65,8 +66,8 @@ def _text(curve: FreezeCurve) -> str:
 
 
 def _frozen(point: FreezePoint) -> str:
-    return f"{formats.counted(point.frozen, 'layer')} frozen"
+    return f"{counted(point.frozen, 'layer')} frozen"
 
 
 def _quality(point: FreezePoint) -> str:
-    return f"{formats.quality(point.quality, point.spread)} ({formats.counted(len(point.ratios), 'seed')})"
+    return f"{formats.quality(point.quality, point.spread)} ({counted(len(point.ratios), 'seed')})"
