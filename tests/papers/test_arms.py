@@ -76,6 +76,9 @@ def test_pretraining_by_the_settings_of_the_study_counts_too() -> None:
     assert list(labels.values()) == ["Fine-tune", "Adapter-256+TAPT"]
     alone = arm_labels("adaptereff", study(("full", "head"), tapt_epochs=20), layers=4)
     assert list(alone.values()) == ["Fine-tune+TAPT", "head"]
+    methods = ("full", "full:tapt_epochs=20", "houlsby:size=256", "houlsby:size=256,tapt_epochs=20")
+    own = arm_labels("adaptereff", study(methods), layers=4)
+    assert list(own.values()) == ["Fine-tune", "Fine-tune+TAPT", "Adapter-256", "Adapter-256+TAPT"]
 
 
 def test_a_verdict_names_the_arms_that_it_used(tmp_path: Path, command: Command) -> None:

@@ -218,3 +218,30 @@ def test_arms_that_differ_in_anything_are_compared(other: str) -> None:
 @pytest.mark.parametrize("text", ["houlsby+", "houlsby + ", "+full", "+"])
 def test_a_plus_at_an_end_is_part_of_an_unknown_name(text: str) -> None:
     assert arm_name(text) == text
+
+
+def test_pre_training_is_an_arms_own_with_an_adapter_and_without_one() -> None:
+    alone = read_arm("full:tapt_steps=200,tapt_batch=8")
+    assert alone.overrides == {"tapt_steps": 200, "tapt_batch": 8}
+    assert read_arm(alone.name) == alone
+    assert make_config(method=alone.name).tapt == {"steps": 200, "epochs": None, "batch_size": 8}
+    own = read_arm("houlsby:tapt_steps=200")
+    assert own == read_arm("houlsby + full:tapt_steps=200")
+    assert own != read_arm("houlsby:tapt_steps=100")
+    assert own != read_arm("houlsby")
+    assert own.sets("tapt_steps")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("full:tapt_steps=4,tapt_epochs=2", "has both tapt_steps and tapt_epochs"),
+        ("houlsby:tapt_epochs=2 + full:tapt_steps=4", "has both tapt_steps and tapt_epochs"),
+        ("houlsby:tapt_steps=4 + full:tapt_steps=2", "gives tapt_steps twice"),
+        ("full:tapt_steps=0", "cannot have 'tapt_steps=0'"),
+        ("probe:tapt_steps=4", "tapt_steps=4 would have no effect"),
+    ],
+)
+def test_pre_training_that_cannot_be_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_arm(text)

@@ -15,6 +15,7 @@ from gradgate.settings.compare import CompareSettings, RecommendSettings
 from gradgate.settings.memory import MemorySettings, head_of
 from gradgate.settings.plan import PlanSettings
 from gradgate.settings.run import EstimatedSettings, RunConfig, SharedSettings
+from gradgate.study.arms import estimated_arms
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,3 +103,9 @@ def test_what_is_not_counted_is_refused() -> None:
         checked_settings(MemorySettings, {"open_new_tokens": True})
     with pytest.raises(UsageError, match=r"^tapt_steps=10 is not in the estimate: that training comes first"):
         checked_settings(MemorySettings, {"tapt_steps": 10})
+
+
+@pytest.mark.parametrize("text", ["full:tapt_steps=10", "houlsby:tapt_epochs=1"])
+def test_pre_training_of_an_arm_is_not_counted_either(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is not in the estimate: that training comes first"):
+        estimated_arms(checked_settings(MemorySettings, {"method": text}))

@@ -66,6 +66,16 @@ def test_the_share_of_a_number_of_steps_is_that_of_the_runs(base: RunConfig, tmp
     assert told(base, tmp_path / "study", Budget(steps=24)).share == pytest.approx(24 / 48)
 
 
+def test_pre_training_on_the_tasks_texts_is_named_as_left_out(
+    settings: dict[str, Any], tmp_path: Path, command: Command
+) -> None:
+    flags = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    flags += ["-m", "full", "-m", "full:tapt_steps=5", "--dry-run", "-o", str(tmp_path / "study")]
+    code, out, _ = command("compare", *flags)
+    assert code == 0
+    assert "full:tapt_steps=5: the pre-training on the task's texts comes on top, in time and in memory." in out
+
+
 def test_a_run_of_one_step_is_timed(base: RunConfig) -> None:
     found = time_first_steps(base.model_copy(update={"steps": 1}))
     assert found.total == 1

@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from gradgate.cli.render import console, print_json, print_line
+from gradgate.errors import listed
 from gradgate.runs.progress import about
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def _lines(found: Forecast) -> list[str]:
             f"Memory: {found.workers * peak / _GIB:.2f} GiB at most by the estimate of 'gradgate memory', and "
             f"{found.free_memory / _GIB:.1f} GiB are free. Libraries and data come on top."
         )
+    if first := [arm.label for arm in found.arms if arm.tapt]:
+        lines.append(f"{listed(first)}: the pre-training on the task's texts comes on top, in time and in memory.")
     lines.append(
         f"Disk: models take {found.disk_bytes / _GIB:.2f} GiB at most, and {found.free_disk / _GIB:.1f} GiB are free. "
         f"Nothing was written."

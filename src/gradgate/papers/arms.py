@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from gradgate.adapters.config import adapter_config
 from gradgate.methods import AnnealGradDrop, AnnealLayerGradDrop, Freeze, Full, Head, Method
 from gradgate.papers.preset import TableEntry, presets
 from gradgate.runs.records import ModelRecord
 from gradgate.settings.adapter import AdapterSetting
+from gradgate.settings.arm import TAPT_LENGTHS
 from gradgate.study.arms import model_alone
 from gradgate.study.study_file import StudyRecord
 
@@ -41,7 +40,8 @@ def arm_labels(paper: str, study: StudyRecord, layers: int | None) -> dict[str, 
     alone = model_alone(study.arms)
     on_model = paper == "fun" and whole_model(study)
     for arm in study.arms:
-        pretrained = _pretrained(arm.adapter, study.settings if arm.adapter is not None or alone else {})
+        shared = study.settings if arm.adapter is not None or alone else {}
+        pretrained = any(arm.sets(name) or shared.get(name) for name in TAPT_LENGTHS)
         label = _label(paper, arm.method, arm.adapter, layers, pretrained, on_model)
         found[arm.name] = label or arm.name
     return found
@@ -135,9 +135,3 @@ def _adaptereff(method: Method, adapter: AdapterSetting | None, pretrained: bool
     if config is None or config != replace(adapter_config("houlsby"), size=config.size):
         return None
     return f"Adapter-{config.size}{more}"
-
-
-def _pretrained(adapter: AdapterSetting | None, settings: Mapping[str, Any]) -> bool:
-    """Return True if the adapter is pretrained on the task's texts, by its own options or the study's."""
-    own = () if adapter is None else (adapter.tapt_steps, adapter.tapt_epochs)
-    return any((*own, settings.get("tapt_steps"), settings.get("tapt_epochs")))

@@ -30,6 +30,10 @@ _OF_TRAINING = {
 }
 
 
+OF_TRAINING = tuple(_OF_TRAINING)
+"""Settings of the training that an adapter may have of its own, as one of its options."""
+
+
 @dataclass(frozen=True)
 class AdapterSetting:
     """One adapter of a run. Texts that describe one adapter give equal settings: ``houlsby`` is ``houlsby:size=64``.
@@ -57,14 +61,24 @@ class AdapterSetting:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def overrides(self) -> dict[str, float]:
+        """Its own settings of the training, by name, in place of the run's."""
+        return {name: value for name in OF_TRAINING if (value := getattr(self, name)) is not None}
+
+    def without(self, *names: str) -> AdapterSetting:
+        """Return the same adapter without these settings of the training."""
+        left = {name: value for name, value in self.overrides.items() if name not in names}
+        if left == self.overrides:
+            return self
+        own = [f"{name}={value}" for name, value in left.items()]
+        own += [f"{_POOLER}={self.pooler}"] if self.pooler != "trained" else []
+        removed: dict[str, Any] = dict.fromkeys(names)
+        return replace(self, text=with_options(str(self.kind), own), **removed)
+
     def without_rate(self) -> AdapterSetting:
         """Return the same adapter with no learning rate of its own."""
-        if self.lr is None:
-            return self
-        kept = {"tapt_steps": self.tapt_steps, "tapt_epochs": self.tapt_epochs, "tapt_batch": self.tapt_batch}
-        own = [f"{name}={value}" for name, value in kept.items() if value is not None]
-        own += [f"{_POOLER}={self.pooler}"] if self.pooler != "trained" else []
-        return replace(self, text=with_options(str(self.kind), own), lr=None)
+        return self.without("lr")
 
 
 def with_options(text: str, options: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ texts, which :func:`read_arm` turns into an :class:`Arm` where they enter::
     lora:r=8,lr=1e-3                            an adapter, trained whole
     houlsby:size=64 + gradual:every=50          an adapter with a method
     gradual:every=50,lr=1e-3                    a method with a learning rate of its own
+    full:tapt_steps=500                         the model itself, first pre-trained on the task's texts
 """
 
 from __future__ import annotations
@@ -25,8 +26,15 @@ from gradgate.files import portable_name
 from gradgate.methods import Full, Method
 from gradgate.methods.catalog import build, is_known, known_names, parse, takes_option
 from gradgate.methods.fixed import Probe
-from gradgate.settings.adapter import NAMES, AdapterSetting, is_peft_config, read_adapter, with_options
-from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings, checked_settings
+from gradgate.settings.adapter import NAMES, OF_TRAINING, AdapterSetting, is_peft_config, read_adapter, with_options
+from gradgate.settings.base import (
+    LEAST_EPOCHS,
+    MOST_EPOCHS,
+    MOST_IN_BATCH,
+    MOST_STEPS,
+    CheckedSettings,
+    checked_settings,
+)
 from gradgate.specs import Spec, shown, split_joined
 
 
@@ -42,9 +50,13 @@ class OwnSettings(CheckedSettings):
     clip: float | None = Field(None, ge=0)
     dropout: float | None = Field(None, ge=0, lt=1)
     max_length: int | None = Field(None, ge=4, le=MOST_IN_BATCH)
+    tapt_steps: int | None = Field(None, ge=1, le=MOST_STEPS)
+    tapt_epochs: float | None = Field(None, ge=LEAST_EPOCHS, le=MOST_EPOCHS)
+    tapt_batch: int | None = Field(None, ge=1, le=MOST_IN_BATCH)
 
 
 OWN_SETTINGS = tuple(OwnSettings.model_fields)
+TAPT_LENGTHS = ("tapt_steps", "tapt_epochs")
 _RATE = "lr"
 _OF_A_PROBE = ("batch_size", "max_length")
 _WORDS = "|".join(OWN_SETTINGS)
@@ -115,7 +127,7 @@ class Arm:
 
     def sets(self, name: str) -> bool:
         """Return whether it has a setting of its own."""
-        return name in self.overrides or (name == _RATE and self.lr is not None)
+        return name in self.overrides or (self.adapter is not None and name in self.adapter.overrides)
 
     def with_settings(self, settings: Mapping[str, Any]) -> Arm:
         """Return the arm with further settings of its own."""
@@ -148,16 +160,15 @@ class Arm:
         """Return what decides how it trains, with the defaults of its adapter's package."""
         spec, adapter, own = self._values
         kind = None if adapter is None else adapter.kind.complete()
-        of_training = adapter and (adapter.tapt_steps, adapter.tapt_epochs, adapter.tapt_batch, adapter.pooler)
-        return spec, kind, of_training, own
+        return spec, kind, adapter and adapter.pooler, own
 
     @cached_property
     def _values(self) -> tuple[str, AdapterSetting | None, frozenset[tuple[str, Any]]]:
-        """What decides how it trains. A rate counts once, whether the adapter's text has it or the overrides do."""
-        own, adapter = dict(self.overrides), self.adapter
-        if adapter is not None and adapter.lr is not None:
-            own[_RATE], adapter = adapter.lr, adapter.without_rate()
-        return self.method.spec, adapter, frozenset(own.items())
+        """What decides how it trains. A setting counts once, whether the adapter's text has it or the overrides do."""
+        if self.adapter is None:
+            return self.method.spec, None, frozenset(self.overrides.items())
+        own = {**self.overrides, **self.adapter.overrides}
+        return self.method.spec, self.adapter.without(*OF_TRAINING), frozenset(own.items())
 
 
 def check_adapters(arms: Iterable[Arm]) -> None:
@@ -202,10 +213,13 @@ def read_arm(given: object) -> Arm:
     method = Full() if parts.method is None else _read_method(parts.method, own)
     adapter = None if parts.adapter is None else _read_adapter(parts.adapter, own)
     own.add(parts.own)
-    if adapter is not None and adapter.lr is not None and _RATE in own.texts:
-        raise own.twice(_RATE)
+    for name in () if adapter is None else adapter.overrides:
+        if name in own.texts:
+            raise own.twice(name)
     arm = Arm(method, adapter, own.values())
     _check_effects(arm)
+    if all(map(arm.sets, TAPT_LENGTHS)):
+        raise SpecError(f"{shown(given)} has both {' and '.join(TAPT_LENGTHS)}; each sets the length. Leave one out.")
     return arm
 
 
@@ -328,11 +342,11 @@ def _without_own(spec: Spec, own: _Own) -> Spec:
 
 
 def _read_adapter(text: str, own: _Own) -> AdapterSetting | None:
-    """Read an adapter, whose ``lr`` stays with it, and add what else is the arm's own to ``own``."""
+    """Read an adapter, with what it may have of its own, and add what else is the arm's own to ``own``."""
     head, colon, rest = text.partition(":")
     options = [option.strip() for option in rest.split(",")]
     names = {option: option.partition("=")[0].strip() for option in options}
-    others = [each for each in options if names[each] in OWN_SETTINGS and not _is_of(head, names[each], _RATE)]
+    others = [each for each in options if names[each] in OWN_SETTINGS and not _is_of(head, names[each], *OF_TRAINING)]
     if not others:
         return read_adapter(text)
     own.add(others)

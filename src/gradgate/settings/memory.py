@@ -126,7 +126,11 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
         shared = passed(self, EstimatedSettings) | passed(self, SubjectSettings) | {"seed": self.seed}
         if self.weights in QUANTIZATIONS:  # a run loads its model in 16 or 32 bits
             shared["weights"] = "bfloat16"
-        return checked_settings(RunConfig, {**shared, "epochs": None, "steps": self.steps, **own})
+        run = checked_settings(RunConfig, {**shared, "epochs": None, "steps": self.steps, **own})
+        if run.tapt is not None:  # an arm's own
+            what = run.adapter or run.method
+            raise UsageError(f"The pre-training of {str(what)!r} is not in the estimate: {_BEFORE}. Leave it out.")
+        return run
 
 
 def head_of(kind: str) -> Head:

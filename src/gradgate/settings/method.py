@@ -92,7 +92,7 @@ class MethodSettings(CheckedSettings):
         le=MOST_STEPS,
         description="task-adaptive pretraining: first train the adapter, or the whole model if there is none, on "
         "masked words of the training texts for this number of steps; in a comparison with adapters, "
-        "only the arms with one",
+        "only the arms with one; full:tapt_steps=500 sets it for one arm",
     )
     tapt_epochs: float | None = Field(
         None,

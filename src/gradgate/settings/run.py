@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
+from gradgate.errors import UsageError
 from gradgate.methods.fixed import Probe
 from gradgate.settings.adapter import check_stack
 from gradgate.settings.arm import Arm
@@ -28,6 +29,13 @@ class EstimatedSettings(
 
 class SharedSettings(ReportingSettings, EstimatedSettings, HeadSettings):
     """The settings that one run has and that all runs of a study share."""
+
+
+def batch_without_length() -> UsageError:
+    """Return the error for a batch size of pre-training on the task's texts that has no length."""
+    return UsageError(
+        "tapt_batch= has no effect without tapt_steps= or tapt_epochs=. Pass one of these, or leave it out."
+    )
 
 
 class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, SubjectSettings):
@@ -132,8 +140,11 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
         """Refuse an adapter that no model could take, or no language adapter, as far as that can be seen without one.
 
         Raises:
-            UsageError: if its package is missing, an option is wrong, or it cannot be in a stack.
+            UsageError: if its package is missing, an option is wrong, it cannot be in a stack, or it has a batch size
+                for pre-training without a length.
         """
+        if self.tapt is None and (self.tapt_batch or (self.adapter is not None and self.adapter.tapt_batch)):
+            raise batch_without_length()
         if self.adapter is not None:
             self.adapter.kind.check()
         if self.language_adapters is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 from gradgate.settings.adapter import AdapterSetting
-from gradgate.settings.arm import Arm
+from gradgate.settings.arm import TAPT_LENGTHS, Arm
 from gradgate.settings.memory import MemorySettings
+from gradgate.settings.run import RunConfig, batch_without_length
 
 
 def cross(
@@ -51,6 +52,31 @@ def estimated_arms(asked: MemorySettings) -> tuple[Arm, ...]:
 def model_alone(arms: Iterable[Arm]) -> bool:
     """Return whether all arms train the model itself.
 
-    Settings of pre-training on the task's texts are then the model's own; in a study with adapters, they are theirs.
+    Shared settings of pre-training on the task's texts are then for the model; in a study with adapters, for these.
     """
     return all(arm.adapter is None for arm in arms)
+
+
+def check_batch(shared: RunConfig, arms: Iterable[Arm], searched: Collection[str]) -> None:
+    """Raise UsageError if the arms share a batch size of pre-training on the task's texts, and none is pre-trained."""
+    has_length = shared.tapt is not None or any(
+        name in searched or any(arm.sets(name) for arm in arms) for name in TAPT_LENGTHS
+    )
+    if shared.tapt_batch is not None and not has_length:
+        raise batch_without_length()
+
+
+def not_for(arm: Arm, arms: Iterable[Arm], own: Mapping[str, Any]) -> dict[str, None]:
+    """Return the shared settings that do not apply to an arm, each as None.
+
+    Args:
+        arm: of a study.
+        arms: all of the study.
+        own: the settings of this arm alone. Where they have a length of pre-training, the shared one does not apply.
+    """
+    names = [] if arm.adapter is not None else ["language_adapters"]
+    if any(name in own for name in TAPT_LENGTHS):
+        names += TAPT_LENGTHS
+    elif arm.adapter is None and not model_alone(arms):
+        names += [*TAPT_LENGTHS, "tapt_batch"]
+    return dict.fromkeys(names)

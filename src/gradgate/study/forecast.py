@@ -43,6 +43,7 @@ class ArmForecast:
         peak_bytes: of weights, gradients, states and activations, as ``gradgate memory`` estimates; None where it
             cannot be.
         trouble: why its first steps could not be trained.
+        tapt: whether its runs are first pre-trained on the task's texts, which no figure here counts.
     """
 
     label: str
@@ -51,6 +52,7 @@ class ArmForecast:
     step_seconds: float | None
     peak_bytes: int | None
     trouble: str | None = None
+    tapt: bool = False
 
     @property
     def seconds(self) -> float:
@@ -213,7 +215,9 @@ def _arm_or_why(name: str, config: RunConfig, runs: int, task: TaskRecord, progr
     try:
         return _arm(name, config, runs, task, progress)
     except GradgateError as error:
-        return ArmForecast(name, runs, config.steps or 0, None, _peak(config, task), str(error))
+        return ArmForecast(
+            name, runs, config.steps or 0, None, _peak(config, task), str(error), config.tapt is not None
+        )
 
 
 def _arm(name: str, config: RunConfig, runs: int, task: TaskRecord, progress: StudyProgress) -> ArmForecast:
@@ -222,7 +226,7 @@ def _arm(name: str, config: RunConfig, runs: int, task: TaskRecord, progress: St
 
     progress.note(f"timing the first steps of {name}")
     first = time_first_steps(config)
-    return ArmForecast(name, runs, first.total, first.seconds, _peak(config, task))
+    return ArmForecast(name, runs, first.total, first.seconds, _peak(config, task), tapt=config.tapt is not None)
 
 
 def _peak(config: RunConfig, task: TaskRecord) -> int | None:

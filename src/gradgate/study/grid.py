@@ -16,7 +16,7 @@ from gradgate.settings.adapter import AdapterSetting
 from gradgate.settings.arm import Arm, format_settings
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.settings.same import differing, worded_as
-from gradgate.study.arms import cross, model_alone
+from gradgate.study.arms import cross, model_alone, not_for
 from gradgate.study.study_file import (
     RECOMMEND_FILE,
     STUDY_FILE,
@@ -320,12 +320,9 @@ class Grid:
 
     def config_of(self, arm: Arm, seed: int, setting: dict[str, Any]) -> RunConfig:
         """Return the configuration of one run; ``setting`` replaces what all runs share."""
-        own = {**arm.settings, **setting, "seed": seed}
-        if arm.adapter is None and not model_alone(self.arms):
-            own |= {"tapt_steps": None, "tapt_epochs": None}
-        if arm.adapter is None:
-            own |= {"language_adapters": None}
-        return self.base.model_copy(update=own)
+        own = {**arm.overrides, **setting}
+        left_out = not_for(arm, self.arms, own)
+        return self.base.model_copy(update={**left_out, **arm.settings, **setting, "seed": seed})
 
     def folder_of(self, arm: Arm, seed: int) -> RunFolder:
         """Return the folder of one run."""

@@ -16,7 +16,7 @@ from gradgate.settings.budget import Budget
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import RunConfig
 from gradgate.study import search as searches
-from gradgate.study.arms import cross
+from gradgate.study.arms import check_batch, cross
 from gradgate.study.budget.driver import arms_of, check_budgeted
 from gradgate.study.budget.file import read_budget
 from gradgate.study.conditions import Condition, Conditions
@@ -279,6 +279,7 @@ def _plan(condition: Condition, request: _ConditionRequest, progress: StudyProgr
 
     grid = Grid.of(condition.path, condition.base, request.methods, request.seeds, request.adapters, condition.name)
     grid.check_language_adapters()
+    check_batch(grid.base, grid.arms, {name for setting in grid.tried for name in setting})
     seen = preview(condition.base, grid.own_adapters)
     grid.check_data(seen.task)
     grid.check_same_languages(seen.language_adapters)

@@ -19,6 +19,7 @@ from gradgate.runs.scores import Scores, read_scores
 from gradgate.runs.state import RunState
 from gradgate.settings.arm import Arm
 from gradgate.settings.recorded import arm_of_texts
+from gradgate.study.arms import not_for
 from gradgate.study.imported import ImportedCosts, ImportedScore, imported_runs, read_imported
 from gradgate.study.run_result import NO_HISTORY, RunResult
 from gradgate.study.study_file import StudyRecord, read_study_file
@@ -236,7 +237,8 @@ class _Matcher:
         self._names = tuple(dict.fromkeys(name for arm in study.arms for name in arm.overrides))
         self._arms: dict[Arm, list[Arm]] = {}
         for arm in study.arms:
-            own = {name: arm.overrides.get(name, study.settings.get(name)) for name in self._names}
+            shared = {**study.settings, **not_for(arm, study.arms, arm.overrides)}
+            own = {name: arm.overrides.get(name, shared.get(name)) for name in self._names}
             self._arms.setdefault(Arm(arm.method, arm.adapter, own), []).append(arm)
 
     def arm_of(self, run: RunRecord) -> Arm:
