@@ -23,6 +23,7 @@ class Arm:
         memory: peak of the process, in bytes; None if not recorded.
         seconds: of a step, the median over seeds of the runs' medians; None if not recorded.
         at_an_end: whether its rate is known to be the lowest or the highest of those that were tried.
+        rate: the learning rate that was best on dev; None if it has none, or it is not known here.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Arm:
     memory: float | None = None
     seconds: float | None = None
     at_an_end: bool = False
+    rate: float | None = None
 
     @property
     def mean(self) -> float:
@@ -99,7 +101,7 @@ def grid_arms(grid: Grid) -> list[Arm]:
         rate = max(rates, key=lambda lr: fmean(row.dev for row in rates[lr] if row.dev is not None))
         scores = {row.seed: row.test for row in rates[rate] if row.test is not None}
         tried = [lr for lr in rates if lr is not None]
-        arms.append(Arm(name, scores, at_an_end=bool(tried) and rate in (min(tried), max(tried))))
+        arms.append(Arm(name, scores, at_an_end=bool(tried) and rate in (min(tried), max(tried)), rate=rate))
     return arms
 
 

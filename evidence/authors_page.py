@@ -71,10 +71,11 @@ _LIMITS = """\
   and every frozen arm used it. In {other} of {rates} searched cells the rate used is not the best of the search, at a
   loss of up to {lost:.1f} points. Their own rate may raise the frozen arms.
 - **Many runs of MT-RoBERTa are runs of RoBERTa.** {copies} of the {pairs} runs of MT-RoBERTa whose seed RoBERTa has
-  too have its score, digit by digit; of MT-BERT {copies_of_bert} of {pairs_of_bert} do. Among them are {copies_of_head}
-  of {pairs_of_head} with the head alone. Nothing says which of the two models these are of, so E2, E3 and E5, which are
-  about MT-RoBERTa, and its rows below E1, E4 and E6 may be about RoBERTa. Equal runs count once in a claim's error.
-  Without MT-RoBERTa, E1 is: {without}.
+  too have its score, digit by digit; of MT-BERT {copies_of_bert} of {pairs_of_bert} do. Among them are
+  {copies_of_head} of {pairs_of_head} with the head alone. A task and share of layers counts if two or more different
+  scores are shared, as one may be chance, or runs that collapsed to the same answer. Nothing says which of the two
+  models these are of, so E2, E3 and E5, which are about MT-RoBERTa, and its rows below E1, E4 and E6 may be about
+  RoBERTa. Equal runs count once in a claim's error. Without MT-RoBERTa, E1 is: {without}.
 - **Dev is the test.** All scores come from GLUE's dev sets, on which rates were also chosen.
 - **No time was saved.** Frozen weights kept `requires_grad`, so the scripts measure no savings (E8).
 """

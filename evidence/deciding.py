@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evidence.verdicts import AUTHORS, Checked, lacking
+from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.claims.base import FAILS, HOLDS, MANY_REPEATS, UNKNOWN, ClaimOutcome, ClaimPart, State
 
 _INTRODUCTION = """\
@@ -51,13 +52,20 @@ def _needs(each: Checked) -> list[str]:
         need = lacking(each.claim)
         return [f"{need}, on real data" if need.startswith("Needs") else need]
     undecided = [finding for _, v in verdicts for finding in v.outcome.findings if finding.state == UNKNOWN]
-    needs = list(dict.fromkeys(finding.limit for finding in undecided if finding.limit))[:3]
+    needs = []
+    for kind, verdict in verdicts:
+        limits = dict.fromkeys(f.limit for f in verdict.outcome.findings if f.state == UNKNOWN and f.limit)
+        where = f"{_where(kind, verdict)}: " if len(verdicts) > 1 else ""
+        needs += [f"{where}{limit}" for limit in limits][:2]
     for kind, verdict in verdicts:
         if required := required_repeats(verdict.without_collapsed or verdict.outcome):
-            where = "in the authors' runs, " if kind == AUTHORS else f"on {verdict.tasks}, "
-            needs.append(f"{where * (len(verdicts) > 1)}{required}")
+            needs.append(f"{_where(kind, verdict)}, {required}" if len(verdicts) > 1 else str(required))
     needs += [finding.found for finding in undecided if not finding.claimed][:1]
     return [f"Now: {'; '.join(needs) or 'intervals contain the threshold, and no number of seeds follows'}"]
+
+
+def _where(kind: str, verdict: ClaimVerdict) -> str:
+    return "in the authors' runs" if kind == AUTHORS else f"on {verdict.tasks}"
 
 
 def required_repeats(outcome: ClaimOutcome) -> RequiredRepeats | None:

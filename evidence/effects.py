@@ -15,6 +15,7 @@ from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
 from evidence.limits import AT_AN_END, SHORT_TRAINING, limits_of
 from evidence.rates import Rates, study_rates
+from evidence.row_noise import RowNoiseOfArm, rows_of
 from evidence.studies import Study, read_studies
 from gradgate.errors import GradgateError
 from gradgate.methods import Freeze, NamedGroups
@@ -34,19 +35,22 @@ CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts 
 SIMILARITY = "similarity of sentences"
 PAIRS = "classification and similarity (GLUE)"
 SMALL, BASE, LARGE = "sentence encoder of 22.7 M", "encoder of 110 to 125 M", "encoder of 335 to 355 M"
-MULTILINGUAL = "multilingual sentence encoder of 25 to 33 M (cut vocabulary)"
-MILLIONS, BILLIONS = "decoder of 268 M (117 M with a cut vocabulary)", "decoder of 3 B"
+MULTILINGUAL = "multilingual sentence encoder of 25 to 33 M (weights rounded to 4 bits, vocabulary cut)"
+MILLIONS, BILLIONS = "decoder of 268 M (weights rounded to 4 to 8 bits, vocabulary cut to 117 M)", "decoder of 3 B"
 PROBED = "sentence encoder of 110 M"
 EMBEDDED = "embedded encoder of 2.2 M"
 FEW = "under 1,000 rows"
-HUNDREDS, THOUSANDS, ALL = "375 to 1,500 rows", "1,000 to 7,000 rows", "2,500 to 393,000 rows"
-FORTY, LONGER = (f"1,000 to 7,000 rows, {steps} steps at one of two rates" for steps in (40, 304))
+HUNDREDS, THOUSANDS, ALL = "375 to 1,500 rows", "1,000 or more rows", "2,500 to 393,000 rows"
+TWO_RATES = "6,920 rows, 304 steps at one of two rates"
+_FEW_STEPS = 100
+"""Grids on real data with fewer are left out: their arms have hardly learned."""
 MATH = "20,000 rows"
 MISMATCHED = "MNLI-mm"
 """Scores of MNLI's runs on other genres."""
 OTHER_MODEL, ONE_RATE = "full is another, larger model", "one rate each"
 ON_LANGUAGES = " on language adapters"
 AFTER_TAPT = " after pretraining on the task's text"
+_ROUNDING = 1e-3  # of the points in files of row noise
 _SAME = {"sst2_sentences": "sst2"}
 """Tasks on other rows of one data set: they count once."""
 _LAYERS = {"all-MiniLM-L6-v2": 6, "multilingual-e5-small": 12, "gemma-3-270m": 18, "sample": 4}
@@ -75,6 +79,8 @@ class Effect:
         example: what was run.
         variance: of the difference; None without spread or with one pair.
         runs: the fewest of the two arms.
+        freedom: degrees of freedom of a variance over runs and test rows; None for one over runs alone.
+        examples: the number of training examples; None if ``where`` says all that is known.
         source: the study, or whose runs they are.
         limits: of the runs.
         doubts: those that may change the verdict, by name.
@@ -99,6 +105,8 @@ class Effect:
     doubts: tuple[str, ...] = ()
     without_collapsed: Effect | None = None
     rates: Rates | None = None
+    freedom: float | None = None
+    examples: int | None = None
 
 
 @cache
@@ -134,8 +142,13 @@ def frozen_family(share: float) -> str:
 def _of_studies() -> Iterator[Effect]:
     for study in read_studies():
         if study.is_committed:
-            for arms in study_arms(study).values():
-                yield from _against_full(_where(study), study, arms)
+            by_size = study_arms(study)
+            for size, arms in by_size.items():
+                noise = rows_of(study) if len(by_size) == 1 else {}
+                for effect in _against_full(_where(study), study, arms):
+                    yield _with_rows(
+                        replace(effect, examples=_examples(study, size)), noise.get((effect.example, FULL))
+                    )
 
 
 def _where(study: Study) -> Where:
@@ -145,6 +158,18 @@ def _where(study: Study) -> Where:
     rows = FEW if study.compare.get("train_size", 1000) < 1000 else THOUSANDS
     model = _SIZES[study.compare["model"].rpartition("/")[2]]
     return Where(kind, rows, model, languages)
+
+
+def _examples(study: Study, size: str) -> int | None:
+    """Return the number of training examples; None for generated tasks, whose situation has them."""
+    return None if study.data == "synthetic" else int(size) if size else study.train_rows
+
+
+def _with_rows(effect: Effect, noise: RowNoiseOfArm | None) -> Effect:
+    """Return an effect with its variance over runs and test rows, if the rows of the same difference are known."""
+    if noise is None or abs(noise.difference - effect.difference) > _ROUNDING:
+        return effect
+    return replace(effect, variance=noise.error**2, freedom=noise.freedom)
 
 
 def _kind(task: str) -> str:
@@ -181,11 +206,9 @@ def _of_grids() -> Iterator[Effect]:
         if not grid.curves.exists():
             continue
         task, model, steps = grid.compare["task"], grid.compare["model"].rpartition("/")[2], grid.compare["steps"]
-        where = (
-            Where(_kind(task), FORTY if steps < 100 else LONGER, SMALL)
-            if grid.data
-            else Where(_kind(task), HUNDREDS, EMBEDDED)
-        )
+        if grid.data and steps < _FEW_STEPS:
+            continue
+        where = Where(_kind(task), TWO_RATES, SMALL) if grid.data else Where(_kind(task), HUNDREDS, EMBEDDED)
         named = {arm.name: arm for arm in grid_arms(grid)}
         full = named.pop(FULL)
         for name, arm in named.items():
@@ -197,8 +220,12 @@ def _of_grids() -> Iterator[Effect]:
             yield _effect(
                 where, _SAME.get(task, task), arm_family, name, *versus, f"grids/{grid.name}", limits,
                 doubts=(SHORT_TRAINING, *edge),
-                rates=Rates(tuple(sorted(grid.rates))),
+                rates=Rates(tuple(sorted(grid.rates)), _taken(arm), _taken(full)),
             )  # fmt: skip
+
+
+def _taken(arm: Arm) -> tuple[float, ...]:
+    return () if arm.rate is None else (arm.rate,)
 
 
 def _of_authors() -> Iterator[Effect]:
@@ -222,7 +249,7 @@ def _of_authors() -> Iterator[Effect]:
                     *_with_and_without(_compare_values, scores, full),
                     f"the Elsa authors, {place.model}", f"{RATE_OF_FULL}; {UNTRAINED}; scores on dev",
                     runs=min(len(scores), len(full)), compared=len(set(numbers.methods(place)) - {BASELINE}),
-                    doubts=(RATE_OF_FULL,),
+                    doubts=(RATE_OF_FULL, UNTRAINED),
                     rates=Rates(tried, *[used[place.model, place.task]] * 2),
                 )  # fmt: skip
 

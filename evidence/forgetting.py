@@ -15,7 +15,8 @@ ROWS = CsvRows(ForgettingRow, "python -m evidence run")
 _FULL = "full"
 _TOGETHER = 0.95
 _HEAD = """\
-| arm | score | minus full [95 % for all arms together] | loss on other text | KL on its own prompts |
+| arm | score ± deviation over seeds | minus full [95 % for all arms together] | loss on other text, nats per token | \
+KL on its own prompts, nats per token |
 |---|---:|---:|---:|---:|"""
 
 

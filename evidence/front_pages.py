@@ -92,14 +92,14 @@ def behind_it(frozen: ArmSummary, left_out: int) -> str:
     models, half = len({effect.source for effect in frozen.effects}), task_counts(0.5)
     return fill(
         f"The result on GLUE is the mean over {frozen.pooled.tasks} tasks and {models} encoders, of all runs that the "
-        "authors of *What Would Elsa Do?* published. Their rates were searched for full fine-tuning alone, which may "
-        "have left some weights untrained ([limits](evidence/authors.md#limits-of-these-runs))."
+        "authors of *What Would Elsa Do?* published. Rates were searched for full fine-tuning alone, and its runs may "
+        "have left biases and LayerNorm weights as they were ([limits](evidence/authors.md#limits-of-these-runs))."
         f"{_without_collapsed(frozen)} Of {half['all']} pairs of task and model, base and large, {half[Word.WORSE]} "
         f"are worse with half of the layers frozen, and {half[Word.BETTER] or 'none'} better. Memory and time were not "
-        "recorded; [in ours](evidence/README.md) frozen layers make a step faster (E8). Each of these intervals covers "
-        "one comparison; those below hold for all arms of a situation together. The picture leaves out "
-        f"{left_out} situations whose runs were short, had one rate each or compared different models: they are in "
-        "[What should I use?](evidence/what-to-use.md), with those of which nothing is known.",
+        "recorded; [in ours](evidence/README.md) frozen layers make a step faster (claim E8 of the "
+        "[scoreboard](evidence/scoreboard.md)). Intervals hold for all arms of a situation together. The picture "
+        f"leaves out {left_out} situations whose runs were short, had one rate each or compared different models: they "
+        "are in [What should I use?](evidence/what-to-use.md), with those of which nothing is known.",
         WIDTH,
         break_on_hyphens=False,
     )
@@ -124,4 +124,4 @@ def change(arm: ArmSummary) -> str:
 
 def _half(advice: Advice | None) -> ArmSummary:
     assert advice is not None, "no run is of this situation"
-    return next(arm for arm in advice.arms if arm.arm == "freeze half of the layers").alone()
+    return next(arm for arm in advice.arms if arm.arm == "freeze half of the layers")

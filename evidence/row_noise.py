@@ -26,6 +26,7 @@ class RowNoiseOfArm:
         rows: of test, of all languages together.
         low, high: the ends of the interval over seeds.
         low_with_rows, high_with_rows: of the interval over seeds and rows.
+        error, freedom: its standard error and degrees of freedom.
         share_of_rows: of the variance of both.
     """
 
@@ -39,10 +40,18 @@ class RowNoiseOfArm:
     high: float
     low_with_rows: float
     high_with_rows: float
+    error: float
+    freedom: float
     share_of_rows: float
 
 
 ROWS = CsvRows(RowNoiseOfArm, "python -m evidence run")
+
+
+def rows_of(study: Study) -> dict[tuple[str, str], RowNoiseOfArm]:
+    """Return the noise of each arm of a study by arm and reference; empty without stored predictions."""
+    found = ROWS.read(study.row_noise) if study.row_noise.exists() else []
+    return {(each.arm, each.reference): each for each in found}
 
 
 def row_noise(folder: Path) -> Iterator[RowNoiseOfArm]:
@@ -64,13 +73,15 @@ def row_noise(folder: Path) -> Iterator[RowNoiseOfArm]:
                 high=high,
                 low_with_rows=low_with_rows,
                 high_with_rows=high_with_rows,
+                error=round(found.factor * noise.error, 4),
+                freedom=round(noise.freedom, 2),
                 share_of_rows=round(noise.variance_rows, 4),
             )
 
 
 def row_noise_table(study: Study) -> str:
     """Return a table with a row per arm; empty if the study was recorded without the predictions of its rows."""
-    found = ROWS.read(study.row_noise) if study.row_noise.exists() else []
+    found = list(rows_of(study).values())
     if not found:
         return ""
     first = found[0]

@@ -12,8 +12,9 @@ from evidence.deciding import deciding_section
 from evidence.limits import NAMES, TRACES, Limit, limits_of, limits_of_traces
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import AUTHORS, Checked, deciding
+from gradgate.papers.arms import task_label
 from gradgate.papers.check import ClaimVerdict
-from gradgate.papers.claims.base import UNKNOWN
+from gradgate.papers.claims.base import FAILS, UNKNOWN
 from gradgate.papers.published import papers
 from gradgate.papers.scoreboard import SOURCES, ScoreboardRow
 
@@ -86,10 +87,16 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
     decided = [verdict for verdict in verdicts if verdict.outcome.state != UNKNOWN]
     chosen = (decided or verdicts)[0]  # those on the paper's tasks come first
     if source != PRINTED:
-        names = (Path(part).stem for part in chosen.parts)
-        cell = _measured_cell(source, chosen, [studies[name] for name in names if name in studies])
+        cell = _measured_cell(source, chosen, _studies_of(chosen, studies))
         others = [
-            f"{each.tasks}, {each.outcome.state}: {deciding(each.outcome)}" for each in verdicts if each != chosen
+            "; ".join(
+                (
+                    f"{other.tasks}, {other.outcome.state}: {deciding(other.outcome)}",
+                    *_limits(_limits_of(other, _studies_of(other, studies))),
+                )
+            )
+            for other in verdicts
+            if other != chosen
         ]
         return replace(cell, row=replace(cell.row, note="; ".join((cell.row.note, *others))))
     if len({verdict.outcome.state for verdict in decided}) > 1:
@@ -98,10 +105,23 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
     return Cell(_filled(source, chosen))
 
 
+def _studies_of(verdict: ClaimVerdict, studies: Mapping[str, Study]) -> list[Study]:
+    return [studies[name] for part in verdict.parts if (name := Path(part).stem) in studies]
+
+
+def _limits_of(verdict: ClaimVerdict, studies: Sequence[Study]) -> dict[str, tuple[Limit, ...]]:
+    """Return what limits a verdict, by study; of a claim that fails, by the studies of the tasks on which it does."""
+    of_traces = verdict.claim.id in _OF_TRACES
+    if verdict.outcome.state == FAILS:
+        tasks = {task for finding in verdict.outcome.findings if finding.state == FAILS for task in finding.tasks}
+        own = [study for study in studies if task_label(verdict.claim.paper, study.compare["task"]) in tasks]
+        studies = own or studies
+    return {study.name: limits_of(study) + (limits_of_traces(study) if of_traces else ()) for study in studies}
+
+
 def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study]) -> Cell:
     """Return the cell of runs, with what limits them in its note and, by name, in its small print."""
-    of_traces = verdict.claim.id in _OF_TRACES
-    limits = {study.name: limits_of(study) + (limits_of_traces(study) if of_traces else ()) for study in studies}
+    limits = _limits_of(verdict, studies)
     if source == AUTHORS:
         scope = [_GLUE_ALONE, RATE_OF_FULL, UNTRAINED, COPIED]
         note = [*scope]

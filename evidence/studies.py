@@ -97,6 +97,7 @@ class Study(BaseModel):
         paper: whose claims it is made for; it says nothing of those of others. None for a study of no paper's claims.
         data: ``real`` data and a real pretrained model, or the embedded ``synthetic`` ones.
         differs: what is different from the papers, and what that may explain.
+        train_rows: of the training set, if ``compare`` takes all of it.
         short_training: how long runs are, if more steps may change the scores and no committed curve shows it; empty
             if not.
         without_times: times of its arms are not compared; ``differs`` says why.
@@ -127,6 +128,7 @@ class Study(BaseModel):
     paper: Literal["elsa", "graddrop", "fun", "adaptereff"] | None = None
     data: Literal["real", "synthetic"]
     differs: str
+    train_rows: int | None = None
     short_training: str = ""
     without_times: bool = False
     without_early_traces: bool = False

@@ -54,9 +54,19 @@ class ArmSummary:
         """The limits of its runs that may change the verdict, by name."""
         return tuple(dict.fromkeys(doubt for effect in self.effects for doubt in effect.doubts))
 
-    def alone(self) -> ArmSummary:
-        """Return it with the intervals of this one comparison, for an arm that was named before the runs."""
-        return replace(self, pooled=pool(self.effects), without_collapsed=_without_collapsed(self.effects, LEVEL))
+    @property
+    def most_in_doubt(self) -> bool:
+        """Whether there is a doubt about its runs on more than half of the tasks."""
+        doubted = {effect.task for effect in self.effects if effect.doubts}
+        return 2 * len(doubted) > self.pooled.tasks
+
+    @property
+    def lacks_rows(self) -> str:
+        """Say where its interval is over runs alone, with the test rows as they are; empty if nowhere."""
+        lacking = {effect.task for effect in self.effects if effect.freedom is None}
+        if not lacking:
+            return ""
+        return "test rows not counted" + ("" if len(lacking) == self.pooled.tasks else f" on {len(lacking)} of them")
 
     def relative(self, name: str) -> float | None:
         """Return the mean of a cost relative to full fine-tuning; None if not recorded."""
@@ -107,11 +117,12 @@ class Advice:
         tasks, few = shown.pooled.tasks, shown.pooled.tasks < 3 or shown.runs < 3
         generated = ("generated data",) * ("embedded" in self.where.model)
         familiar = ("encoder trained for similarity before",) * (self.where.kind == SIMILARITY)
-        level = "low" if few or generated or OTHER_MODEL in shown.doubts else "medium"
+        level = "low" if few or generated or OTHER_MODEL in shown.doubts or shown.most_in_doubt else "medium"
         if level == "medium" and tasks >= 5 and not any(effect.limits for effect in shown.effects):
             level = "high"
         tasks_and_runs = f"{tasks} task{'s' * (tasks > 1)}", f"{shown.runs} or more runs per arm"
-        return f"{level}: {', '.join((*tasks_and_runs, *shown.doubts, *familiar, *generated))}"
+        rows = (shown.lacks_rows,) * bool(shown.lacks_rows)
+        return f"{level}: {', '.join((*tasks_and_runs, *rows, *shown.doubts, *familiar, *generated))}"
 
 
 def summarize(where: Where, effects: Sequence[Effect]) -> Advice | None:
@@ -127,7 +138,14 @@ def summarize(where: Where, effects: Sequence[Effect]) -> Advice | None:
         ArmSummary(arm, pool(own, level), tuple(own), _without_collapsed(own, level)) for arm, own in by_arm.items()
     ]
     arms = tuple(sorted(found, key=lambda summary: -summary.pooled.mean))
-    return Advice(where, arms, *_choose(arms))
+    return Advice(replace(where, rows=_rows(arms) or where.rows), arms, *_choose(arms))
+
+
+def _rows(arms: Sequence[ArmSummary]) -> str:
+    """Return the range of the numbers of training examples; empty if the situation says all that is known."""
+    found = {effect.examples for arm in arms for effect in arm.effects if effect.examples is not None}
+    ends = dict.fromkeys(f"{end:,}" for end in (min(found), max(found))) if found else ()
+    return f"{' to '.join(ends)} rows" if ends else ""
 
 
 def _without_collapsed(effects: Sequence[Effect], level: float) -> Pooled | None:
@@ -155,7 +173,7 @@ def pool(effects: Sequence[Effect], level: float = LEVEL) -> Pooled:
         variances.append(sum(variance for _, variance in own) / len(own) ** 2)
     if len(means) > 1:
         return random_effects(means, variances, level)
-    freedom = max(1, min(effect.runs for effect in effects) - 1)
+    freedom = min(effect.freedom or max(1, effect.runs - 1) for effect in effects)
     half = float(stats.t.isf(level / 2, freedom)) * variances[0] ** 0.5
     return Pooled(means[0], (means[0] - half, means[0] + half), None, 1)
 

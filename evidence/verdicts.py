@@ -10,6 +10,7 @@ from pathlib import Path
 from evidence.studies import RESULTS
 from gradgate.papers.check import ClaimVerdict, check_printed, check_studies
 from gradgate.papers.claims import Claim, ClaimOutcome, check, claims
+from gradgate.papers.claims.base import FAILS, HOLDS
 from gradgate.papers.claims.numbers import Numbers
 
 AUTHORS = "authors"
@@ -64,7 +65,9 @@ def deciding(outcome: ClaimOutcome) -> str:
     alike = [finding for finding in compared if finding.state == outcome.state]
     if not alike:  # what is compared passes, and another part is lacking
         return "; ".join(finding.text for finding in outcome.findings if not finding.compared)
-    more = f" ({len(alike)} of {len(compared)} parts)" if len(compared) > 1 else ""
+    hold = sum(finding.state == HOLDS for finding in compared) if outcome.state == FAILS else 0
+    others = f"; {hold} hold{'s' * (hold == 1)}" if hold else ""
+    more = f" ({len(alike)} of {len(compared)} parts{others})" if len(compared) > 1 else ""
     return f"{alike[0].text}{more}"
 
 

@@ -17,11 +17,9 @@ from evidence.effects import (
     EMBEDDED,
     ENTITIES,
     FEW,
-    FORTY,
     GENERATE,
     HUNDREDS,
     LARGE,
-    LONGER,
     MANY,
     MATH,
     MILLIONS,
@@ -33,6 +31,7 @@ from evidence.effects import (
     SMALL,
     TAGS,
     THOUSANDS,
+    TWO_RATES,
     Where,
     effects,
 )
@@ -65,9 +64,7 @@ SITUATIONS = (
     Where(TAGS, THOUSANDS, MULTILINGUAL, MANY),
     Where(CLASSIFY, "8 rows per class", PROBED),
     Where(CLASSIFY, "64 rows per class", PROBED),
-    Where(CLASSIFY, LONGER, SMALL),
-    Where(ENTITIES, FORTY, SMALL),
-    Where(TAGS, FORTY, SMALL),
+    Where(CLASSIFY, TWO_RATES, SMALL),
     Where(CLASSIFY, HUNDREDS, EMBEDDED),
     Where(CLASSIFY, HUNDREDS, EMBEDDED, MANY),
     Where(TAGS, HUNDREDS, EMBEDDED, MANY),
@@ -104,13 +101,13 @@ _METHOD = """\
   seeds, else Welch's. The options of an arm in one study, such as two widths of an adapter, are averaged first, then
   the models of a task.
 - **Scores** are those of test, by the metric that a study picks its settings with. Claims of a paper that scores GLUE's
-  dev are checked on dev, so their numbers differ a little from these.
+  dev are checked on dev, so their numbers differ from these.
 - **A situation** pools its tasks by a random-effects mean, with Paule and Mandel's variance between tasks and the
   interval of Hartung, Knapp, Sidik and Jonkman. The interval is for the mean over tasks like these; single tasks
   differ by the *deviation between tasks*. A single task has the t interval over its runs.
 - **All arms of a situation** form one family: their intervals hold together at 95 % (Bonferroni), over all arms that
-  a source compared, including those that gradgate lacks. They are over runs, with the test rows as they are. The
-  first page of the documentation has two of these comparisons on their own, with narrower intervals.
+  a source compared, including those that gradgate lacks. They are over runs and test rows if a study stored its
+  predictions for each row; else over runs alone, with the test rows as they are (*test rows not counted*).
 - **Collapsed runs** are ten points and five robust standard deviations below the median of their arm. Where there are
   any, the second difference is without them.
 - **The arm of a row** is one that is better than full fine-tuning, if there is one; else the cheapest that is no
@@ -120,8 +117,9 @@ _METHOD = """\
   better or a cheaper one may be as good, the row says *undecided*: choose the cheaper one if memory or time matters
   more.
 - **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
-  or two tasks, fewer than three runs per arm, another model as full fine-tuning, or generated data. It names the
-  doubts; the tables below have the limits of the runs in full.
+  or two tasks, doubts about most of the tasks, fewer than three runs per arm, another model as full fine-tuning, or
+  generated data. It names the doubts; the tables below have the limits of the runs in full.
+- **Left out** are grids on real data of fewer than 100 steps, after which most arms have learned nothing.
 """
 _FREEZING = """\
 ## Where freezing does not help
@@ -185,7 +183,8 @@ def advices() -> dict[Where, Advice | None]:
 def _table(found: dict[Where, Advice | None]) -> str:
     lines = ["| task, rows, model, languages | use | difference to full | cost | confidence |", "|---|---|---|---|---|"]
     for where, advice in found.items():
-        given = f"**{where.kind}**<br>{where.rows}<br>{where.model}<br>{where.languages}"
+        shown = where if advice is None else advice.where
+        given = f"**{shown.kind}**<br>{shown.rows}<br>{shown.model}<br>{shown.languages}"
         if advice is None:
             lines.append(f"| {given} | nothing is known here<br>`gradgate recommend` | – | – | none |")
         else:
@@ -305,7 +304,8 @@ def freezing_section(known: Sequence[Advice]) -> str:
 
 def _said(arm: ArmSummary, advice: Advice) -> str:
     little = ("by less than 1 point and cheaper, so recommended above",) * (arm == advice.use)
-    return ", ".join((*little, *arm.doubts)) or "–"
+    rows = (arm.lacks_rows,) * bool(arm.lacks_rows)
+    return ", ".join((*little, *rows, *arm.doubts)) or "–"
 
 
 def task_counts(share: float) -> dict[object, int]:

@@ -43,6 +43,7 @@ def test_both_intervals_of_an_arm_are_kept_in_points(folder: Path) -> None:
         tuple(100 * end for end in verdict.verdict.comparison.interval or ()), abs=1e-4
     )
     assert found.low_with_rows == pytest.approx(100 * verdict.rows.interval_t[0], abs=1e-4)
+    assert (found.error, found.freedom) == pytest.approx((100 * verdict.rows.error, verdict.rows.freedom), abs=0.01)
     assert 0 < found.share_of_rows < 1
 
 

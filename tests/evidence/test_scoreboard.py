@@ -99,6 +99,18 @@ def test_limits_of_the_study_follow_the_number() -> None:
     assert cell.small_print == ("other tasks", "own rates", "short training")
 
 
+def test_numbers_of_other_tasks_have_the_limits_of_their_own_studies() -> None:
+    long, short = (
+        Study(name=name, title="", paper="elsa", data="real", differs="", short_training=steps, compare={})
+        for name, steps in (("long", ""), ("short", "9 steps"))
+    )
+    own = verdict("holds", parts=("x/long.csv",))
+    others = verdict("cannot tell", stand_in=True, parts=("x/short.csv",))
+    cells = scoreboard_cells([Checked(CLAIM, (), {"real": (own, others)})], [long, short])
+    (note,) = (cell.row.note for cell in cells if cell.row.source == "real")
+    assert note.endswith("; own rates; other tasks, cannot tell: x = 1, claimed above 0; short training (9 steps)")
+
+
 def test_the_authors_runs_are_named_as_what_they_are() -> None:
     (cell,) = (
         cell

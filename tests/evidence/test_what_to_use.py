@@ -156,7 +156,48 @@ def test_a_cheaper_arm_that_may_be_as_good_leaves_a_row_undecided_whatever_its_m
 def test_another_model_as_full_fine_tuning_gives_low_confidence() -> None:
     found = summarize(WHERE, [replace(effect(task, 2.0, 0.001), doubts=(OTHER_MODEL,)) for task in "abcdef"])
     assert found is not None
-    assert found.confidence == f"low: 6 tasks, 5 or more runs per arm, {OTHER_MODEL}"
+    assert found.confidence == f"low: 6 tasks, 5 or more runs per arm, test rows not counted, {OTHER_MODEL}"
+
+
+@pytest.mark.parametrize(("doubted", "level"), [(2, "medium"), (3, "low")])
+def test_doubts_about_most_of_the_tasks_give_low_confidence(doubted: int, level: str) -> None:
+    runs = [effect(task, 2.0, 0.001) for task in "abcd"]
+    found = summarize(WHERE, [replace(each, doubts=("short training",)) for each in runs[:doubted]] + runs[doubted:])
+    assert found is not None
+    assert found.confidence.partition(":")[0] == level
+
+
+def test_a_row_says_on_how_many_tasks_test_rows_are_not_counted() -> None:
+    runs = [effect(task, 2.0, 0.001) for task in "abc"]
+    counted = [replace(each, freedom=30.0) for each in runs]
+    said = {}
+    for name, given in {"none": runs, "some": [*counted[:2], runs[2]], "all": counted}.items():
+        found = summarize(WHERE, given)
+        assert found is not None
+        said[name] = found.arms[0].lacks_rows
+    assert said == {"none": "test rows not counted", "some": "test rows not counted on 1 of them", "all": ""}
+
+
+def test_the_degrees_of_freedom_of_one_task_are_those_of_its_variance() -> None:
+    over_runs = pool([effect("a", 1.0, 0.04)])
+    with_rows = pool([replace(effect("a", 1.0, 0.04), freedom=60.0)])
+    assert over_runs.interval == pytest.approx((1 - 2.776445 * 0.2, 1 + 2.776445 * 0.2), abs=1e-5)
+    assert with_rows.interval == pytest.approx((1 - 2.000298 * 0.2, 1 + 2.000298 * 0.2), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("examples", "rows"), [((1000, 6920), "1,000 to 6,920 rows"), ((1000, 1000), "1,000 rows"), ((None, None), "")]
+)
+def test_a_row_has_the_training_sizes_of_its_own_runs(examples: tuple[int | None, ...], rows: str) -> None:
+    runs = [replace(effect(task, 2.0), examples=size) for task, size in zip("ab", examples, strict=True)]
+    found = summarize(WHERE, runs)
+    assert found is not None
+    assert found.where.rows == (rows or WHERE.rows)
+
+
+def test_every_effect_of_a_real_study_knows_its_training_size() -> None:
+    real = {study.name for study in read_studies() if study.data == "real"}
+    assert [each.source for each in effects() if each.source in real and each.examples is None] == []
 
 
 def test_what_is_left_without_collapsed_runs_is_pooled_too() -> None:
@@ -281,8 +322,9 @@ def test_each_line_on_memory_or_freezing_names_its_situation_in_full() -> None:
     lines = [line for line in lists.splitlines() if line.startswith("| ") and not line.startswith("| situation")]
     situations = [line.strip("| ").split(" | ")[0] for line in lines]
     assert len(situations) > len(set(situations)) > 5
-    assert set(situations) <= set(map(str, SITUATIONS))
-    assert len(set(map(str, SITUATIONS))) == len(SITUATIONS)
+    shown = [str(where if advice is None else advice.where) for where, advice in advices().items()]
+    assert set(situations) <= set(shown)
+    assert len(set(shown)) == len(SITUATIONS)
 
 
 def test_freezing_was_better_on_real_data_only_where_training_was_short_as_the_faq_says() -> None:

@@ -245,7 +245,7 @@ CLAIMS = (
     Claim(
         "A1",
         "adaptereff",
-        "Adapters change representations less than fine-tuning, and upper layers change most.",
+        "Adapters change representations less than fine-tuning at each layer, and upper layers change most.",
         (),
         _a1,
     ),

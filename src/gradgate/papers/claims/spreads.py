@@ -8,6 +8,8 @@ from gradgate.papers.claims.base import FAILS, HOLDS, UNKNOWN, ClaimCheck
 from gradgate.papers.claims.numbers import SEARCH_SEEDS, SEED_SPREAD, Key, Numbers, Place
 
 LEVEL = 0.05
+_LARGEST = 10.0
+"""A ratio of standard deviations that no two methods are expected to exceed."""
 
 
 def varies_more(numbers: Numbers, pairs: Sequence[tuple[Place, str, str]]) -> list[ClaimCheck]:
@@ -22,8 +24,9 @@ def varies_more(numbers: Numbers, pairs: Sequence[tuple[Place, str, str]]) -> li
     Source:
         The F test of two variances of normal scores; Bonferroni's correction.
     """
-    cells = [(*pair, rate) for pair in pairs for rate in _rates(numbers, pair)]
-    return [_ratio(numbers, place, one, other, rate, LEVEL / len(cells)) for place, one, other, rate in cells]
+    rates = {pair: _rates(numbers, pair) for pair in pairs}
+    level = LEVEL / max(1, sum(map(len, rates.values())))
+    return [_ratio(numbers, *pair, rate, len(own), level) for pair, own in rates.items() for rate in own]
 
 
 def _rates(numbers: Numbers, pair: tuple[Place, str, str]) -> list[int]:
@@ -32,8 +35,8 @@ def _rates(numbers: Numbers, pair: tuple[Place, str, str]) -> list[int]:
     return sorted(set.intersection(*map(set, found)))
 
 
-def _ratio(numbers: Numbers, place: Place, one: str, other: str, rate: int, level: float) -> ClaimCheck:
-    what = f"{place}, rate {rate + 1}: deviation over seeds, {one} / {other}"
+def _ratio(numbers: Numbers, place: Place, one: str, other: str, rate: int, rates: int, level: float) -> ClaimCheck:
+    what = f"{place}, rate {rate + 1} of {rates} from the lowest: deviation over seeds, {one} / {other}"
     spreads, seeds = (
         [numbers.scores.get(Key(place, method, on), {}).get(rate) for method in (one, other)]
         for on in (SEED_SPREAD, SEARCH_SEEDS)
@@ -44,11 +47,14 @@ def _ratio(numbers: Numbers, place: Place, one: str, other: str, rate: int, leve
     if None in seeds or theirs == 0 or ours == 0:
         why = "no spread to test" if None not in seeds else "the number of seeds was not recorded"
         return ClaimCheck(UNKNOWN, f"{what} = {shown}", "above 1", why, compared=True, arms=arms, tasks=(place.task,))
-    low, high = _interval(ours / theirs, [int(count or 0) for count in seeds], level)
+    counts = [int(count or 0) for count in seeds]
+    low, high = _interval(ours / theirs, counts, level)
     state = HOLDS if low > 1 else FAILS if high < 1 else UNKNOWN
-    found = f"{what} = {ours / theirs:.2f} [{low:.2f} to {high:.2f}], {int(seeds[0] or 0)} seeds"
-    fewest = min(int(count or 0) for count in seeds)
-    return ClaimCheck(state, found, "above 1", compared=True, arms=arms, tasks=(place.task,), seeds=fewest)
+    found = f"{what} = {ours / theirs:.2f} [{low:.2f} to {high:.2f}], {counts[0]} seeds"
+    least = ours / theirs / low  # what a ratio must exceed for an interval above 1
+    hopeless = state == UNKNOWN and least > _LARGEST
+    why = f"with these seeds no ratio below {least:.0f} is shown" if hopeless else ""
+    return ClaimCheck(state, found, "above 1", why, compared=True, arms=arms, tasks=(place.task,), seeds=min(counts))
 
 
 def _interval(ratio: float, seeds: Sequence[int], level: float) -> tuple[float, float]:
