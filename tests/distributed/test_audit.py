@@ -160,6 +160,7 @@ raise SystemExit(3 * accelerator.is_main_process)
 """
 
 
+@pytest.mark.slow
 def test_a_script_that_accelerate_launches_has_one_report(command: Command, tmp_path: Path) -> None:
     script, out = tmp_path / "train.py", tmp_path / "audit.json"
     script.write_text(SCRIPT, encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ PAGE = ROOT / "docs/guides/messages.md"
 QUOTED = re.findall(r'^## "(.+)"$', PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
+@cache
 def messages() -> str:
     """Return all texts of the package, one per line, with ``…`` for what a message fills in."""
     found = []

@@ -18,6 +18,7 @@ def numbers() -> Numbers:
     return read_numbers(FILE)["elsa"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (source() / "runs.csv").is_file(), reason="the authors' runs are not in GRADGATE_SHARED")
 def test_the_committed_file_is_what_the_import_makes(tmp_path: Path) -> None:
     record(tmp_path / "scores.csv", tmp_path / "rates.csv")

@@ -36,6 +36,7 @@ def study(tmp_path: Path) -> Study:
     return Study(name="a", title="a", data="real", differs="", language_adapters=below, compare=compare)
 
 
+@pytest.mark.slow
 def test_each_language_has_an_adapter_of_its_own_sentences(study: Study, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert settings_here(study, "quick", out)["language_adapters"] == str(out / "languages" / "{language}")

@@ -126,6 +126,7 @@ def test_any_name_is_text_everywhere(name: str, tmp_path: Path) -> None:
     assert visible(name) in unescape((tmp_path / "report.html").read_text(encoding="utf-8")) or "\r" in name
 
 
+@pytest.mark.slow
 def test_all_names_at_once_are_in_the_figures(tmp_path: Path) -> None:
     write_study(tmp_path, methods=("full", *NAMES.values()), scores=dict.fromkeys(("full", *NAMES.values()), FULL))
     written = write_report(tmp_path)

@@ -70,6 +70,7 @@ def test_a_closed_stream_is_no_fault(tmp_path: Path, words: str, code: int) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_closed_streams_do_not_end_in_files(tmp_path: Path) -> None:
     words = f"plan --steps 5 --model sample --write {tmp_path / 'plan.yaml'} <&- >&- 2>&-"
     subprocess.run(["sh", "-c", f"{GRADGATE} {words}"], check=True)
@@ -98,6 +99,7 @@ def test_a_limit_of_the_system_is_named(tmp_path: Path, error: Exception) -> Non
         raise error
 
 
+@pytest.mark.slow
 def test_a_small_limit_ends_with_a_message(tmp_path: Path) -> None:
     train = f"{GRADGATE} train --steps 1 --batch-size 4 --train-size 8 --languages en --quiet --out {tmp_path / 'run'}"
     done = subprocess.run(["bash", "-c", f"ulimit -f 64; {train}"], capture_output=True, text=True)

@@ -52,6 +52,7 @@ def test_the_terminal_leaves_out_what_all_share(study: Path, capsys: pytest.Capt
     assert said.splitlines()[-1] == "1 better, 1 inconclusive"
 
 
+@pytest.mark.slow
 def test_long_imports_get_their_pages_on_request(tmp_path: Path) -> None:
     rows = [
         {"arm": arm, "task": f"task-{task}", "seed": seed, "accuracy": 0.5 + seed / 10}

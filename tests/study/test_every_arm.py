@@ -82,6 +82,7 @@ def kinds(forms: list[str]) -> list[str]:
     return ["head", *forms[-len(OTHERS) - 2 :]]
 
 
+@pytest.mark.slow
 def test_every_form_is_compared(base: RunConfig, forms: list[str], tmp_path: Path) -> None:
     counts = compare(StudyRequest(base, forms, [0]), tmp_path / "study", SilentStudy())
     states = {run.label: run.error or run.state for run in read_status(tmp_path / "study").runs}
@@ -89,6 +90,7 @@ def test_every_form_is_compared(base: RunConfig, forms: list[str], tmp_path: Pat
     assert {cell.arm for cell in read_study(tmp_path / "study").cells} == {read_arm(form) for form in forms}
 
 
+@pytest.mark.slow
 def test_every_kind_is_raced(base: RunConfig, kinds: list[str], tmp_path: Path) -> None:
     request = StudyRequest(base, kinds, [0, 1], budget=Budget(share=0.7))
     assert compare(request, tmp_path / "study", SilentStudy()).failed == 0
