@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,15 +126,16 @@ def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[Cla
         for source, parts in numbers
         for key in papers()
         if (own := [by_paper[key] for by_paper in parts if key in by_paper])
-        for verdict in _check(key, own, str(source))
+        for verdict in _check(claims(key), own, str(source))
     ]
     checked = {verdict.claim.id for verdict in verdicts if verdict.checked}
     for key in papers():
         named = [(source, by_paper[key]) for source, parts in numbers for by_paper in parts if key in by_paper]
         if len(dict(named)) > 1:
             source = " and ".join(dict.fromkeys(str(source) for source, _ in named))
-            joined = _check(key, [found for _, found in named], source)
-            verdicts += [verdict for verdict in joined if verdict.checked and verdict.claim.id not in checked]
+            open_claims = [claim for claim in claims(key) if claim.id not in checked]
+            joined = _check(open_claims, [found for _, found in named], source)
+            verdicts += [verdict for verdict in joined if verdict.checked]
     return verdicts
 
 
@@ -214,10 +215,10 @@ def _not_there(folder: Path) -> str:
     return f"There is no folder {name}. Expected one that `gradgate compare` or `gradgate reproduce` made."
 
 
-def _check(paper: str, parts: Sequence[Numbers], source: str) -> list[ClaimVerdict]:
-    """Check each claim on the parts of a source; verdicts on tasks that stand in for the paper's come last."""
+def _check(asked: Iterable[Claim], parts: Sequence[Numbers], source: str) -> list[ClaimVerdict]:
+    """Check claims on the parts of a source; verdicts on tasks that stand in for the paper's come last."""
     found = []
-    for claim in claims(paper):
+    for claim in asked:
         for used in _groups(claim, parts):
             numbers = together(used) if len(used) > 1 else used[0]
             names = tuple(part.source for part in used)
