@@ -51,7 +51,7 @@ def test_what_a_search_found_says_how_much_seeds_matter_at_each_rate(tmp_path: P
                 searched(tmp_path, own, rate, seed, score)
     verdict = next(v for v in check_study(tmp_path, "adaptereff") if v.claim.id == "A8")
     first, second = (finding.text for finding in verdict.outcome.findings)
-    assert "rate 1: deviation over seeds, Fine-tune / Adapter-64 = 7.07 / 0.00" in first
+    assert "rate 1 of 2 from the lowest: deviation over seeds, Fine-tune / Adapter-64 = 7.07 / 0.00" in first
     ratio = stdev(dev[None][1e-4]) / stdev(dev[ADAPTER][1e-4])
     low, high = (ratio / stats.f.isf(share, 1, 1) ** 0.5 for share in (0.0125, 0.9875))
     assert f"= {ratio:.2f} [{low:.2f} to {high:.2f}], 2 seeds" in second
@@ -75,7 +75,7 @@ def test_the_search_of_a_reproduction_says_so_too(tmp_path: Path) -> None:
         for label, adapter in (("Fine-tune", None), ("Adapter-64", ADAPTER))
     ]
     verdict = next(v for v in check_study(figure4(tmp_path, runs), "adaptereff") if v.claim.id == "A8")
-    what = "cola, BERT-base, 1000 examples, rate 1: deviation over seeds, Fine-tune / Adapter-64"
+    what = "cola, BERT-base, 1000 examples, rate 1 of 2 from the lowest: deviation over seeds, Fine-tune / Adapter-64"
     assert verdict.outcome.findings[0].text.startswith(f"{what} = {5 * 2**0.5:.2f} / 0.00")
 
 
