@@ -201,7 +201,7 @@ def _spoil(run: Path, place: str, number: float) -> None:
         ({"full": [1e90, -1e90, 1e90], "head": [1e-320, 0.0, -0.0]}, 80),
         pytest.param({"full": [0.7]}, 80, marks=pytest.mark.slow),
         pytest.param({"head": [0.7, 0.8]}, 80, marks=pytest.mark.slow),
-        ({"full": FULL, "head": OTHER}, 0),
+        pytest.param({"full": FULL, "head": OTHER}, 0, marks=pytest.mark.slow),
     ],
     ids=["all equal", "equal but for rounding", "far apart", "one seed", "no reference", "no steps"],
 )

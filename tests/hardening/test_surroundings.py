@@ -77,6 +77,7 @@ def test_closed_streams_do_not_end_in_files(tmp_path: Path) -> None:
     assert gg.method(f"plan:{tmp_path / 'plan.yaml'}").name == "plan"
 
 
+@pytest.mark.slow
 def test_input_that_is_no_text_is_named(finished: Path) -> None:
     words = [sys.executable, "-m", "gradgate", "predict", str(finished), "--file", "-"]
     done = subprocess.run(words, input=b"caf\xe9\n", capture_output=True)

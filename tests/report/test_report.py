@@ -97,7 +97,10 @@ def test_several_test_splits_get_a_table_with_their_average(tmp_path):
         {"methods": ("full",), "scores": {"full": [0.7, 0.7, 0.7]}, "tests": ()},
         {"scores": {"gradual:every=40": [0.0]}},
         {"scores": {"full": [0.5, 0.9], "gradual:every=40": [0.6, 0.6]}, "metric": "mse", "labels": None},
-        {"methods": [f"gradual:every={n}" for n in range(1, 20)], "scores": {"gradual:every=1": FULL}},
+        pytest.param(
+            {"methods": [f"gradual:every={n}" for n in range(1, 20)], "scores": {"gradual:every=1": FULL}},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["one run", "no spread, no test split", "no reference", "errors", "many methods"],
 )

@@ -61,7 +61,13 @@ def _written(tmp_path: Path, settings: dict[str, Any], **more: Any) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize(("text", "name"), zip(GIVEN, NAMES, strict=True))
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        pytest.param(text, name, marks=() if "+" in text else pytest.mark.slow)
+        for text, name in zip(GIVEN, NAMES, strict=True)
+    ],
+)
 def test_every_door_takes_an_arm(
     text: str, name: str, settings: dict[str, Any], command: Command, tmp_path: Path
 ) -> None:

@@ -47,7 +47,7 @@ def test_it_changes_no_bit_and_no_choice(settings: dict[str, Any], tmp_path: Pat
     assert_same_run(without_tests(tmp_path / "run"), tmp_path / "plain")
 
 
-@pytest.mark.parametrize(("eval_every", "falls_at"), [(5, 11), (4, 10), (4, 11)])
+@pytest.mark.parametrize(("eval_every", "falls_at"), [(5, 11), pytest.param(4, 10, marks=pytest.mark.slow), (4, 11)])
 def test_a_resumed_run_has_each_score_once(
     settings: dict[str, Any], tmp_path: Path, eval_every: int, falls_at: int
 ) -> None:

@@ -46,7 +46,7 @@ def settings(model: Path, **more: Any) -> Any:
     [
         ("tokenizer", None),
         pytest.param("table", None, marks=pytest.mark.slow),
-        ("table", "houlsby:size=8"),
+        pytest.param("table", "houlsby:size=8", marks=pytest.mark.slow),
         ("tokenizer", "lora:r=2"),
     ],
 )

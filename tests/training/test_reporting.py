@@ -90,7 +90,7 @@ def test_a_run_in_tensorboard_is_the_same_bit_for_bit(settings: dict[str, Any], 
     assert_has_run(tensorboard_points(tmp_path / "run/tensorboard"), tmp_path / "run")
 
 
-@pytest.mark.parametrize("falls", [[2], [11], [11, 16]], ids=str)
+@pytest.mark.parametrize("falls", [[2], pytest.param([11], marks=pytest.mark.slow), [11, 16]], ids=str)
 def test_a_resumed_run_has_each_step_once_in_tensorboard(
     settings: dict[str, Any], plain: Path, falls: list[int], tmp_path: Path
 ) -> None:

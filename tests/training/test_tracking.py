@@ -40,7 +40,7 @@ def measured(folder: Path) -> tuple[FisherRecord, ...]:
         pytest.param({"method": "layer-graddrop", "dropout": 0.3}, marks=pytest.mark.slow),
         {"method": "mixout:p=0.5", "dropout": 0.3},
         {"method": "fun:every=4,batches=2", "adapter": "pfeiffer:reduction=8"},
-        {"method": "gradual:every=4", "activation_cache": "cache"},
+        pytest.param({"method": "gradual:every=4", "activation_cache": "cache"}, marks=pytest.mark.slow),
     ],
     ids=lambda changes: changes["method"],
 )

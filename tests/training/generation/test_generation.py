@@ -206,7 +206,9 @@ def test_the_loss_of_each_step_is_trls(
     assert mine == trl_losses(config, of_trl, tmp_path / "trl", completion_only_loss=loss_on == "response")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(each, marks=() if each in ("llama", "t5") else pytest.mark.slow) for each in FAMILIES]
+)
 def test_a_run_without_power_ends_as_if_unbroken(configure: Configure, family: str, tmp_path: Path) -> None:
     config = configure(family, method="graddrop:p=0.3", audit=True)
     train(config, tmp_path / "unbroken")
