@@ -129,7 +129,7 @@ def family(arm: str, layers: int | None = None) -> str:
         return arm  # what is open is all that there is to it
     parts = split_arm(arm)
     named = " + ".join(text.partition(":")[0].strip() for text in (parts.adapter, parts.method) if text)
-    return f"{named}{AFTER_TAPT}" if "tapt_steps=" in arm else named
+    return f"{named}{AFTER_TAPT}" if "tapt_" in arm else named
 
 
 def frozen_family(share: float) -> str:

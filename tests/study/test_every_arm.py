@@ -34,6 +34,7 @@ PLAN = "phases:\n- {step: 0, open: [head]}\n- {step: 2, open: [layers.1, head]}\
 AXOLOTL = "unfrozen_parameters:\n- ^classifier\n"
 ON_TWO_LAYERS: dict[str, dict[str, object]] = {"spectrum": {"share": 0.5}}
 OTHERS = (
+    "full:tapt_steps=2",
     "freeze:layers=1+mixout:p=0.5",
     "gradual:every=1+layerwise-lr:decay=0.9",
     "full:lr=1e-2",
