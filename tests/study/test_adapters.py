@@ -18,7 +18,6 @@ from gradgate.report.sections.main_table import main_table
 from gradgate.report.sections.scores import ScoresSection
 from gradgate.report.study_summary import summarize_study
 from gradgate.runs.records import ModelRecord, TaskRecord
-from gradgate.runs.state import RunState
 from gradgate.settings.arm import read_arm
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
@@ -286,11 +285,3 @@ def test_a_length_of_pre_training_of_one_arm_is_for_this_arm_alone(tmp_path: Pat
         {"steps": 9, "epochs": None, "batch_size": 4},
     ]
     assert [run.config.tapt_batch for run in grid.runs()] == [None, 4, 4, 4]
-
-
-def test_runs_are_read_as_the_arm_that_is_pre_trained(tmp_path: Path) -> None:
-    methods = ["full", "full:tapt_steps=1", "houlsby", "houlsby:tapt_steps=1"]
-    base = make_config(tapt_steps=2, steps=2, train_size=16, keep_model=False, threads=1)
-    compare(StudyRequest(base, methods, [0]), tmp_path, SilentStudy())
-    found = {cell.arm.name: cell.state for cell in read_study(tmp_path).cells}
-    assert found == dict.fromkeys(methods, RunState.FINISHED)

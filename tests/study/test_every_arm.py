@@ -114,3 +114,11 @@ def test_every_form_is_read_from_its_name(forms: list[str]) -> None:
     assert checked_settings(CompareSettings, {"method": [arm.name for arm in arms]}).method == tuple(arms)
     proposed = portfolio(Subject(layers=24, parameters=10**8, steps=100, installed=("peft",))).arms
     assert [read_arm(arm.name) for arm in proposed] == list(proposed)
+
+
+def test_runs_are_read_as_the_arm_that_is_pre_trained(base: RunConfig, tmp_path: Path) -> None:
+    methods = ["full", "full:tapt_steps=1", "houlsby", "houlsby:tapt_steps=1"]
+    shared = base.model_copy(update={"tapt_steps": 2})
+    compare(StudyRequest(shared, methods, [0]), tmp_path / "study", SilentStudy())
+    found = {cell.arm.name: cell.state for cell in read_study(tmp_path / "study").cells}
+    assert found == dict.fromkeys(methods, RunState.FINISHED)
