@@ -152,6 +152,7 @@ def test_adapters_that_are_open_keep_their_dropout() -> None:
     assert len(losses) > 1
 
 
+@pytest.mark.slow
 def test_compiled_and_eager_are_quiet_alike() -> None:
     model = build("bert", dropout=True)
     inputs = tiny_batch(model)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.command_line import Command
 
 SCRIPT = """
@@ -54,6 +56,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.slow
 def test_models_with_parameters_of_one_name_are_counted_apart(command: Command, tmp_path: Path) -> None:
     _, report = audit_script(command, tmp_path, TWO_MODELS)
     names = ["student.weight", "student.bias", "teacher.weight", "teacher.bias"]
@@ -88,6 +91,7 @@ def test_a_report_that_has_no_place_is_refused_before_the_training(command: Comm
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_killed_script_has_the_report_of_its_last_look(command: Command, tmp_path: Path) -> None:
     file, out = tmp_path / "train.py", tmp_path / "audit.txt"
     killed = "import os\n" + SCRIPT.replace("sys.exit({code})", "os.kill(os.getpid(), 9)")

@@ -78,6 +78,7 @@ def test_commands_import_nothing_here(
     assert not marker.exists(), marker.read_text()
 
 
+@pytest.mark.slow
 def test_processes_of_runs_import_nothing(tmp_path: Path, settings: dict[str, Any]) -> None:
     marker, study = tmp_path / "ran", tmp_path / "study"
     base = make_config(**settings | {"steps": 1, "keep_model": False})

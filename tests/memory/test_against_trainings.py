@@ -161,6 +161,7 @@ def test_each_pair_takes_what_was_estimated(name: str, method: str, work: Worklo
     assert estimate.choice == ("measured" if "spectrum" in method else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "llama"])
 def test_unknown_weights_suppose_the_costliest_choice(name: str) -> None:
     setup = Setup(Workload(4, 32), adamw, total_steps=3)
@@ -170,6 +171,7 @@ def test_unknown_weights_suppose_the_costliest_choice(name: str) -> None:
     assert supposed.peak_bytes >= measured.peak_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formats", [("float32", "fp32"), ("float32", "fp16"), ("bfloat16", "bf16")])
 def test_experts_are_estimated_in_every_format(formats: Any) -> None:
     (weights, precision), config = formats, TINY["mixtral"]().config
@@ -235,7 +237,9 @@ IMAGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("method", ["full", "freeze:layers=1"])
-@pytest.mark.parametrize("family", IMAGES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(each, marks=() if each == "ViT" else pytest.mark.slow) for each in IMAGES]
+)
 def test_classifiers_of_images_take_what_was_estimated(family: str, method: str) -> None:
     make = tiny(f"{family}Config", f"{family}ForImageClassification", image_size=32, patch_size=4, **IMAGES[family])
     model, work = make(), Workload(3, 8)

@@ -45,6 +45,7 @@ def test_peak_is_linear_in_batch() -> None:
     assert (one.weights, one.optimizer, one.masters) == (many.weights, many.optimizer, many.masters)
 
 
+@pytest.mark.slow
 def test_peak_grows_faster_than_length() -> None:
     peaks = [peak(max_length=length) for length in (8, 16, 32, 64)]
     assert peaks == sorted(peaks)
@@ -72,6 +73,7 @@ def test_more_shards_never_take_more() -> None:
     assert peaks == sorted(peaks, reverse=True)
 
 
+@pytest.mark.slow
 def test_opening_more_takes_more() -> None:
     methods = ("head", "freeze:layers=3", "freeze:layers=2", "freeze:layers=1", "full")
     peaks = [peak(method) for method in methods]
@@ -102,6 +104,7 @@ def test_gradual_takes_more_as_it_opens() -> None:
     assert peaks[0] < peaks[-1]
 
 
+@pytest.mark.slow
 def test_checkpointing_takes_time_for_memory() -> None:
     options: dict[str, Any] = {"batch_size": 16, "max_length": 64}
     stored, recomputed = (estimate(**options, checkpointing=on).worst.usage for on in (False, True))
@@ -136,6 +139,7 @@ def test_autocast_changes_activations_only() -> None:
     assert mixed.activations < plain.activations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("smaller", "larger"),
     [("sgd", "adafactor"), ("adafactor", "lion_8bit"), ("lion_8bit", "adamw_torch")],

@@ -89,6 +89,7 @@ def test_a_figure_without_printed_numbers_has_a_table_of_what_was_measured(tmp_p
     assert [file.name for file in sorted((tmp_path / "tables").iterdir())] == ["measured.csv", "measured.md"]
 
 
+@pytest.mark.slow
 def test_a_reproduction_searches_before_it_runs_and_goes_on_with_more_seeds(tmp_path: Path) -> None:
     small = {"steps": 2, "train_size": 16, "dev_size": 16, "batch_size": 8, "max_length": 16, "threads": 1}
     plan = ReproduceRequest("adaptereff-figure4", "sample", [0], [], None, False, small).plan()

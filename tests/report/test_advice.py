@@ -136,6 +136,7 @@ def test_methods_that_share_no_seed_are_not_compared(tmp_path: Path) -> None:
     assert "Runs with common seeds would decide." in said(found)
 
 
+@pytest.mark.slow
 def test_of_methods_that_are_all_equal_few_are_called_best(tmp_path: Path) -> None:
     """Of five equal methods the highest mean is picked by chance; at most 5 % of such studies may name a winner."""
     random = np.random.default_rng(0)

@@ -58,6 +58,7 @@ def test_all_sections_bring_them_back(study: Path) -> None:
     assert {*long} == {path.stem for path in short.tables}
 
 
+@pytest.mark.slow
 def test_files_are_the_same_either_way(study: Path) -> None:
     def contents() -> dict[str, bytes]:
         return {str(path): path.read_bytes() for path in (*written.tables, *written.figures)}

@@ -13,6 +13,7 @@ from gradgate.runs.records import RunRecord, read_record
 from support.tracked import tensorboard_points
 
 
+@pytest.mark.slow
 def test_each_run_of_a_study_reports_to_its_folder(settings: dict[str, Any], tmp_path: Path) -> None:
     if importlib.util.find_spec("tensorboard") is None:
         pytest.skip("tensorboard is not installed")

@@ -276,6 +276,7 @@ def test_a_longer_search_keeps_what_is_there_and_sets_runs_at_a_worse_setting_as
     assert (study / "study.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_runs_that_wait_for_the_choice_of_a_longer_search_take_it(settings: dict[str, Any], tmp_path: Path) -> None:
     class StopsAt(HeardStudy):
         def begin_run(self, label: str) -> RunProgress:

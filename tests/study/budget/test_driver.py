@@ -146,6 +146,7 @@ class Patient:
         return allocator.grid.total_steps
 
 
+@pytest.mark.slow
 def test_time_that_is_left_raises_a_budget_before_its_verdict(base: RunConfig, tiny_task: Path, tmp_path: Path) -> None:
     deadline = Patient({tiny_task.name: 16})
     asked = StudyRequest(base, METHODS, (0, 1), budget=Budget(steps=40))

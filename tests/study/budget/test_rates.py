@@ -134,6 +134,7 @@ def test_the_report_and_the_exports_have_the_rate(done: Path, tmp_path: Path) ->
     assert {row.arm for row in study_rows(study)} <= set(ARMS)
 
 
+@pytest.mark.slow
 def test_a_race_over_rates_that_is_killed_goes_on_without_the_search_being_said_again(
     base: RunConfig, done: Path, here: None, tmp_path: Path
 ) -> None:

@@ -151,6 +151,7 @@ def test_a_task_of_generation_keeps_its_own_metric(configure: Configure, data: P
         assert measure_for(configure(forgetting=place, max_length=64)).metric == own
 
 
+@pytest.mark.slow
 def test_both_commands_measure_the_embedded_model(command: Command, tmp_path: Path) -> None:
     text = "sample-opinions:metric=kl,tokens=200"
     words = ["--model", "sample-decoder", "--task", "sample-generation", "--steps", "2", "--lr", "1e-3"]
