@@ -273,6 +273,13 @@ def test_a_comparison_without_a_stack_is_refused_before_its_runs(
     assert not (tmp_path / "study").exists()
 
 
+def test_a_length_that_adapters_share_makes_no_two_arms_of_the_model_equal(tmp_path: Path) -> None:
+    methods = ["full", "full:tapt_steps=5", "houlsby"]
+    grid = Grid.of(tmp_path, make_config(tapt_steps=5), arms(methods), [0])
+    assert [arm.name for arm in grid.arms] == methods
+    assert [run.config.tapt is not None for run in grid.runs()] == [False, True, True]
+
+
 def test_a_length_of_pre_training_of_one_arm_is_for_this_arm_alone(tmp_path: Path) -> None:
     methods = ["full", "full:tapt_steps=7", "houlsby", "houlsby:tapt_steps=9"]
     base = make_config(tapt_epochs=2, tapt_batch=4)

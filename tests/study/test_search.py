@@ -25,7 +25,7 @@ from gradgate.study.compare import RunCounts, compare
 from gradgate.study.grid import Grid
 from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
-from gradgate.study.search import advance, all_runs, read_space
+from gradgate.study.search import advance, all_runs, check, read_space
 from gradgate.study.status import open_queue, read_status
 from gradgate.study.study_file import SearchResult, read_study_file
 from gradgate.study.workers.queue import Queue
@@ -316,3 +316,10 @@ def test_further_seeds_of_a_search_open_its_choice_again(settings: dict[str, Any
         assert compare(StudyRequest(base, ["full"], [0], search=space), study, SilentStudy()) == RunCounts(1, 0)
         assert len(list(study.glob("search/full/*/seed-*/scores.json"))) == 2 * seeds
         assert len(json.loads((study / "study.json").read_text())["search"]["results"]["full"]) == 2
+
+
+@pytest.mark.parametrize("text", ["full:tapt_epochs=2", "houlsby:tapt_steps=5"])
+def test_an_arm_with_a_length_of_pre_training_has_none_to_search(text: str, tmp_path: Path) -> None:
+    grid = Grid.of(tmp_path, make_config(), [read_arm(text)], [0])
+    with pytest.raises(UsageError, match="search='tapt_steps' has no effect on"):
+        check(grid.with_search(read_space(["tapt_steps=2,4"]).record()))

@@ -37,7 +37,7 @@ def cross(
     for each in whole:
         for variant in variants if variants and each.is_trained else [{}]:
             arm = each.with_settings(variant)
-            found.setdefault(arm.apart_from(shared or {}), arm)
+            found.setdefault(arm.apart_from({**(shared or {}), **not_for(each, whole, {})}), arm)
     return tuple(found.values())
 
 

@@ -22,7 +22,7 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import Failure, RunRecord, TaskRecord, read_record, write_record
 from gradgate.runs.scores import Scores
 from gradgate.runs.state import RunState
-from gradgate.settings.arm import OWN_SETTINGS, Arm, format_settings, read_setting
+from gradgate.settings.arm import OWN_SETTINGS, TAPT_LENGTHS, Arm, format_settings, read_setting
 from gradgate.settings.values import repeated
 from gradgate.study.conditions import condition_folders
 from gradgate.study.grid import MOST_RUNS, Grid, GridRun
@@ -199,11 +199,13 @@ def check(grid: Grid) -> None:
     """Raise UsageError if an arm has a setting of its own that is searched."""
     searched = {name for setting in grid.tried for name in setting}
     for arm in grid.given_arms:
-        own = [name for name in OWN_SETTINGS if name in searched and arm.sets(name)]
-        if own:
-            raise UsageError(
-                f"search={own[0]!r} has no effect on {arm.name!r}, which has its own {own[0]}. Leave one of them out."
-            )
+        for name in searched:
+            alike = TAPT_LENGTHS if name in TAPT_LENGTHS else (name,)
+            own = [other for other in alike if arm.sets(other)]
+            if own:
+                raise UsageError(
+                    f"search={name!r} has no effect on {arm.name!r}, which has its own {own[0]}. Leave one of them out."
+                )
 
 
 def undecided(grid: Grid) -> list[Arm]:
