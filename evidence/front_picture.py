@@ -118,6 +118,7 @@ def _where(advice: Advice) -> str:
     rows = re.sub(
         r"(\d[\d,]*) to (\d[\d,]*)", lambda found: f"{_thousands(found[1])}–{_thousands(found[2])} k", where.rows
     )
+    rows = re.sub(r"^(\d+,[\d,]*)(?= rows)", lambda found: f"{_thousands(found[1])} k", rows)
     if where.model != MULTILINGUAL:
         return f"{kind}, {rows}, {where.model.replace('sentence ', '')}"
     return f"{kind}, {rows}, multilingual, {'zero-shot' if where.languages == MANY else where.languages}"
