@@ -43,7 +43,7 @@ FEW = "under 1,000 rows"
 HUNDREDS, THOUSANDS, ALL = "375 to 1,500 rows", "1,000 or more rows", "2,500 to 393,000 rows"
 TWO_RATES = "6,920 rows, 304 steps at one of two rates"
 _FEW_STEPS = 100
-"""Grids on real data with fewer are left out: their arms have hardly learned."""
+"""Grids on real data with fewer are left out: they end long before their arms are trained."""
 MATH = "20,000 rows"
 MISMATCHED = "MNLI-mm"
 """Scores of MNLI's runs on other genres."""

@@ -116,9 +116,10 @@ def _where(advice: Advice) -> str:
     where = advice.where
     kind = "GLUE" if where.kind == PAIRS else where.kind
     rows = re.sub(
-        r"(\d[\d,]*) to (\d[\d,]*)", lambda found: f"{_thousands(found[1])}–{_thousands(found[2])} k", where.rows
+        r"\d[\d,]* to \d[\d,]*|\d+,[\d,]+",
+        lambda found: f"{'–'.join(map(_thousands, found[0].split(' to ')))} k",
+        where.rows,
     )
-    rows = re.sub(r"^(\d+,[\d,]*)(?= rows)", lambda found: f"{_thousands(found[1])} k", rows)
     if where.model != MULTILINGUAL:
         return f"{kind}, {rows}, {where.model.replace('sentence ', '')}"
     return f"{kind}, {rows}, multilingual, {'zero-shot' if where.languages == MANY else where.languages}"

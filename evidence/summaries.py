@@ -61,12 +61,11 @@ class ArmSummary:
         return 2 * len(doubted) > self.pooled.tasks
 
     @property
-    def lacks_rows(self) -> str:
-        """Say where its interval is over runs alone, with the test rows as they are; empty if nowhere."""
+    def caveats(self) -> tuple[str, ...]:
+        """Where its interval is over runs alone, with the test rows as they are, and the doubts about its runs."""
         lacking = {effect.task for effect in self.effects if effect.freedom is None}
-        if not lacking:
-            return ""
-        return "test rows not counted" + ("" if len(lacking) == self.pooled.tasks else f" on {len(lacking)} of them")
+        some = "" if len(lacking) == self.pooled.tasks else f" on {len(lacking)} of the tasks"
+        return (*(f"test rows not counted{some}",) * bool(lacking), *self.doubts)
 
     def relative(self, name: str) -> float | None:
         """Return the mean of a cost relative to full fine-tuning; None if not recorded."""
@@ -121,8 +120,7 @@ class Advice:
         if level == "medium" and tasks >= 5 and not any(effect.limits for effect in shown.effects):
             level = "high"
         tasks_and_runs = f"{tasks} task{'s' * (tasks > 1)}", f"{shown.runs} or more runs per arm"
-        rows = (shown.lacks_rows,) * bool(shown.lacks_rows)
-        return f"{level}: {', '.join((*tasks_and_runs, *rows, *shown.doubts, *familiar, *generated))}"
+        return f"{level}: {', '.join((*tasks_and_runs, *shown.caveats, *familiar, *generated))}"
 
 
 def summarize(where: Where, effects: Sequence[Effect]) -> Advice | None:

@@ -119,7 +119,7 @@ _METHOD = """\
 - **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
   or two tasks, doubts about most of the tasks, fewer than three runs per arm, another model as full fine-tuning, or
   generated data. It names the doubts; the tables below have the limits of the runs in full.
-- **Left out** are grids on real data of fewer than 100 steps, after which most arms have learned nothing.
+- **Left out** are grids on real data of fewer than 100 steps, which end long before the arms are trained.
 """
 _FREEZING = """\
 ## Where freezing does not help
@@ -304,8 +304,7 @@ def freezing_section(known: Sequence[Advice]) -> str:
 
 def _said(arm: ArmSummary, advice: Advice) -> str:
     little = ("by less than 1 point and cheaper, so recommended above",) * (arm == advice.use)
-    rows = (arm.lacks_rows,) * bool(arm.lacks_rows)
-    return ", ".join((*little, *rows, *arm.doubts)) or "–"
+    return ", ".join((*little, *arm.caveats)) or "–"
 
 
 def task_counts(share: float) -> dict[object, int]:

@@ -174,8 +174,12 @@ def test_a_row_says_on_how_many_tasks_test_rows_are_not_counted() -> None:
     for name, given in {"none": runs, "some": [*counted[:2], runs[2]], "all": counted}.items():
         found = summarize(WHERE, given)
         assert found is not None
-        said[name] = found.arms[0].lacks_rows
-    assert said == {"none": "test rows not counted", "some": "test rows not counted on 1 of them", "all": ""}
+        said[name] = found.arms[0].caveats
+    assert said == {
+        "none": ("test rows not counted",),
+        "some": ("test rows not counted on 1 of the tasks",),
+        "all": (),
+    }
 
 
 def test_the_degrees_of_freedom_of_one_task_are_those_of_its_variance() -> None:

@@ -245,3 +245,10 @@ def test_pre_training_is_an_arms_own_with_an_adapter_and_without_one() -> None:
 def test_pre_training_that_cannot_be_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read_arm(text)
+
+
+@pytest.mark.parametrize("settings", [{"tapt_batch": 4}, {"adapter": "houlsby:tapt_batch=4"}])
+def test_a_batch_of_pre_training_alone_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="tapt_batch= has no effect without"):
+        make_config(**settings).check_tapt()
+    make_config(**settings, tapt_steps=2).check_tapt()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gradgate.errors import UsageError
 from gradgate.methods import methods
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
@@ -114,6 +115,14 @@ def test_every_form_is_read_from_its_name(forms: list[str]) -> None:
     assert checked_settings(CompareSettings, {"method": [arm.name for arm in arms]}).method == tuple(arms)
     proposed = portfolio(Subject(layers=24, parameters=10**8, steps=100, installed=("peft",))).arms
     assert [read_arm(arm.name) for arm in proposed] == list(proposed)
+
+
+def test_a_shared_batch_of_pre_training_is_for_the_arms_that_have_one(base: RunConfig, tmp_path: Path) -> None:
+    shared = base.model_copy(update={"tapt_batch": 4})
+    methods = ["full", "full:tapt_steps=1", "houlsby"]
+    assert compare(StudyRequest(shared, methods, [0]), tmp_path / "study", SilentStudy()) == RunCounts(3, 0)
+    with pytest.raises(UsageError, match="tapt_batch= has no effect without"):
+        compare(StudyRequest(shared, ["full"], [0]), tmp_path / "other", SilentStudy())
 
 
 def test_runs_are_read_as_the_arm_that_is_pre_trained(base: RunConfig, tmp_path: Path) -> None:

@@ -356,6 +356,7 @@ def train_in(
     check_public(push_to_hub, public)
     if not RunFolder(folder).is_done(config):
         config.require_trackers()
+        config.check_tapt()
         check_tasks(config)
     repository = None if push_to_hub is None else _repository(config, push_to_hub, public)
 
@@ -382,6 +383,7 @@ def forecast_of(config: RunConfig, folder: Path, *, quiet: bool = False) -> Fore
     launch.refuse("gradgate train --dry-run", "forecasts a run")
     if not RunFolder(folder).is_done(config):
         config.require_trackers()
+        config.check_tapt()
         check_tasks(config)
 
     from gradgate.study.forecast import forecast_run

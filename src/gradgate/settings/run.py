@@ -140,15 +140,20 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
         """Refuse an adapter that no model could take, or no language adapter, as far as that can be seen without one.
 
         Raises:
-            UsageError: if its package is missing, an option is wrong, it cannot be in a stack, or it has a batch size
-                for pre-training without a length.
+            UsageError: if its package is missing, an option is wrong, or it cannot be in a stack.
         """
-        if self.tapt is None and (self.tapt_batch or (self.adapter is not None and self.adapter.tapt_batch)):
-            raise batch_without_length()
         if self.adapter is not None:
             self.adapter.kind.check()
         if self.language_adapters is not None:
             check_stack(self.language_adapters, self.adapter, has_tapt=self.tapt is not None)
+
+    def check_tapt(self) -> None:
+        """Raise UsageError for a batch size of pre-training on the task's texts that has no length.
+
+        An arm of a study may have one, if others are pre-trained.
+        """
+        if self.tapt is None and (self.tapt_batch or (self.adapter is not None and self.adapter.tapt_batch)):
+            raise batch_without_length()
 
     @property
     def arm(self) -> Arm:

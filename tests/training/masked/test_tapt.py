@@ -118,6 +118,7 @@ def test_the_pretraining_may_have_batches_of_its_own(settings: dict[str, Any], t
 
 def test_steps_are_timed_without_the_pretraining(settings: dict[str, Any]) -> None:
     assert time_first_steps(tapt_config(settings, tapt_steps=30, steps=2)).total == 2
+    assert time_first_steps(tapt_config(settings, tapt_steps=30, tapt_batch=4, steps=2)).total == 2
     assert time_first_steps(tapt_config(settings, tapt_steps=None, adapter="houlsby:tapt_steps=30", steps=2)).total == 2
 
 
