@@ -12,7 +12,8 @@ from gradgate.errors import MethodError, UsageError
 from gradgate.methods import Full, Gradual, method
 from gradgate.methods.catalog import ADAPTERS
 from gradgate.settings.adapter import NAMES, read_adapter
-from gradgate.settings.arm import OWN_SETTINGS, Arm, OwnSettings, check_adapters, read_arm
+from gradgate.settings.arm import Arm, check_adapters, read_arm
+from gradgate.settings.own_settings import OWN_SETTINGS, OwnSettings
 from gradgate.settings.recorded import arm_name, arm_of_texts, recorded_arm
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.specs import Spec
@@ -103,7 +104,11 @@ def test_unequal_arms_differ(one: str, other: str) -> None:
         ("lora:r=8,lr=1e-3 + full:lr=1e-4", r"gives lr twice"),
         ("full:lr=fast", r"'full:lr=fast' cannot have 'lr=fast': expected a number"),
         ("full:batch_size=0", r"cannot have 'batch_size=0': .*greater than or equal to 1"),
-        ("full:lrr=1", r"'full' has no option 'lrr'"),
+        ("full:lrr=1", r"'full' has no option 'lrr', and an arm has no setting of this name\. Did you mean 'lr'"),
+        ("full:tapt_stps=4", r"Did you mean 'tapt_steps'.*Settings that an arm may have: lr, batch_size"),
+        ("gradual:learning_rate=1e-3", r"'gradual' has no option 'learning_rate'.*Did you mean 'lr'\?"),
+        ("houlsby:size=8,batchsize=4", r"'houlsby' has no option 'batchsize'.*Did you mean 'batch_size'"),
+        ("gradual:evry=4", r"no option 'evry'\. Did you mean 'every'\? Options: every=50"),
         ("lora:r=8 +", r"no method ''"),
     ],
 )

@@ -155,12 +155,18 @@ def is_known(name: str) -> bool:
     return name in _SYNTAX.plain or _class(name) is not None
 
 
+def option_names(name: str) -> tuple[str, ...] | None:
+    """Return the names of a method's options, with their aliases; None for an unknown method, which may have any."""
+    if name in _SYNTAX.plain:
+        return ()
+    cls = _class(name)
+    return None if cls is None else (*cls.aliases, *_defaults(cls))
+
+
 def takes_option(name: str, option: str) -> bool:
     """Return whether a method has an option of this name; an unknown method may have any."""
-    if name in _SYNTAX.plain:
-        return False
-    cls = _class(name)
-    return cls is None or option in {*cls.aliases, *_defaults(cls)}
+    names = option_names(name)
+    return names is None or option in names
 
 
 def _combined(parts: tuple[Method, ...]) -> Method:

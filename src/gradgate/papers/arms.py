@@ -9,7 +9,7 @@ from gradgate.methods import AnnealGradDrop, AnnealLayerGradDrop, Freeze, Full, 
 from gradgate.papers.preset import TableEntry, presets
 from gradgate.runs.records import ModelRecord
 from gradgate.settings.adapter import AdapterSetting
-from gradgate.settings.arm import TAPT_LENGTHS
+from gradgate.settings.own_settings import TAPT_LENGTHS
 from gradgate.study.arms import model_alone
 from gradgate.study.study_file import StudyRecord
 

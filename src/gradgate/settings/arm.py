@@ -16,48 +16,20 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from gradgate.adapters.config import KINDS, AdapterConfig
 from gradgate.errors import MethodError, SpecError, UsageError, nearest
 from gradgate.files import portable_name
 from gradgate.methods import Full, Method
-from gradgate.methods.catalog import build, is_known, known_names, parse, takes_option
+from gradgate.methods.catalog import build, is_known, known_names, option_names, parse, takes_option
 from gradgate.methods.fixed import Probe
 from gradgate.settings.adapter import NAMES, OF_TRAINING, AdapterSetting, is_peft_config, read_adapter, with_options
-from gradgate.settings.base import (
-    LEAST_EPOCHS,
-    MOST_EPOCHS,
-    MOST_IN_BATCH,
-    MOST_STEPS,
-    CheckedSettings,
-    checked_settings,
-)
+from gradgate.settings.own_settings import OWN_SETTINGS, TAPT_LENGTHS, OwnTexts, check_spelling, format_settings
 from gradgate.specs import Spec, shown, split_joined
 
-
-class OwnSettings(CheckedSettings):
-    """The settings that an arm may have of its own, in place of those that all arms share."""
-
-    lr: float | None = Field(None, gt=0)
-    batch_size: int | None = Field(None, ge=1, le=MOST_IN_BATCH)
-    accumulate: int | None = Field(None, ge=1, le=MOST_IN_BATCH)
-    schedule: Literal["linear", "constant", "cosine"] | None = None
-    warmup: float | None = Field(None, ge=0, lt=1)
-    weight_decay: float | None = Field(None, ge=0)
-    clip: float | None = Field(None, ge=0)
-    dropout: float | None = Field(None, ge=0, lt=1)
-    max_length: int | None = Field(None, ge=4, le=MOST_IN_BATCH)
-    tapt_steps: int | None = Field(None, ge=1, le=MOST_STEPS)
-    tapt_epochs: float | None = Field(None, ge=LEAST_EPOCHS, le=MOST_EPOCHS)
-    tapt_batch: int | None = Field(None, ge=1, le=MOST_IN_BATCH)
-
-
-OWN_SETTINGS = tuple(OwnSettings.model_fields)
-TAPT_LENGTHS = ("tapt_steps", "tapt_epochs")
 _RATE = "lr"
+_OF_BOTTLENECKS = ("reduction", "init", "pooler", *AdapterConfig.__dataclass_fields__)
 _OF_A_PROBE = ("batch_size", "max_length")
 _WORDS = "|".join(OWN_SETTINGS)
 # The longest names first: "pfeiffer" begins "pfeiffer+inv".
@@ -209,7 +181,7 @@ def read_arm(given: object) -> Arm:
             f"text or as an object."
         )
     parts = split_arm(given)
-    own = _Own(given)
+    own = OwnTexts(given)
     method = Full() if parts.method is None else _read_method(parts.method, own)
     adapter = None if parts.adapter is None else _read_adapter(parts.adapter, own)
     own.add(parts.own)
@@ -263,48 +235,7 @@ def split_arm(text: str) -> ArmText:
     return ArmText(text[: plus.start()], text[plus.end() :].strip(), own)
 
 
-def format_settings(settings: Mapping[str, Any]) -> str:
-    """Return settings as people read them: ``lr=0.001, clip=1.0``."""
-    return ", ".join(f"{name}={value}" for name, value in settings.items())
-
-
-def read_setting(name: str, text: str) -> Any:
-    """Read the value of a setting that an arm may have of its own; UsageError for one that is out of range."""
-    return getattr(checked_settings(OwnSettings, {name: text}), name)
-
-
-class _Own:
-    """Collects the settings of its own that a text gives an arm, as texts."""
-
-    def __init__(self, arm: str) -> None:
-        self.texts: dict[str, str] = {}
-        self._arm = arm
-
-    def add(self, options: Iterable[str]) -> None:
-        """Add ``name=value`` texts; UsageError for a name that is given before."""
-        for option in options:
-            name, _, value = (word.strip() for word in option.partition("="))
-            if name in self.texts:
-                raise self.twice(name)
-            self.texts[name] = value
-
-    def twice(self, name: str) -> SpecError:
-        """Return the error for a setting that is given twice."""
-        return SpecError(f"{shown(self._arm)} gives {name} twice. Give it once.")
-
-    def values(self) -> dict[str, Any]:
-        """Return the settings as values, in the order of the text; UsageError for one that is out of range."""
-        return {name: self._value(name, text) for name, text in self.texts.items()}
-
-    def _value(self, name: str, text: str) -> Any:
-        try:
-            return read_setting(name, text)
-        except UsageError as error:
-            reason = str(error).partition(": ")[2]
-            raise SpecError(f"{shown(self._arm)} cannot have {shown(f'{name}={text}')}: {reason}") from None
-
-
-def _read_method(text: str, own: _Own) -> Method:
+def _read_method(text: str, own: OwnTexts) -> Method:
     try:
         return build(tuple(_without_own(spec, own) for spec in parse(text)))
     except MethodError as error:
@@ -328,7 +259,7 @@ def _read_method(text: str, own: _Own) -> Method:
         ) from None
 
 
-def _without_own(spec: Spec, own: _Own) -> Spec:
+def _without_own(spec: Spec, own: OwnTexts) -> Spec:
     """Return what is the method's own of one spec, and add the arm's own settings to ``own``."""
     if spec.argument:
         behind = _AFTER_FILE.fullmatch(spec.argument)
@@ -337,16 +268,20 @@ def _without_own(spec: Spec, own: _Own) -> Spec:
         own.add(tuple(behind["own"].split(",")))
         return Spec(spec.name, argument=behind["file"], syntax=spec.syntax)
     found = [name for name in spec.options if name in OWN_SETTINGS and not takes_option(spec.name, name)]
+    if (known := option_names(spec.name)) is not None:
+        check_spelling(spec.name, spec.options, known)
     own.add(tuple(f"{name}={spec.options[name]}" for name in found))
     return spec.without(*found) if found else spec
 
 
-def _read_adapter(text: str, own: _Own) -> AdapterSetting | None:
+def _read_adapter(text: str, own: OwnTexts) -> AdapterSetting | None:
     """Read an adapter, with what it may have of its own, and add what else is the arm's own to ``own``."""
     head, colon, rest = text.partition(":")
     options = [option.strip() for option in rest.split(",")]
     names = {option: option.partition("=")[0].strip() for option in options}
     others = [each for each in options if names[each] in OWN_SETTINGS and not _is_of(head, names[each], *OF_TRAINING)]
+    if head in KINDS:
+        check_spelling(head, names.values(), _OF_BOTTLENECKS)
     if not others:
         return read_adapter(text)
     own.add(others)

@@ -7,8 +7,9 @@ from itertools import product
 from typing import Any
 
 from gradgate.settings.adapter import AdapterSetting
-from gradgate.settings.arm import TAPT_LENGTHS, Arm
+from gradgate.settings.arm import Arm
 from gradgate.settings.memory import MemorySettings
+from gradgate.settings.own_settings import TAPT_LENGTHS
 from gradgate.settings.run import RunConfig, batch_without_length
 
 

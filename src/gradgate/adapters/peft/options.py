@@ -23,6 +23,7 @@ OF_RUN = (
     "auto_mapping", "base_model_name_or_path", "inference_mode", "modules_to_save", "peft_type", "peft_version",
     "revision", "runtime_config", "task_type",
 )  # fmt: skip
+_BESIDE = ("lr", "tapt_steps", "tapt_epochs", "tapt_batch", "pooler")
 _PATTERNS = ("target_modules", "exclude_modules", "layers_pattern", "rank_pattern", "alpha_pattern")
 _FROM_DATA = ("eva", "corda", "lora_ga", "loftq")
 _PLAIN_NAME = re.compile(r"[\w.-]+")
@@ -70,12 +71,12 @@ def _read(kind: AskedKind) -> Any:
                 " Leave it out."
             )
         if option not in kinds:
-            near = nearest(option, kinds)
+            near = nearest(option, (*kinds, *_BESIDE))
             if option == "rank" and "r" in kinds:  # the papers' name, which no spelling correction would find
                 near = f"{near.removesuffix('?')} or 'r'?" if near else nearest("r", kinds)
             raise AdapterError(
                 f"{kind.text!r} has no option {shown(option)}.{near} Expected one of PEFT's "
-                f"{made.__name__}: {', '.join(sorted(kinds))}; or lr, tapt_steps, tapt_epochs, tapt_batch, pooler."
+                f"{made.__name__}: {', '.join(sorted(kinds))}; or {', '.join(_BESIDE)}."
             )
         values[option] = checked(option, kinds[option], _structured(text, kinds[option]))
     _check_ranges(kind, values)
