@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import gradgate as gg
 from benchmarks.timing import medians, repeated
 from gradgate.memory import GIB, LiveBytes
-from gradgate.settings.adapter import read_adapter
+from gradgate.settings.arms.adapter import read_adapter
 from gradgate.training.adapted import put_adapter
 
 LORA = "lora:r=32"

@@ -10,7 +10,7 @@ from statistics import fmean, median_high
 
 from evidence.grids import Grid
 from evidence.studies import Study
-from gradgate.settings.recorded import arm_of_texts
+from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
 
 

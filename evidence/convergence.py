@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from gradgate.settings.recorded import arm_of_texts
+from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.replay.curve_rows import CurveRow
 
 LATE = 0.2

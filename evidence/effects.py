@@ -22,8 +22,8 @@ from gradgate.methods import Freeze, NamedGroups
 from gradgate.papers.claims.elsa import BASELINE, frozen_share
 from gradgate.papers.claims.numbers import Key
 from gradgate.papers.recorded import read_numbers
-from gradgate.settings.arm import split_arm
-from gradgate.settings.recorded import recorded_arm
+from gradgate.settings.arms.arm import split_arm
+from gradgate.settings.arms.recorded import recorded_arm
 from gradgate.statistics import Comparison, collapsed, compare_paired, compare_unpaired
 from gradgate.study.replay.curve_rows import read_rows
 from gradgate.tasks.find import find_task

@@ -13,7 +13,7 @@ from gradgate.csv_rows import CsvRows
 from gradgate.runs.history import read_history
 from gradgate.runs.records import read_record
 from gradgate.runs.scores import Scores
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.study.conditions import condition_folders
 from gradgate.study.grid import Grid
 from gradgate.study.search import search_runs

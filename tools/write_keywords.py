@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from peft import PeftConfig
 
     from gradgate.methods import Method
-    from gradgate.settings.adapter import AdapterSetting
-    from gradgate.settings.arm import Arm
+    from gradgate.settings.arms.adapter import AdapterSetting
+    from gradgate.settings.arms.arm import Arm
 '''
 
 

@@ -31,8 +31,8 @@ from evidence.verdicts import KINDS, check_all
 from gradgate.papers.claims import claims
 from gradgate.papers.claims.numbers import SEARCH_SEEDS, SECONDS, SEED_SPREAD, TRACE_EARLY, Key, Numbers, Place
 from gradgate.papers.recorded import RecordedNumber, read_numbers, write_numbers
-from gradgate.settings.arm import read_arm
-from gradgate.settings.own_settings import OWN_SETTINGS
+from gradgate.settings.arms.arm import read_arm
+from gradgate.settings.arms.own_settings import OWN_SETTINGS
 from gradgate.settings.run import make_config
 from gradgate.study.replay.curve_rows import CurveRow
 

@@ -13,7 +13,7 @@ from evidence.grids import Grid, add_seeds, read_grids
 from evidence.grids_page import PAGE, grids_page
 from evidence.replay.baselines import BASELINES, replay_all
 from evidence.replay.squeezed import SQUEEZED
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.arm import read_arm
 from gradgate.study.replay.curve_rows import WHOLE, read_rows
 from gradgate.study.replay.curves import as_curves
 

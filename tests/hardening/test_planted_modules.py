@@ -17,7 +17,7 @@ from gradgate import import_path
 from gradgate.import_path import cleaned_path, cleaned_variable
 from gradgate.methods import Full
 from gradgate.runs.records import ModelRecord, TaskRecord
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid
 

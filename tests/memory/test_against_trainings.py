@@ -18,8 +18,8 @@ from gradgate.memory.estimate import Estimator, Setup
 from gradgate.memory.request import estimate_arms
 from gradgate.memory.workload import Workload
 from gradgate.methods.catalog import method as read_method
-from gradgate.settings.adapter import read_adapter
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.adapter import read_adapter
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.base import checked_settings
 from gradgate.settings.memory import MemorySettings
 from gradgate.training.adapted import put_adapter

@@ -12,7 +12,7 @@ from gradgate.methods import method as read_method
 from gradgate.papers import Preset, TableEntry, find_preset, papers, presets, read_table, stated_settings
 from gradgate.papers.preset import read_presets
 from gradgate.papers.published import FOLDER, TABLES
-from gradgate.settings.adapter import AdapterSetting, read_adapter
+from gradgate.settings.arms.adapter import AdapterSetting, read_adapter
 from gradgate.settings.run import RunConfig
 from gradgate.tasks.catalog import entries
 

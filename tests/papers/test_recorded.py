@@ -13,7 +13,7 @@ from gradgate.papers.check import check_studies, numbers_in, record_studies
 from gradgate.papers.claims.numbers import Key, Numbers, Place
 from gradgate.papers.recorded import read_numbers, write_numbers
 from gradgate.printable import visible
-from gradgate.settings.recorded import arm_name
+from gradgate.settings.arms.recorded import arm_name
 from support.study_folder import write_study
 
 PLACE = Place("mBERT", "XNLI", "1000")

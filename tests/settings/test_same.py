@@ -13,7 +13,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.methods import method
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.settings.same import differing, same_place
 from gradgate.study.grid import Grid, settings_of

@@ -18,7 +18,7 @@ from gradgate.report.sections.main_table import main_table
 from gradgate.report.sections.scores import ScoresSection
 from gradgate.report.study_summary import summarize_study
 from gradgate.runs.records import ModelRecord, TaskRecord
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.export import records

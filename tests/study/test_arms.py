@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import gradgate as gg
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import make_config
 from gradgate.specs import Syntax

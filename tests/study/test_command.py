@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import make_config
 from gradgate.study.command import compare_command
 from gradgate.study.grid import Grid
-from gradgate.study.search import read_space
+from gradgate.study.search import GENERATION_RATES, read_space
 from support.command_line import Command
 
 SETTINGS: dict[str, Any] = {"model": "sample", "task": "sample", "lr": 2e-4, "epochs": 2.5, "languages": "en,de"}
@@ -56,6 +56,25 @@ def test_what_is_crossed_is_listed_once(asked: Any, tmp_path: Path) -> None:
     settings = asked(compare_command(grids, "again"))
     assert tuple(settings.train_size) == (100, None)
     assert [Path(str(place)).name for place in settings.task] == ["sample", "cola"]
+
+
+@pytest.mark.parametrize("seeds", [(0,), (7,), (0, 1), (3, 9)])
+def test_seeds_are_read_as_they_were(asked: Any, tmp_path: Path, seeds: tuple[int, ...]) -> None:
+    grid = replace(grid_of(tmp_path), seeds=seeds)
+    assert tuple(asked(compare_command([grid], "again")).seeds) == seeds
+
+
+def test_several_tasks_share_the_folder_above_theirs(asked: Any, tmp_path: Path) -> None:
+    grids = [grid_of(tmp_path / task, task=task, data=f"glue/{task}") for task in ("sst2", "rte")]
+    settings = asked(compare_command(grids, "again"))
+    assert str(settings.run.data) == "glue"
+
+
+def test_default_rates_stay_open(asked: Any, tmp_path: Path) -> None:
+    grid = replace(grid_of(tmp_path), search=read_space([GENERATION_RATES]).record())
+    settings = asked(compare_command([grid], "again"))
+    assert not settings.search
+    assert "lr" not in settings.run.model_fields_set
 
 
 def test_a_search_is_repeated(asked: Any, tmp_path: Path) -> None:

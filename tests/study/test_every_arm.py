@@ -14,7 +14,7 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import ModelRecord, TaskRecord
 from gradgate.runs.state import RunState
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.base import checked_settings
 from gradgate.settings.budget import Budget
 from gradgate.settings.compare import CompareSettings

@@ -14,8 +14,8 @@ from gradgate.report import write_report
 from gradgate.report.sections import find_sections
 from gradgate.report.sections.main_table import main_table
 from gradgate.report.study_summary import summarize_study
-from gradgate.settings.arm import Arm
-from gradgate.settings.recorded import recorded_adapter
+from gradgate.settings.arms.arm import Arm
+from gradgate.settings.arms.recorded import recorded_adapter
 from gradgate.settings.run import make_config
 from gradgate.study.arms import cross
 from gradgate.study.compare import RunCounts, compare

@@ -19,7 +19,7 @@ from gradgate.report.sections.search import search_notes
 from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.state import RunState
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.run import make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.grid import Grid

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gradgate.settings.adapter import AdapterSetting, read_adapter
-from gradgate.settings.arm import Arm, read_arm
+from gradgate.settings.arms.adapter import AdapterSetting, read_adapter
+from gradgate.settings.arms.arm import Arm, read_arm
 
 
 def arms(texts: Iterable[str]) -> list[Arm]:

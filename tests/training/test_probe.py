@@ -15,8 +15,8 @@ from torch import nn
 import gradgate as gg
 from gradgate.errors import DataError, UsageError
 from gradgate.runs.folder import RunFolder
-from gradgate.settings.adapter import read_adapter
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.adapter import read_adapter
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.run import make_config
 from gradgate.study.arms import cross
 from gradgate.study.grid import Grid

@@ -16,7 +16,7 @@ import gradgate as gg
 from gradgate.errors import AdapterError, RunError
 from gradgate.layers.quantized import keep_one_kernel
 from gradgate.sample import DECODER
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.recommend.fitting import fitting, subject_of
 from gradgate.study.recommend.portfolio import portfolio

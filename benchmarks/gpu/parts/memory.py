@@ -20,7 +20,7 @@ from benchmarks.gpu.bench import Bench, Case
 from benchmarks.gpu.figures import Figure, Goal
 from benchmarks.gpu.models import Size, batch_of, checkpointing, decoder, decoder_config
 from gradgate.memory import GIB, OVERHEAD, LiveBytes, MemoryEstimate
-from gradgate.settings.adapter import read_adapter
+from gradgate.settings.arms.adapter import read_adapter
 from gradgate.training.adapted import put_adapter
 
 _PREDICTED = Goal("within", 0.03)

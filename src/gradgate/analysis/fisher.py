@@ -21,7 +21,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.measure.track import FisherRecord, read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
-from gradgate.settings.recorded import arm_of_texts
+from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.conditions import CONDITIONS_FILE, condition_folders
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.study_file import STUDY_FILE

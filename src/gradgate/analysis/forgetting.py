@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import fmean
 
 from gradgate.analysis.folder import AnalysisFolder
+from gradgate.settings.arms.recorded import ArmName
 from gradgate.settings.forgetting import shown_value
-from gradgate.settings.recorded import ArmName
 
 NAME = "forgetting"
 NO_COURSE = (

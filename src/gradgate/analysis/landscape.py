@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.runs.records import DEV
-from gradgate.settings.recorded import ArmName
+from gradgate.settings.arms.recorded import ArmName
 
 NAME = "landscape"
 Where = Literal["line", "plane"]

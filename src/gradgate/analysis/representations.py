@@ -9,7 +9,7 @@ from statistics import fmean
 
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.runs.records import DEV
-from gradgate.settings.recorded import ArmName
+from gradgate.settings.arms.recorded import ArmName
 from gradgate.statistics import Summary, summarize
 
 NAME = "representations"

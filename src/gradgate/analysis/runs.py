@@ -11,7 +11,7 @@ from gradgate.errors import RunError, UsageError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
 from gradgate.runs.state import RunState
-from gradgate.settings.recorded import arm_of_texts
+from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.conditions import condition_folders, read_conditions
 from gradgate.study.results import read_study
 from gradgate.study.run_result import RunResult

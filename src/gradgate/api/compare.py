@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from peft import PeftConfig
 
     from gradgate.methods import Method
-    from gradgate.settings.arm import Arm
+    from gradgate.settings.arms.arm import Arm
     from gradgate.study.compare import RunCounts
     from gradgate.study.forecast import Forecast
     from gradgate.study.results import StudyResults

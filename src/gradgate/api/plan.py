@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gradgate.methods import Method
     from gradgate.methods.timeline import Timeline
-    from gradgate.settings.arm import Arm
+    from gradgate.settings.arms.arm import Arm
 
 
 @takes(PlanSettings, PlanKeywords)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gradgate.methods import Method
     from gradgate.report.table import Table
     from gradgate.runs.records import RunRecord
-    from gradgate.settings.arm import Arm
+    from gradgate.settings.arms.arm import Arm
     from gradgate.study.forecast import Forecast
     from gradgate.study.results import StudyResults
 

@@ -32,7 +32,7 @@ def _arm_without(text: str, context: Any) -> str:
     typed = {name for name in context.params if _is_typed(context, name)}
     if not typed:
         return text
-    from gradgate.settings.arm import Arm, read_arm
+    from gradgate.settings.arms.arm import Arm, read_arm
 
     try:
         arm = read_arm(text)

@@ -18,10 +18,10 @@ from gradgate.cli.render import console, errors, print_json, print_json_line, pr
 from gradgate.distributed import launch
 from gradgate.errors import DataError, UsageError
 from gradgate.places import typed_place
+from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.settings.finished import EvaluateSettings, PredictSettings
 from gradgate.settings.forgetting import shown_value
 from gradgate.settings.pretraining import PretrainConfig
-from gradgate.settings.recorded import arm_of_texts
 from gradgate.settings.run import RunConfig
 
 _CLASS_TABLES = 3  # splits whose classes are printed; scores.json has all

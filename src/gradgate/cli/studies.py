@@ -21,7 +21,7 @@ from gradgate.errors import UsageError, counted, nearest
 from gradgate.settings.compare import CompareSettings, QueueSettings, WorkerSettings
 
 if TYPE_CHECKING:
-    from gradgate.settings.arm import Arm
+    from gradgate.settings.arms.arm import Arm
     from gradgate.study.workers.queued_run import QueuedRun
 
 study_app = typer.Typer(help="Inspect, repair, export and judge studies.", no_args_is_help=True, rich_markup_mode=None)
@@ -65,7 +65,7 @@ def retry(
     config_file: Config = None,
 ) -> None:
     """Requeue failed runs; they resume at a checkpoint."""
-    from gradgate.settings.recorded import recorded_arm
+    from gradgate.settings.arms.recorded import recorded_arm
     from gradgate.study.status import open_queue
 
     queue = open_queue(study, settings.queue)
@@ -91,7 +91,7 @@ def _is_asked_for(run: QueuedRun, arm: Arm | None, seed: int | None) -> bool:
 
 def _arm_of(run: QueuedRun, settings: Collection[str] = ()) -> Arm:
     """Return the arm of a run, with its values of these settings."""
-    from gradgate.settings.recorded import arm_of_texts
+    from gradgate.settings.arms.recorded import arm_of_texts
 
     own = {name: run.config.get(name) for name in settings}
     return arm_of_texts(run.config["method"], run.config.get("adapter"), own)

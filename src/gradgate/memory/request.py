@@ -20,8 +20,8 @@ from gradgate.memory.optimizer_cost import MakeOptimizer
 from gradgate.memory.usage import MemoryEstimate
 from gradgate.memory.workload import Workload
 from gradgate.methods.base import Method
-from gradgate.settings.adapter import AdapterSetting, check_stack
-from gradgate.settings.arm import Arm, read_arm
+from gradgate.settings.arms.adapter import AdapterSetting, check_stack
+from gradgate.settings.arms.arm import Arm, read_arm
 from gradgate.settings.base import checked_settings
 from gradgate.settings.data import names_a_task
 from gradgate.settings.keywords import MemoryKeywords

@@ -23,7 +23,7 @@ ADAPTERS = (
     "houlsby", "double_seq_bn", "double_seq_bn_inv", "pfeiffer", "seq_bn", "pfeiffer+inv", "seq_bn_inv", "par_bn",
     "scaled_par_bn", "lora", "dora", "rslora", "ia3", "shira", "peft",
 )  # fmt: skip
-"""Kinds of adapter, which are easily taken for methods; :mod:`gradgate.settings.adapter` reads them."""
+"""Kinds of adapter, which are easily taken for methods; :mod:`gradgate.settings.arms.adapter` reads them."""
 
 # Class to the file that has it, in the order of the catalogue. Each is imported when it is first asked for, so that
 # commands that need no method stay light.

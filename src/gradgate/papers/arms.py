@@ -8,8 +8,8 @@ from gradgate.adapters.config import adapter_config
 from gradgate.methods import AnnealGradDrop, AnnealLayerGradDrop, Freeze, Full, Head, Method
 from gradgate.papers.preset import TableEntry, presets
 from gradgate.runs.records import ModelRecord
-from gradgate.settings.adapter import AdapterSetting
-from gradgate.settings.own_settings import TAPT_LENGTHS
+from gradgate.settings.arms.adapter import AdapterSetting
+from gradgate.settings.arms.own_settings import TAPT_LENGTHS
 from gradgate.study.arms import model_alone
 from gradgate.study.study_file import StudyRecord
 

@@ -39,7 +39,7 @@ from gradgate.report.sections.from_papers.learning_rates import searched_runs
 from gradgate.report.study_summary import summarize_study
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
-from gradgate.settings.own_settings import OWN_SETTINGS
+from gradgate.settings.arms.own_settings import OWN_SETTINGS
 from gradgate.study.importing.columns import UNPAIRED
 from gradgate.study.results import StudyResults
 from gradgate.study.run_result import RunResult

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from gradgate.csv_rows import CsvRows
 from gradgate.papers.claims.numbers import Key, Numbers, Place, together
-from gradgate.settings.recorded import arm_name
+from gradgate.settings.arms.recorded import arm_name
 from gradgate.study.study_file import STUDY_FILE
 
 SUFFIX = ".csv"

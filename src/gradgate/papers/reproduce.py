@@ -16,8 +16,8 @@ from gradgate.papers.measured import PaperScore, numbers_of
 from gradgate.papers.planning import PlannedCell, ReproductionPlan, Scale
 from gradgate.papers.preset import Preset, TableEntry, find_preset
 from gradgate.papers.published import Published
-from gradgate.settings.arm import Arm
-from gradgate.settings.recorded import arm_of_texts
+from gradgate.settings.arms.arm import Arm
+from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import StudyProgress

@@ -17,7 +17,7 @@ from gradgate.settings.command_line import (
     without_places,
 )
 from gradgate.settings.run import RunConfig
-from gradgate.study.command import compare_command
+from gradgate.study.command import compare_command, settings_as_typed
 from gradgate.study.grid import Grid
 
 _RETRAINED = "retrained"  # a folder in the study's, and not among its runs
@@ -91,7 +91,7 @@ def lines_of_repeating(study: StudySummary) -> list[Lines]:
         return [again]
     waits = any(study.results.count(state) for state in (RunState.MISSING, RunState.PAUSED))
     title = "Continue: train the unfinished runs" if waits else "Repeat, or add seeds and methods"
-    note = commented_places(*(grid.base for grid in grids))
+    note = commented_places(*settings_as_typed(grids))
     lines = [Lines(title, [*note, compare_command(grids, ".")]), again]
     if study.results.count(RunState.FAILED):
         retry = ["gradgate study retry .", "gradgate worker ."]

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from gradgate.errors import UsageError
-from gradgate.settings.adapter import AdapterSetting
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.adapter import AdapterSetting
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.base import CheckedSettings, checked_settings, passed
 from gradgate.settings.budget import Budget, parse_budget
 from gradgate.settings.data import SubjectSettings

@@ -14,8 +14,8 @@ from gradgate.layers.lr_scale import checked_lr_scale, read_lr_scale
 from gradgate.measure.track import FisherTrack, read_track
 from gradgate.methods import Method
 from gradgate.places import typed_path, typed_place
-from gradgate.settings.adapter import AdapterSetting, read_adapter
-from gradgate.settings.arm import Arm, read_arm
+from gradgate.settings.arms.adapter import AdapterSetting, read_adapter
+from gradgate.settings.arms.arm import Arm, read_arm
 from gradgate.settings.forgetting import ForgettingSetting, read_forgetting
 from gradgate.settings.values import several
 from gradgate.specs import shown

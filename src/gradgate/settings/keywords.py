@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 if TYPE_CHECKING:
     from peft import PeftConfig
 
-    from gradgate.settings.adapter import AdapterSetting
+    from gradgate.settings.arms.adapter import AdapterSetting
 
 
 class TrainingKeywords(TypedDict, total=False):

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from gradgate.errors import UsageError
 from gradgate.methods import Full
 from gradgate.methods.fixed import Probe
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_STEPS, checked_settings, passed
 from gradgate.settings.data import SubjectSettings
 from gradgate.settings.fields import AdapterField, ArmsField

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from gradgate.errors import UsageError
 from gradgate.methods import Full, Method
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_IN_BATCH, MOST_STEPS, CheckedSettings
 from gradgate.settings.fields import AdapterField, LanguageField, MethodField
 

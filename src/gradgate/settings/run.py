@@ -8,8 +8,8 @@ from pydantic import model_validator
 
 from gradgate.errors import UsageError
 from gradgate.methods.fixed import Probe
-from gradgate.settings.adapter import check_stack
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.adapter import check_stack
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.base import checked_settings
 from gradgate.settings.data import DataSettings, SubjectSettings
 from gradgate.settings.evaluation import EvaluationSettings

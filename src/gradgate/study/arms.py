@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from gradgate.settings.adapter import AdapterSetting
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.adapter import AdapterSetting
+from gradgate.settings.arms.arm import Arm
+from gradgate.settings.arms.own_settings import TAPT_LENGTHS
 from gradgate.settings.memory import MemorySettings
-from gradgate.settings.own_settings import TAPT_LENGTHS
 from gradgate.settings.run import RunConfig, batch_without_length
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import GradgateError
 from gradgate.runs.folder import RunFolder
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.budget import Budget
 from gradgate.study.budget import Allocator, FullGrid
 from gradgate.study.grid import Grid, GridRun

@@ -12,9 +12,9 @@ from gradgate.errors import RunError, UsageError
 from gradgate.files import refuse_used
 from gradgate.runs.folder import RUNS_FOLDER, RunFolder
 from gradgate.runs.records import ModelRecord, TaskRecord
-from gradgate.settings.adapter import AdapterSetting
-from gradgate.settings.arm import Arm
-from gradgate.settings.own_settings import format_settings
+from gradgate.settings.arms.adapter import AdapterSetting
+from gradgate.settings.arms.arm import Arm
+from gradgate.settings.arms.own_settings import format_settings
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.settings.same import differing, worded_as
 from gradgate.study.arms import cross, model_alone, not_for

@@ -17,7 +17,7 @@ from gradgate.runs.pauses import progress_of
 from gradgate.runs.records import DEV
 from gradgate.runs.scores import Cost, Scores
 from gradgate.runs.state import RunState
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.study.run_result import RunResult
 from gradgate.tasks.languages import AVERAGES
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import UsageError
 from gradgate.layers import select
-from gradgate.settings.adapter import AdapterSetting, read_adapter
-from gradgate.settings.arm import Arm, check_adapters, read_arm
+from gradgate.settings.arms.adapter import AdapterSetting, read_adapter
+from gradgate.settings.arms.arm import Arm, check_adapters, read_arm
 from gradgate.settings.budget import Budget
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import RunConfig

@@ -18,7 +18,7 @@ from gradgate.errors import RunError
 from gradgate.runs.records import DEV, Failure, ModelRecord, TaskRecord
 from gradgate.runs.scores import Cost, Scores
 from gradgate.runs.state import RunState
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.forgetting import ForgettingRecord
 from gradgate.study.conditions import Conditions, condition_folders, condition_names, read_conditions, short_names
 from gradgate.study.results import COMBINATION, MODEL, SIZE, TASK, StudyResults, read_study

@@ -17,8 +17,8 @@ from gradgate.runs.pauses import progress_of, read_pauses
 from gradgate.runs.records import DEV, Failure, ModelRecord, RunRecord, read_record
 from gradgate.runs.scores import Scores, read_scores
 from gradgate.runs.state import RunState
-from gradgate.settings.arm import Arm
-from gradgate.settings.recorded import arm_of_texts
+from gradgate.settings.arms.arm import Arm
+from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.arms import not_for
 from gradgate.study.imported import ImportedCosts, ImportedScore, imported_runs, read_imported
 from gradgate.study.run_result import NO_HISTORY, RunResult

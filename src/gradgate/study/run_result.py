@@ -13,7 +13,7 @@ from gradgate.runs.history import DevRecord, EpochScores
 from gradgate.runs.records import DEV, Failure
 from gradgate.runs.scores import Metrics, Scores
 from gradgate.runs.state import Progress, RunState
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import Failure, RunRecord, TaskRecord, read_record, write_record
 from gradgate.runs.scores import Scores
 from gradgate.runs.state import RunState
-from gradgate.settings.arm import Arm
-from gradgate.settings.own_settings import OWN_SETTINGS, TAPT_LENGTHS, format_settings, read_setting
+from gradgate.settings.arms.arm import Arm
+from gradgate.settings.arms.own_settings import OWN_SETTINGS, TAPT_LENGTHS, format_settings, read_setting
 from gradgate.settings.values import repeated
 from gradgate.study.conditions import condition_folders
 from gradgate.study.grid import MOST_RUNS, Grid, GridRun

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 
 SOURCE = "Schulman et al. 2025, 'LoRA Without Regret', https://thinkingmachines.ai/blog/lora/"
 

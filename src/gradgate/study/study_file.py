@@ -15,9 +15,9 @@ from gradgate.runs.folder import STUDY_FILE as STUDY_FILE
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import IF_GIVEN, ModelRecord, TaskRecord, read_record, to_json
 from gradgate.runs.scores import Scores
-from gradgate.settings.adapter import AdapterSetting
-from gradgate.settings.arm import Arm
-from gradgate.settings.recorded import imported_arm, recorded_adapter, recorded_arm
+from gradgate.settings.arms.adapter import AdapterSetting
+from gradgate.settings.arms.arm import Arm
+from gradgate.settings.arms.recorded import imported_arm, recorded_adapter, recorded_arm
 from gradgate.settings.values import MOST_SEEDS
 from gradgate.study.arms import cross
 from gradgate.study.imported import ImportRecord

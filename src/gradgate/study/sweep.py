@@ -9,7 +9,7 @@ from typing import ClassVar
 from gradgate.errors import UsageError, nearest
 from gradgate.layers import LayerMap
 from gradgate.methods import Freeze, Full, Head
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.specs import Syntax, shown
 
 

@@ -12,7 +12,7 @@ from gradgate.adapters.kinds import AdapterKind
 from gradgate.adapters.stack import head_parameters
 from gradgate.layers import named_parameters
 from gradgate.layers.quantized import weight_count
-from gradgate.settings.adapter import AdapterSetting
+from gradgate.settings.arms.adapter import AdapterSetting
 
 
 def put_adapter(model: nn.Module, adapter: AdapterSetting, fresh: Collection[str], seed: int) -> frozenset[str]:

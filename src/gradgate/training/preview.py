@@ -13,8 +13,8 @@ from gradgate.layers import LayerMap, map_layers
 from gradgate.layers.quantized import quantization_of, weight_count
 from gradgate.runs.progress import Silent
 from gradgate.runs.records import ModelRecord, TaskRecord, versions
-from gradgate.settings.adapter import AdapterSetting
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.adapter import AdapterSetting
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.run import RunConfig
 from gradgate.training.adapted import try_adapter
 from gradgate.training.forgetting.measures import measure_of

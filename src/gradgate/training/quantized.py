@@ -10,8 +10,8 @@ from gradgate.adapters.peft.kind import PeftKind
 from gradgate.errors import RunError
 from gradgate.layers.quantized import quantization_of
 from gradgate.methods.fixed import Full
-from gradgate.settings.adapter import read_adapter
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.adapter import read_adapter
+from gradgate.settings.arms.arm import Arm
 
 # What transformers' and TRL's constructors read of a model.
 _ADAPTED = "_hf_peft_config_loaded"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gradgate.errors import UsageError
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.run import make_config
 
 peft = pytest.importorskip("peft")

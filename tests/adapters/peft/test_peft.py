@@ -149,7 +149,7 @@ def test_its_own_learning_rate_is_used(settings: dict[str, Any], tmp_path: Path)
 def test_models_that_peft_does_not_know_get_it_on_all_linear_modules_of_the_layers(tmp_path: Path) -> None:
     from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
-    from gradgate.settings.adapter import read_adapter
+    from gradgate.settings.arms.adapter import read_adapter
 
     sizes = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64, "vocab_size": 40}
     model = DistilBertForSequenceClassification(DistilBertConfig(**sizes))

@@ -8,7 +8,7 @@ import pytest
 
 from gradgate.errors import UsageError
 from gradgate.methods import Full
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.study.recommend.portfolio import PEFT, Subject, portfolio, usual_rate
 from support.arms import names
 

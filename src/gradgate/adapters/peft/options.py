@@ -71,7 +71,7 @@ def _read(kind: AskedKind) -> Any:
                 " Leave it out."
             )
         if option not in kinds:
-            near = nearest(option, (*kinds, *_BESIDE))
+            near = nearest(option, kinds) or nearest(option, _BESIDE)
             if option == "rank" and "r" in kinds:  # the papers' name, which no spelling correction would find
                 near = f"{near.removesuffix('?')} or 'r'?" if near else nearest("r", kinds)
             raise AdapterError(

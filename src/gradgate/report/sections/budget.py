@@ -13,6 +13,7 @@ from gradgate.report.sections.base import Section
 from gradgate.report.sections.budget_table import NAME, TITLE, StageScores, budget_table, percent
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.table import Table
+from gradgate.settings.arms.own_settings import format_settings
 from gradgate.settings.command_line import (
     RECOMMENDED,
     load_lines,
@@ -20,7 +21,6 @@ from gradgate.settings.command_line import (
     train_command,
     without_places,
 )
-from gradgate.settings.own_settings import format_settings
 from gradgate.study.best_run import recommended_arm
 from gradgate.study.budget.file import BudgetRecord, read_budget
 from gradgate.study.budget.full_grid import EIGHTHS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
-from gradgate.settings.own_settings import format_settings
+from gradgate.settings.arms.own_settings import format_settings
 from gradgate.study.study_file import SearchRecord, StudyRecord
 from gradgate.tasks.metrics.page_unit import page_factor
 

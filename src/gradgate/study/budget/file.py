@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.runs.records import find_record, write_record
+from gradgate.settings.arms.recorded import ArmName
 from gradgate.settings.budget import Budget
-from gradgate.settings.recorded import ArmName
 from gradgate.study.budget.verdict import Verdict
 
 BUDGET_FILE = "budget.json"

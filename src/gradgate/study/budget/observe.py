@@ -23,7 +23,7 @@ def observe(parts: Sequence[StudyResults], forgiven: AbstractSet[RunKey] = froze
     """Return the progress of every run that has begun: finished, paused or failed.
 
     A run that is being trained counts with its progress at its latest pause, and not at all before. Arms are names as
-    in :attr:`gradgate.settings.arm.Arm.name`, tasks are named by :func:`task_name`.
+    in :attr:`gradgate.settings.arms.arm.Arm.name`, tasks are named by :func:`task_name`.
 
     Args:
         parts: the results of each task (and model) of the study, or of the study itself.

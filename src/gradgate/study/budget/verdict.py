@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gradgate.settings.recorded import ArmName
+from gradgate.settings.arms.recorded import ArmName
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gradgate.errors import GradgateError
 from gradgate.methods.fixed import Fixed, Probe
 from gradgate.runs.records import DEV, TRAIN
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.run import RunConfig
 from gradgate.study.progress import StudyProgress
 from gradgate.study.recommend.portfolio import LeftOut

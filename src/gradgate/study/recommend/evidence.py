@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from gradgate.csv_rows import CsvRows
-from gradgate.settings.arm import split_arm
+from gradgate.settings.arms.arm import split_arm
 
 FILE = Path(__file__).with_name("gaps.csv")
 _FEWEST = 3  # studies of a kind of task: one or two would say too little of the next one

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradgate.errors import AdapterError, GradgateError, LayerMapError, RunError, UsageError
 from gradgate.runs.records import TRAIN
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.settings.run import RunConfig
 from gradgate.study.recommend.portfolio import LeftOut, Portfolio, Subject, installed_packages
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from gradgate.errors import UsageError
 from gradgate.methods.fixed import CLASSIFICATION
-from gradgate.settings.arm import Arm, read_arm
+from gradgate.settings.arms.arm import Arm, read_arm
 
 PEFT = "peft"
 _RATES = ((10_000_000, 1e-3), (50_000_000, 2e-4), (150_000_000, 5e-5), (1_000_000_000, 2e-5))

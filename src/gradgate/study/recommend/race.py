@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gradgate.errors import UsageError
 from gradgate.files import refuse_used
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.run import RunConfig
 from gradgate.study.budget import FullGrid
 from gradgate.study.progress import StudyProgress

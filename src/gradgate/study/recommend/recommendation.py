@@ -11,7 +11,7 @@ from typing import Any
 from gradgate.errors import RunError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
-from gradgate.settings.arm import read_arm
+from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.budget import Budget
 from gradgate.settings.command_line import RECOMMENDED, given_settings, predict_command, train_command, train_lines
 from gradgate.settings.run import RunConfig

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from gradgate.csv_rows import CsvRows
 from gradgate.runs.pauses import losses_on_dev
-from gradgate.settings.recorded import ArmName
+from gradgate.settings.arms.recorded import ArmName
 from gradgate.study.conditions import condition_folders
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.run_result import RunResult

@@ -12,7 +12,7 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.runs.state import Progress, RunState
-from gradgate.settings.recorded import arm_of_texts
+from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.budget import FullGrid, RunKey
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.replay.curve_rows import WHOLE, CurveRow

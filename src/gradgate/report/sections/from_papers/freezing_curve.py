@@ -17,7 +17,7 @@ from gradgate.methods.plan_file import read_timeline
 from gradgate.methods.timeline import Timeline
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.runs.folder import RunFolder
-from gradgate.settings.arm import Arm
+from gradgate.settings.arms.arm import Arm
 from gradgate.statistics import relative_quality
 from gradgate.study.results import TASK
 from gradgate.study.run_result import RunResult

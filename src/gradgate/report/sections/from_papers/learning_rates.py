@@ -14,8 +14,8 @@ from gradgate.report.study_summary import StudySummary
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import DEV
 from gradgate.runs.scores import comparable
-from gradgate.settings.own_settings import format_settings
-from gradgate.settings.recorded import arm_of_texts
+from gradgate.settings.arms.own_settings import format_settings
+from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.statistics import Summary, summarize
 from gradgate.study.results import StudyResults
 

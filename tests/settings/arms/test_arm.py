@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from gradgate.errors import MethodError, UsageError
 from gradgate.methods import Full, Gradual, method
 from gradgate.methods.catalog import ADAPTERS
-from gradgate.settings.adapter import NAMES, read_adapter
-from gradgate.settings.arm import Arm, check_adapters, read_arm
-from gradgate.settings.own_settings import OWN_SETTINGS, OwnSettings
-from gradgate.settings.recorded import arm_name, arm_of_texts, recorded_arm
+from gradgate.settings.arms.adapter import NAMES, read_adapter
+from gradgate.settings.arms.arm import Arm, check_adapters, read_arm
+from gradgate.settings.arms.own_settings import OWN_SETTINGS, OwnSettings
+from gradgate.settings.arms.recorded import arm_name, arm_of_texts, recorded_arm
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.specs import Spec
 
@@ -128,8 +128,8 @@ def test_objects_are_arms() -> None:
 
 
 def test_option_of_a_method_stays_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradgate.settings.arm.takes_option", lambda name, option: option == "lr")
-    monkeypatch.setattr("gradgate.settings.arm.build", lambda specs: Full() if specs == (Spec("full"),) else specs)
+    monkeypatch.setattr("gradgate.settings.arms.arm.takes_option", lambda name, option: option == "lr")
+    monkeypatch.setattr("gradgate.settings.arms.arm.build", lambda specs: Full() if specs == (Spec("full"),) else specs)
     arm = Arm(Full(), None, {"lr": 0.5})
     assert arm.name == "full lr=0.5"
     assert read_arm(arm.name) == arm

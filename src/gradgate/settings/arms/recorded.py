@@ -17,8 +17,8 @@ from gradgate.clock import Clock
 from gradgate.errors import GradgateError, MethodError, UsageError
 from gradgate.layers import LayerMap
 from gradgate.methods import Full, Method, MethodState, Plan, method
-from gradgate.settings.adapter import AdapterSetting, read_adapter
-from gradgate.settings.arm import Arm, read_arm, split_arm
+from gradgate.settings.arms.adapter import AdapterSetting, read_adapter
+from gradgate.settings.arms.arm import Arm, read_arm, split_arm
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,15 @@ from gradgate.files import portable_name
 from gradgate.methods import Full, Method
 from gradgate.methods.catalog import build, is_known, known_names, option_names, parse, takes_option
 from gradgate.methods.fixed import Probe
-from gradgate.settings.adapter import NAMES, OF_TRAINING, AdapterSetting, is_peft_config, read_adapter, with_options
-from gradgate.settings.own_settings import OWN_SETTINGS, TAPT_LENGTHS, OwnTexts, check_spelling, format_settings
+from gradgate.settings.arms.adapter import (
+    NAMES,
+    OF_TRAINING,
+    AdapterSetting,
+    is_peft_config,
+    read_adapter,
+    with_options,
+)
+from gradgate.settings.arms.own_settings import OWN_SETTINGS, TAPT_LENGTHS, OwnTexts, check_spelling, format_settings
 from gradgate.specs import Spec, shown, split_joined
 
 _RATE = "lr"

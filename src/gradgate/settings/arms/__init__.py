@@ -1,0 +1,1 @@
+"""Read the arms of a comparison: a method, an adapter, and the settings of their own."""
