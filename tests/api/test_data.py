@@ -117,6 +117,13 @@ def frame(**columns: Any) -> Any:
     return pd.DataFrame({"text": TEXTS, **columns})
 
 
+@pytest.mark.parametrize("words", [("training", "val", "testing"), ("Train", "Valid", "TEST")])
+def test_splits_go_by_any_of_their_names(words: tuple[str, str, str], tmp_path: Path) -> None:
+    named = task_name({word: [{"text": word, "label": 1}] for word in words}, tmp_path / "out")
+    files = {path.stem: pq.read_table(path)["text"][0].as_py() for path in Path(named or "").iterdir()}
+    assert files == dict(zip(("train", "dev", "test"), words, strict=True))
+
+
 ODD: dict[str, tuple[Callable[[], Any], str]] = {
     "mixed types": (
         lambda: frame(label=[1, "a", 2, "b"]),

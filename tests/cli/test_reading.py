@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from gradgate.cli import app
+from gradgate.settings.run import RunConfig
 from support.command_line import Command
 from support.contract import FOLDER
 from support.study_folder import fail, pause, write_study
@@ -192,6 +193,33 @@ def test_flag_wins_over_config_file(command: Command, tiny_model: Path, tmp_path
     (head,) = json.loads(command(*words, "-m", "head").out)
     assert plain["activation_bytes"] < larger["activation_bytes"]
     assert (plain["method"], head["method"]) == ("full", "head")
+
+
+@pytest.mark.parametrize(
+    ("written", "flags", "rate", "tapt"),
+    [
+        ("adapter: lora:r=4,lr=1e-3", "--lr 3e-4", 3e-4, None),
+        ("adapter: lora:r=4,lr=1e-3,tapt_steps=9", "--tapt-epochs 2", 1e-3, {"steps": None, "epochs": 2.0}),
+        ("method: lora:r=4,tapt_steps=9 + gradual", "--tapt-steps 2", 5e-5, {"steps": 2, "epochs": None}),
+        ("method: full:tapt_steps=9,lr=1e-3", "--tapt-epochs 2", 1e-3, {"steps": None, "epochs": 2.0}),
+        ("method: full:lr=1e-3", "--batch-size 4", 1e-3, None),
+    ],
+)
+def test_flag_wins_over_what_the_arm_of_a_file_sets(
+    command: Command,
+    written: str,
+    flags: str,
+    rate: float,
+    tapt: dict[str, Any] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[RunConfig] = []
+    monkeypatch.setattr("gradgate.cli.runs.train_in", lambda config, *_, **__: asked.append(config))
+    file = tmp_path / "c.yaml"
+    file.write_text(f"model: sample\ntask: sample\n{written}\n")
+    command("train", "--config", str(file), *flags.split(), "--out", str(tmp_path / "out"), "--json", "--quiet")
+    assert [(config.peak_lr, config.tapt) for config in asked] == [(rate, tapt)]
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,17 @@ def test_a_label_is_one_however_spelled(case: str, tmp_path: Path) -> None:
     assert said == (not case.endswith("stay apart"))
 
 
+@pytest.mark.parametrize("label", ["فیلم\u200cکوتاه", "New\u00a0York", "👩\u200d🔬"])
+def test_a_label_may_have_blanks_and_joiners(label: str, tmp_path: Path) -> None:
+    assert label in (load(tmp_path, {"train.csv": [label, "other"] * 4, "dev.csv": [label]}).labels or ())
+
+
+@pytest.mark.parametrize("label", ["a\u200bb", "a\ufeff", "a\u202eb"])
+def test_a_label_with_an_invisible_character_is_refused(label: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"contains U\+\w{4}, which cannot be seen"):
+        load(tmp_path, {"train.csv": [label, "other"] * 4, "dev.csv": ["other"]})
+
+
 @pytest.mark.parametrize(
     ("words", "names"),
     [

@@ -95,6 +95,9 @@ def test_lists_in_json_lines_are_sentences(tmp_path: Path) -> None:
     (tmp_path / "dev.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["X"]}\n')
     with pytest.raises(DataError, match=r"dev\.jsonl:1 has 2 tokens and 1 tags"):
         load_task(find_task(tmp_path))
+    (tmp_path / "dev.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["X", -100]}\n')
+    with pytest.raises(DataError, match=r"dev\.jsonl:1.*the tag is -100, which marks tokens that are not scored"):
+        load_task(find_task(tmp_path))
     (tmp_path / "dev.jsonl").write_text('{"tokens": "ab", "tags": ["X"]}\n')
     with pytest.raises(DataError, match=r"dev\.jsonl:1: 'tokens' is not a list but str"):
         load_task(find_task(tmp_path))

@@ -182,7 +182,7 @@ def test_the_cache_of_closed_layers_changes_nothing_that_is_learned(settings: di
         ({"adapter": "houlsbi"}, r"no kind of adapter 'houlsbi'\. Did you mean 'houlsby'"),
         ({"adapter": "houlsby:siz=8"}, r"no option 'siz'\. Did you mean 'size'"),
         ({"adapter": "houlsby:size=0"}, r"size=0 \(expected 1 or more, at most 16,384\)"),
-        ({"adapter": "houlsby:lr=0"}, r"'houlsby' cannot have lr='0' \(expected a learning rate above 0"),
+        ({"adapter": "houlsby:lr=0"}, r"'houlsby' cannot have lr='0': expected a number greater than 0"),
         ({"adapter": "houlsby:lr=1,lr=2"}, r"option 'lr' of 'houlsby' is given twice"),
         ({"adapter": "houlsby", "fsdp": True}, "adapter= and fsdp= cannot be combined"),
     ],

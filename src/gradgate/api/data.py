@@ -13,8 +13,8 @@ from gradgate.errors import UsageError, nearest
 from gradgate.files import write_files
 from gradgate.places import typed_place
 from gradgate.tasks.readers.class_names import names_in
+from gradgate.tasks.types import SPLIT_WORDS
 
-_SPLITS = {"train": "train", "dev": "dev", "validation": "dev", "valid": "dev", "val": "dev", "test": "test"}
 _NAME = "data"
 
 
@@ -66,11 +66,11 @@ def model_name(model: object) -> str | None:
 
 
 def _split(name: object) -> str:
-    split = _SPLITS.get(str(name))
+    split = SPLIT_WORDS.get(str(name).lower())
     if split is None:
         raise UsageError(
-            f"task has a split {name!r}.{nearest(str(name), _SPLITS)} Expected train, dev (or validation) and test; "
-            f"leave the others out."
+            f"task has a split {name!r}.{nearest(str(name), SPLIT_WORDS)} Expected train, dev (or validation) and "
+            f"test; leave the others out."
         )
     return split
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 from gradgate.errors import UsageError
@@ -23,27 +25,37 @@ def drop_overruled(context: Any) -> None:
                 for name in names:
                     if _is_of_file(context, name):
                         context.params[name] = None
-    if _is_of_file(context, "method") and isinstance(context.params["method"], str):
-        context.params["method"] = _arm_without(context.params["method"], context)
+    typed = _typed(context)
+    for name, without in (("method", _arm_without), ("adapter", _adapter_without)):
+        text = context.params.get(name)
+        if typed and _is_of_file(context, name) and isinstance(text, str):
+            with suppress(UsageError, OSError):  # the settings say what is wrong
+                context.params[name] = without(text, typed)
 
 
-def _arm_without(text: str, context: Any) -> str:
-    """Return the file's arm without the adapter, and the settings of its own, for which there is a typed flag."""
+def _typed(context: Any) -> set[str]:
+    """Return the names of the typed flags. One of a pair such as ``steps`` and ``epochs`` stands for both."""
     typed = {name for name in context.params if _is_typed(context, name)}
-    if not typed:
-        return text
+    return typed.union(*(names for names in _ONE_OF if typed.intersection(names)))
+
+
+def _arm_without(text: str, typed: Collection[str]) -> str:
+    """Return an arm without the adapter, and without the settings of its own, that are typed."""
     from gradgate.settings.arms.arm import Arm, read_arm
 
-    try:
-        arm = read_arm(text)
-    except (UsageError, OSError):
-        return text  # the settings say what is wrong
-    adapter = None if "adapter" in typed else arm.adapter
-    if adapter is not None and "lr" in typed:
-        adapter = adapter.without_rate()
+    arm = read_arm(text)
+    adapter = None if arm.adapter is None or "adapter" in typed else arm.adapter.without(*typed)
     own = {name: value for name, value in arm.overrides.items() if name not in typed}
     changed = Arm(arm.method, adapter, own)
     return text if changed == arm else changed.name
+
+
+def _adapter_without(text: str, typed: Collection[str]) -> str:
+    """Return an adapter without the settings of its own that are typed."""
+    from gradgate.settings.arms.adapter import read_adapter
+
+    adapter = read_adapter(text)
+    return text if adapter is None else str(adapter.without(*typed))
 
 
 def _is_typed(context: Any, name: str) -> bool:

@@ -8,7 +8,8 @@ from pydantic import Field, model_validator
 
 from gradgate.errors import UsageError
 from gradgate.methods import Full, Method
-from gradgate.settings.arms.arm import read_arm
+from gradgate.settings.arms.adapter import read_adapter
+from gradgate.settings.arms.arm import Arm, read_arm
 from gradgate.settings.base import LEAST_EPOCHS, MOST_EPOCHS, MOST_IN_BATCH, MOST_STEPS, CheckedSettings
 from gradgate.settings.fields import AdapterField, LanguageField, MethodField
 
@@ -41,9 +42,11 @@ class MethodChoice(CheckedSettings):
             return values
         try:
             arm = read_arm(given)
+            adapter = read_adapter(values.get("adapter"))
         except (UsageError, OSError):
             return values  # the field itself says what is wrong, beside the faults of others
         if arm.adapter is None:
+            Arm(arm.method, adapter, arm.overrides).check_settings()
             return {**values, **arm.overrides, "method": arm.method}
         if values.get("adapter") is not None:
             raise UsageError(

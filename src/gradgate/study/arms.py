@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from gradgate.errors import UsageError
 from gradgate.settings.arms.adapter import AdapterSetting
 from gradgate.settings.arms.arm import Arm
 from gradgate.settings.arms.own_settings import TAPT_LENGTHS
@@ -42,10 +43,23 @@ def cross(
     return tuple(found.values())
 
 
+def check_distinct(arms: Sequence[Arm], shared: Mapping[str, Any]) -> None:
+    """Raise UsageError for two arms that train the same with the settings that all arms share."""
+    found: dict[Arm, Arm] = {}
+    for arm in arms:
+        other = found.setdefault(arm.apart_from({**shared, **not_for(arm, arms, {})}), arm)
+        if other is not arm:
+            raise UsageError(
+                f"{other.name} and {arm.name} train the same with the settings that all arms share. Leave one out, or "
+                f"give one other options."
+            )
+
+
 def estimated_arms(asked: MemorySettings) -> tuple[Arm, ...]:
     """Return the arms of a memory estimate; raise UsageError if one does not go together with the settings."""
     arms = cross(asked.method, [asked.adapter])
     for arm in arms:
+        arm.check_settings()
         asked.run(**arm.settings)
     return arms
 

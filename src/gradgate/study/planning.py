@@ -16,11 +16,11 @@ from gradgate.settings.budget import Budget
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import RunConfig
 from gradgate.study import search as searches
-from gradgate.study.arms import check_batch, cross
+from gradgate.study.arms import check_batch, check_distinct, cross
 from gradgate.study.budget.driver import arms_of, check_budgeted
 from gradgate.study.budget.file import read_budget
 from gradgate.study.conditions import Condition, Conditions
-from gradgate.study.grid import Grid, check_counts, existing_settings
+from gradgate.study.grid import Grid, check_counts, existing_settings, settings_of
 from gradgate.study.imported import refuse_training
 from gradgate.study.progress import StudyProgress
 from gradgate.study.request import subjects_of
@@ -212,7 +212,9 @@ class _ConditionRequest:
         swept = read_sweep(comparison.sweep) if comparison.sweep is not None else None
         methods = [swept.reference, *comparison.methods] if swept else list(comparison.methods)
         check_counts(methods, comparison.seeds)
-        check_adapters(cross(methods, comparison.adapters or [None]))
+        arms = cross(methods, comparison.adapters or [None])
+        check_adapters(arms)
+        check_distinct(arms, settings_of(comparison.base))
         request = cls(
             methods,
             list(comparison.seeds),
@@ -295,6 +297,7 @@ def _plan(condition: Condition, request: _ConditionRequest, progress: StudyProgr
         select(seen.layers, selector)  # of a model with an adapter the run itself says
     grid = _with_settings(grid, request, seen, progress)
     searches.check(grid)
+    searches.all_runs([replace(grid, seeds=grid.seeds[:1])])  # raises for settings that do not go together
     unfair = shared_rate(grid.arms, grid.base.lr, grid.tried)
     if unfair:
         progress.note(grid.labelled(unfair))

@@ -136,8 +136,8 @@ def _value(name: str, text: str) -> Any:
         raise UsageError(f"search={given!r} has an empty value. Expected values with commas, as in 'lr=1e-5,2e-5'.")
     try:
         return read_setting(name, text.strip())
-    except UsageError as error:
-        raise UsageError(f"search={given!r} cannot be tried: {str(error).partition(': ')[2]}") from None
+    except ValueError as error:
+        raise UsageError(f"search={given!r} cannot be tried: {error}") from None
 
 
 def _drawn(axes: dict[str, Any], trials: int) -> list[dict[str, Any]]:

@@ -15,12 +15,10 @@ from gradgate.tasks.catalog import entries
 from gradgate.tasks.languages import INDO_EUROPEAN
 from gradgate.tasks.readers.arrow import SPLITS, STATE
 from gradgate.tasks.readers.files import ENDINGS, files_of, splits_in
-from gradgate.tasks.readers.json_rows import SPLIT_KEYS
 from gradgate.tasks.readers.text_folders import class_folders
-from gradgate.tasks.types import TRAIN_AND_DEV
+from gradgate.tasks.types import DEV, SPLIT_WORDS, TRAIN_AND_DEV
 
-TRAIN_STEMS = ("train", "training")
-DEV_STEMS = ("dev", "val", "valid", "validation", "dev_matched", "validation_matched")
+_STEMS = {**SPLIT_WORDS, "dev_matched": DEV, "validation_matched": DEV}
 _SHARD = re.compile(r"(?P<split>\w+?)-(?P<number>\d{5})-of-(?P<all>\d{5})(-\w+)?\.(?P<ending>\w+)")
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)\r?\n---", re.DOTALL)
 _ANY = "*"
@@ -102,7 +100,7 @@ def splits_of_file(file: Path) -> Splits:
 def _saved(folder: Path) -> dict[str, str]:
     try:
         names = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
-        return _in_order({SPLIT_KEYS.get(str(name).lower(), str(name)): str(name) for name in names})
+        return _in_order({SPLIT_WORDS.get(str(name).lower(), str(name)): str(name) for name in names})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{folder / SPLITS} cannot be read ({type(error).__name__}: {error}); expected one as "
@@ -148,7 +146,7 @@ def _data_files(readme: Path, described: Any) -> dict[str, str]:
                 "folder. Name the files in a task.yaml"
             )
         split = str(entry.get("split", "train"))
-        files[SPLIT_KEYS.get(split.lower(), split)] = path
+        files[SPLIT_WORDS.get(split.lower(), split)] = path
     absent = [path for path in files.values() if not files_of(readme.parent / path)]
     if absent:
         raise DataError(
@@ -164,7 +162,7 @@ def _shards(folder: Path) -> dict[str, str]:
         matches = [match for name in names if (match := _SHARD.fullmatch(name))]
         found: dict[str, str] = {}
         for name, own in _by_split(matches).items():
-            split = SPLIT_KEYS.get(name, name)
+            split = SPLIT_WORDS.get(name, name)
             if split in found:
                 raise _several(place, split, [found[split], f"{name}-{_ANY}"])
             found[split] = f"{name}-{_ANY}.{own[0]['ending']}"
@@ -203,7 +201,7 @@ def _split_folders(folder: Path) -> dict[str, str]:
     for place in (folder, folder / "data"):
         found: dict[str, str] = {}
         for sub in sorted(place.iterdir()) if place.is_dir() else []:
-            split = SPLIT_KEYS.get(sub.name.lower())
+            split = SPLIT_WORDS.get(sub.name.lower())
             if split is None or not sub.is_dir():
                 continue
             if split in found:
@@ -272,7 +270,7 @@ def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
             stem, language = f"{stem}_id", None  # in-domain, next to out-of-domain
         if path.parent != folder:
             language = path.parent.name
-        split = "train" if stem in TRAIN_STEMS else "dev" if stem in DEV_STEMS else stem
+        split = _STEMS.get(stem, stem)
         if split in TRAIN_AND_DEV or split == "test" or split.startswith("test_"):
             found.setdefault((split, language), []).append(path.relative_to(folder).as_posix())
     for (split, language), names in found.items():
@@ -285,7 +283,7 @@ def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
 def _language_in(stem: str) -> tuple[str, str | None]:
     """Split ``test.de`` and ``test_de`` into ``("test", "de")``; None if a name does not end in a language code."""
     split, _, code = stem.replace(".", "_").rpartition("_")
-    named = _is_language(code) and split in (*TRAIN_STEMS, *DEV_STEMS, "test")
+    named = _is_language(code) and split in _STEMS
     return (split, code) if named else (stem, None)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.json_rows import SPLIT_KEYS
 from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.types import SPLIT_WORDS
 
 NAMES = ("split", "set", "subset", "partition", "fold", "data_split", "dataset_split", "phase", "dataset")
 """Common names of the column, in lower case."""
@@ -23,8 +23,8 @@ def find_split_column(table: Table) -> tuple[str, dict[str, str]] | None:
     """
     for name, cells in table.columns.items():
         words = [as_text(cell) for cell in cells] if name.lower() in NAMES else []
-        known = [word for word in dict.fromkeys(words) if word.lower() in SPLIT_KEYS]
-        found = {SPLIT_KEYS[word.lower()]: word for word in known}
+        known = [word for word in dict.fromkeys(words) if word.lower() in SPLIT_WORDS]
+        found = {SPLIT_WORDS[word.lower()]: word for word in known}
         if "train" not in found or len(known) < 2 or _share(words, known) < _NEARLY_ALL:
             continue
         if len(found) < len(known):

@@ -17,6 +17,7 @@ from gradgate.settings.arms.own_settings import OWN_SETTINGS, OwnSettings
 from gradgate.settings.arms.recorded import arm_name, arm_of_texts, recorded_arm
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.specs import Spec
+from gradgate.study.arms import cross
 
 METHODS = ("full", "head", "gradual", "gradual:every=7", "graddrop:p=0.3+layerwise-lr:decay=0.9", "freeze:layers=2")
 ADAPTERS_READ = ("lora:r=8", "houlsby", "houlsby:size=8,lr=1e-3", "pfeiffer+inv:reduction=2", "peft:loha,r=4", "dora")
@@ -109,6 +110,9 @@ def test_unequal_arms_differ(one: str, other: str) -> None:
         ("gradual:learning_rate=1e-3", r"'gradual' has no option 'learning_rate'.*Did you mean 'lr'\?"),
         ("houlsby:size=8,batchsize=4", r"'houlsby' has no option 'batchsize'.*Did you mean 'batch_size'"),
         ("gradual:evry=4", r"no option 'evry'\. Did you mean 'every'\? Options: every=50"),
+        ("full:lr=1: 2", r"cannot have 'lr=1: 2': expected a number\."),
+        ("full:schedule=linea", r"expected 'linear', 'constant' or 'cosine'\. Did you mean 'linear'"),
+        ("houlsby:tapt_steps=999999999999", r"tapt_steps='999999999999': expected a number less than or equal to"),
         ("lora:r=8 +", r"no method ''"),
     ],
 )
@@ -117,6 +121,14 @@ def test_wrong_arm_is_named(text: str, message: str) -> None:
         read_arm(text)
     with pytest.raises(UsageError, match=message):
         make_config(method=text)
+
+
+@pytest.mark.parametrize("method", ["gradual:lr=1e-4,tapt_steps=4", "gradual:tapt_epochs=1"])
+def test_a_setting_of_both_method_and_adapter_is_refused(method: str) -> None:
+    with pytest.raises(UsageError, match="of its own, and so has the adapter 'houlsby:tapt_steps=9'"):
+        make_config(method=method, adapter="houlsby:tapt_steps=9")
+    with pytest.raises(UsageError, match="of its own, and so has the adapter 'houlsby:tapt_steps=9'"):
+        check_adapters(cross([read_arm(method)], [read_adapter("houlsby:tapt_steps=9")]))
 
 
 def test_objects_are_arms() -> None:

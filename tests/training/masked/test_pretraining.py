@@ -354,7 +354,7 @@ def test_an_adapter_may_have_its_own_tapt() -> None:
     assert config.tapt == {"steps": None, "epochs": 2.0}
     assert make_config(adapter="houlsby", tapt_steps=7).tapt == {"steps": 7, "epochs": None}
     assert make_config(adapter="houlsby").tapt is None
-    with pytest.raises(UsageError, match=r"tapt_steps='0' \(expected a number of steps, 1 or more"):
+    with pytest.raises(UsageError, match=r"tapt_steps='0': expected a number greater than or equal to 1"):
         make_config(adapter="houlsby:tapt_steps=0")
     with pytest.raises(UsageError, match="both tapt_steps and tapt_epochs"):
         make_config(adapter="houlsby:tapt_steps=1,tapt_epochs=1")

@@ -13,6 +13,7 @@ from gradgate.adapters.kinds import AdapterKind, BottleneckKind
 from gradgate.adapters.peft import kind as peft_kind
 from gradgate.adapters.peft.kind import PeftKind
 from gradgate.errors import AdapterError, SpecError, UsageError, nearest
+from gradgate.settings.arms.own_settings import TAPT_LENGTHS, read_setting
 from gradgate.specs import Spec, Syntax, shown
 
 NONE = "none"
@@ -22,15 +23,7 @@ _SYNTAX = Syntax("adapter", error=AdapterError)
 Pooler = Literal["trained", "frozen"]
 _POOLER = "pooler"
 _STACK = "language_adapters="
-_OF_TRAINING = {
-    "lr": (float, "a learning rate above 0, such as 1e-3"),
-    "tapt_steps": (int, "a number of steps, 1 or more"),
-    "tapt_epochs": (float, "a number of epochs above 0"),
-    "tapt_batch": (int, "a number of texts, 1 or more"),
-}
-
-
-OF_TRAINING = tuple(_OF_TRAINING)
+OF_TRAINING = ("lr", *TAPT_LENGTHS, "tapt_batch")
 """Settings of the training that an adapter may have of its own, as one of its options."""
 
 
@@ -67,13 +60,13 @@ class AdapterSetting:
         return {name: value for name in OF_TRAINING if (value := getattr(self, name)) is not None}
 
     def without(self, *names: str) -> AdapterSetting:
-        """Return the same adapter without these settings of the training."""
+        """Return the same adapter without these settings of the training; other names are ignored."""
         left = {name: value for name, value in self.overrides.items() if name not in names}
         if left == self.overrides:
             return self
         own = [f"{name}={value}" for name, value in left.items()]
         own += [f"{_POOLER}={self.pooler}"] if self.pooler != "trained" else []
-        removed: dict[str, Any] = dict.fromkeys(names)
+        removed: dict[str, Any] = dict.fromkeys(name for name in names if name in self.overrides)
         return replace(self, text=with_options(str(self.kind), own), **removed)
 
     def without_rate(self) -> AdapterSetting:
@@ -127,8 +120,8 @@ def _read(text: str) -> AdapterSetting:
     for option, value in spec.pairs:
         if option == _POOLER:
             given[option] = _pooler(name, value)
-        elif option in _OF_TRAINING:
-            given[option] = _number(name, option, value)
+        elif option in OF_TRAINING:
+            given[option] = _setting(name, option, value)
     if {"tapt_steps", "tapt_epochs"} <= given.keys():
         raise AdapterError(
             f"{name!r} has both tapt_steps and tapt_epochs ({given['tapt_steps']} and {given['tapt_epochs']}); each "
@@ -195,12 +188,8 @@ def _pooler(name: str, text: str) -> str:
     return text
 
 
-def _number(name: str, option: str, text: str) -> float:
-    kind, expected = _OF_TRAINING[option]
+def _setting(name: str, option: str, text: str) -> Any:
     try:
-        number: float = kind(text)
-    except ValueError:
-        number = 0.0
-    if not 0.0 < number < float("inf"):
-        raise AdapterError(f"{name!r} cannot have {option}={text!r} (expected {expected}).")
-    return number
+        return read_setting(option, text)
+    except ValueError as error:
+        raise AdapterError(f"{name!r} cannot have {option}={text!r}: {error}") from None

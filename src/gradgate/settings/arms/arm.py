@@ -126,6 +126,17 @@ class Arm:
         own = {name: value for name, value in self.overrides.items() if shared.get(name) != value}
         return self if len(own) == len(self.overrides) else Arm(self.method, self.adapter, own)
 
+    def check_settings(self) -> None:
+        """Raise UsageError if the method and the adapter both set something that a run has once."""
+        for name in () if self.adapter is None else self.adapter.overrides:
+            alike = TAPT_LENGTHS if name in TAPT_LENGTHS else (name,)
+            for other in alike:
+                if other in self.overrides:
+                    raise UsageError(
+                        f"The method {self.method.text!r} has {other} of its own, and so has the adapter "
+                        f"{str(self.adapter)!r} ({name}). A run has one of them: leave one out."
+                    )
+
     def __str__(self) -> str:
         return self.name
 
@@ -154,12 +165,14 @@ def check_adapters(arms: Iterable[Arm]) -> None:
     """Check the adapters of the arms of a study, which imports what they need.
 
     Raises:
-        UsageError: for a wrong option of an adapter, or two arms that train the same with a package's defaults.
+        UsageError: for a wrong option of an adapter, a setting that the method and the adapter of an arm both have, or
+            two arms that train the same with a package's defaults.
     """
     found: dict[Hashable, Arm] = {}
     for arm in arms:
         if arm.adapter is None:
             continue
+        arm.check_settings()
         arm.adapter.kind.check()
         other = found.setdefault(arm.complete(), arm)
         if other != arm:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from gradgate.errors import SpecError, UsageError, nearest
+from gradgate.errors import SpecError, expectation, nearest, nearest_of_quoted
 from gradgate.settings.base import (
     LEAST_EPOCHS,
     MOST_EPOCHS,
     MOST_IN_BATCH,
     MOST_STEPS,
     CheckedSettings,
-    checked_settings,
 )
 from gradgate.settings.trainer_names import gradgate_name
 from gradgate.specs import shown
@@ -47,8 +46,16 @@ def format_settings(settings: Mapping[str, Any]) -> str:
 
 
 def read_setting(name: str, text: str) -> Any:
-    """Read the value of a setting that an arm may have of its own; UsageError for one that is out of range."""
-    return getattr(checked_settings(OwnSettings, {name: text}), name)
+    """Read the value of a setting that an arm may have of its own.
+
+    Raises:
+        ValueError: for a value that is out of range, with what was expected.
+    """
+    try:
+        return getattr(OwnSettings.model_validate({name: text}), name)
+    except ValidationError as error:
+        reason = expectation(error.errors()[0])
+    raise ValueError(f"{reason[0].lower()}{reason[1:]}.{nearest_of_quoted(text, reason)}")
 
 
 def check_spelling(head: str, names: Iterable[str], known: Iterable[str]) -> None:
@@ -99,6 +106,5 @@ class OwnTexts:
     def _value(self, name: str, text: str) -> Any:
         try:
             return read_setting(name, text)
-        except UsageError as error:
-            reason = str(error).partition(": ")[2]
-            raise SpecError(f"{shown(self._arm)} cannot have {shown(f'{name}={text}')}: {reason}") from None
+        except ValueError as error:
+            raise SpecError(f"{shown(self._arm)} cannot have {shown(f'{name}={text}')}: {error}") from None

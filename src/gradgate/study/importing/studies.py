@@ -10,7 +10,7 @@ from typing import Any
 
 from gradgate.errors import DataError, RunError, UsageError, nearest, some_of
 from gradgate.files import read_json, refuse_used, write_json
-from gradgate.runs.records import DEV, TRAIN, ModelRecord, TaskRecord
+from gradgate.runs.records import TRAIN, ModelRecord, TaskRecord
 from gradgate.settings.base import MOST_SEED
 from gradgate.settings.imports import ImportSettings
 from gradgate.study.conditions import Conditions, TaskChoice, condition_names
@@ -29,6 +29,7 @@ from gradgate.study.importing.fairness import FairnessWarning, ScoredCondition, 
 from gradgate.study.importing.joined import map_tables
 from gradgate.study.importing.raw import RawTable
 from gradgate.study.importing.scores import ReadScores, Score, read_scores, shares
+from gradgate.study.importing.selection import select, selection_notes
 from gradgate.study.importing.sources import SourceFile
 from gradgate.study.importing.suites import with_reruns
 from gradgate.study.results import StudyResults
@@ -193,7 +194,10 @@ class _StudyPlan:
         self.models = tuple(dict.fromkeys(model for _, model, _ in self.by_place))
         self.seeds = _numbered({score.cell.seed for score in read.scores})
         self._metrics = {place: self._main_metric(place[0], scores) for place, scores in self.by_place.items()}
-        self._chosen = {place: self._best_settings(place, scores) for place, scores in self.by_place.items()}
+        self._selected = {
+            place: select(scores, metric, self._higher(metric))
+            for (place, scores), metric in zip(self.by_place.items(), self._metrics.values(), strict=True)
+        }
 
     def _place(self, score: Score) -> Place:
         cell = score.cell
@@ -219,26 +223,6 @@ class _StudyPlan:
 
     def _higher(self, metric: str) -> bool:
         return not self._asked.lower_is_better and self._stated_higher.get(metric, higher_is_better(metric))
-
-    def _best_settings(self, place: Place, scores: Sequence[Score]) -> list[Score]:
-        """Return the scores of one setting of each run: the best on dev; if its arm has none, on the reported split."""
-        metric = self._metrics[place]
-        best: dict[tuple[str, str], tuple[float, object]] = {}
-        with_dev = {score.cell.arm for score in scores if score.cell.split == DEV and score.cell.metric == metric}
-        for score in scores:
-            if score.cell.metric == metric and (score.cell.split == DEV) == (score.cell.arm in with_dev):
-                run, value = (score.cell.arm, score.cell.seed), score.value if self._higher(metric) else -score.value
-                if run not in best or value > best[run][0]:
-                    best[run] = value, score.settings
-        tried: dict[tuple[str, str], set[object]] = {}
-        for score in scores:
-            tried.setdefault((score.cell.arm, score.cell.seed), set()).add(score.settings)
-        return [
-            score
-            for score in scores
-            if len(tried[run := (score.cell.arm, score.cell.seed)]) == 1
-            or (run in best and best[run][1] == score.settings)
-        ]
 
     def doubted(self) -> Iterable[ScoredCondition]:
         """Yield all conditions with their scores by arm, for the checks of fairness."""
@@ -268,7 +252,7 @@ class _StudyPlan:
             f"Compared on {metric}, together with {', '.join(others)}: {some_of(tuple(names), 4)}."
             for (metric, others), names in tasks.items()
         ]
-        return [*compared, *self._guesses()]
+        return [*compared, *selection_notes(self._selected.values()), *self._guesses()]
 
     def _guesses(self) -> Iterable[str]:
         """Yield of which metrics nothing says that higher scores are better."""
@@ -301,7 +285,7 @@ class _StudyPlan:
 
     def _condition(self, place: Place, name: str) -> ImportedCondition:
         task, model, size = place
-        scores, metric = self._chosen[place], self._metrics[place]
+        scores, metric = self._selected[place].scores, self._metrics[place]
         arms = {score.cell.arm for score in scores}
         rows = (
             {s.cell.split: int(s.cell.size) for s in scores if s.cell.size.isdecimal()} if not self._has_sizes else {}

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.study.importing.raw import RawTable, run_parts, text_of
+from gradgate.tasks.metrics.names import split_name
+from gradgate.tasks.types import SPLIT_WORDS
 
-_SPLIT_WORDS = {"valid": "dev", "validation": "dev", "eval": "dev", "dev": "dev", "test": "test"}
 _NO_SCORES = {
     "runtime", "samples_per_second", "steps_per_second", "jit_compilation_time", "model_preparation_time",
     "num_tokens", "num_input_tokens_seen", "mean_token_accuracy_runtime",
@@ -95,7 +96,7 @@ def _by_split(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, value in entry.items():
         first, _, metric = name.partition(" ")
         if metric and first in ("valid", "test"):
-            split = _SPLIT_WORDS[first]
+            split = SPLIT_WORDS[first]
             yield {
                 "split": split,
                 "metric": metric.replace(" ", "_"),
@@ -124,7 +125,7 @@ def trainer_state(path: Path, content: Mapping[str, Any]) -> RawTable:
             split, _, metric = name.partition("_")
             if metric and split in ("eval", "test") and metric not in _NO_SCORES and isinstance(value, int | float):
                 step = entry.get("step") if split == "eval" else None
-                score = {"split": _SPLIT_WORDS[split], "metric": metric, "score": value, "step": step}
+                score = {"split": split_name(split), "metric": metric, "score": value, "step": step}
                 rows.append({**shared, **score})
     return RawTable.of_scores(path.name, rows, "Trainer state", _within(path))
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 from gradgate.errors import DataError, nearest, some_of
 from gradgate.tasks.class_counts import OTHER_LABEL, in_numbers, looks_like_ids
@@ -17,6 +18,7 @@ from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.spelling import Spelling
 from gradgate.tasks.types import TRAIN
 
+_JOINERS = ("\u200c", "\u200d")
 _SHOWN = 5  # spellings in a note
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ def label_word(cell: Any, place: str) -> str:
     """Return the text of a label cell.
 
     Raises:
-        DataError: not a text or number, an empty one, or one with a control character.
+        DataError: not a text or number, an empty one, or one with a control character or another invisible one, except
+            blanks and the two joiners that Persian, Indic scripts and emoji need.
     """
     if not isinstance(cell, (str, bool, int, float)):
         raise DataError(f"{place}: the label is {_what(cell)}")
@@ -57,9 +60,11 @@ def label_word(cell: Any, place: str) -> str:
     raw = as_text(cell)
     if not raw:
         raise DataError(f"{place}: the label is empty; expected text or a number. Add it or remove the row")
-    if not raw.isprintable():
+    hidden = next((each for each in raw if not (each.isprintable() or each in _JOINERS or category(each) == "Zs")), "")
+    if hidden:
         raise DataError(
-            f"{place}: the label {raw!r:.80} contains a control character; expected a word. Correct the label"
+            f"{place}: the label {raw!r:.80} contains U+{ord(hidden):04X}, which cannot be seen; expected a word. "
+            "Correct the label"
         )
     return raw
 

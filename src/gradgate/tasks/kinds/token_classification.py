@@ -178,8 +178,19 @@ def _sentences(spec: TaskSpec, table: Table) -> Sentences:
         for item, word in enumerate(cell):
             if not isinstance(word, str) or not word:
                 raise DataError(f"{table.place(row, item)}: the token {word!r:.80} is not text. Correct it")
-        sentences.append((list(cell), [label_word(mark, table.place(row, item)) for item, mark in enumerate(marks)]))
+        sentences.append((list(cell), [_tag(mark, table.place(row, item), spec) for item, mark in enumerate(marks)]))
     return sentences
+
+
+def _tag(mark: Any, place: str, spec: TaskSpec) -> str:
+    """Return the text of a tag; raise DataError for what libraries write where there is none."""
+    word = label_word(mark, place)
+    if word == str(IGNORED) and word not in (spec.label_map or {}):
+        raise DataError(
+            f"{place}: the tag is {word}, which marks tokens that are not scored in prepared data. Expected the words "
+            f"with a tag each: remove this token, give it a tag, or list {word} in label_map"
+        )
+    return word
 
 
 def _labels(spec: TaskSpec, in_train: set[str]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gradgate.tasks.metrics import METRICS
+from gradgate.tasks.types import DEV, SPLIT_WORDS
 
 _LOWER = frozenset(
     {"loss", "nll", "perplexity", "ppl", "mse", "rmse", "mae", "error", "err", "wer", "cer", "ter", "eer", "fid", "bpc",
@@ -33,10 +34,7 @@ _UNBOUNDED = frozenset(
      "distance", "divergence", "kl", "regret", "psnr", "drift", "forgetting", "latency", "runtime", "loglikelihood",
      "reward", "elo"}
 )  # fmt: skip
-_SPLITS = {
-    "test": "test", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev", "eval": "dev",
-    "train": "train", "training": "train",
-}  # fmt: skip
+_SPLITS = {**SPLIT_WORDS, "eval": DEV}
 _WORD = re.compile(r"[a-z0-9]+", re.IGNORECASE)
 _UNREAD = {"last", "final", "mean", "avg"}
 

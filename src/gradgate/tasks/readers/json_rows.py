@@ -10,12 +10,8 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.types import SPLIT_WORDS
 
-SPLIT_KEYS = {
-    "train": "train", "training": "train", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev",
-    "test": "test", "testing": "test",
-}  # fmt: skip
-"""Keys of an object of splits -> our splits."""
 _KEY = "id"  # the column of the names of rows in an object of id -> row
 
 
@@ -55,13 +51,13 @@ def split_keys(path: Path, text: str) -> dict[str, str]:
     if not text.lstrip().startswith("{") or _is_lines(path, text):
         return {}
     whole = _whole(path, text)
-    if not isinstance(whole, Mapping) or "train" not in {SPLIT_KEYS.get(str(key).lower()) for key in whole}:
+    if not isinstance(whole, Mapping) or "train" not in {SPLIT_WORDS.get(str(key).lower()) for key in whole}:
         return {}
-    if not all(_is_rows(rows) for key, rows in whole.items() if str(key).lower() in SPLIT_KEYS):
+    if not all(_is_rows(rows) for key, rows in whole.items() if str(key).lower() in SPLIT_WORDS):
         return {}
     found: dict[str, str] = {}
     for key in map(str, whole):
-        split = SPLIT_KEYS.get(key.lower())
+        split = SPLIT_WORDS.get(key.lower())
         if split in found:
             raise DataError(f"{path} has {found[split]!r} and {key!r}, which are both {split}. Rename or remove one")
         if split is not None:
@@ -111,7 +107,7 @@ def _is_keyed(whole: Mapping[str, Any]) -> bool:
     """Return True for an object of id -> row, as pandas writes with orient="index": rows have a name in common."""
     rows = list(whole.values())
     named = len(rows) > 2 and all(isinstance(row, Mapping) and row for row in rows)
-    if {str(key).lower() for key in whole} <= set(SPLIT_KEYS):
+    if {str(key).lower() for key in whole} <= set(SPLIT_WORDS):
         return False
     return named and bool(set.intersection(*(set(row) for row in rows)))
 
