@@ -215,10 +215,11 @@ def test_flag_wins_over_what_the_arm_of_a_file_sets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[RunConfig] = []
-    monkeypatch.setattr("gradgate.cli.runs.train_in", lambda config, *_, **__: asked.append(config))
+    monkeypatch.setattr("gradgate.cli.runs.forecast_of", lambda config, *_, **__: asked.append(config))
+    monkeypatch.setattr("gradgate.cli.runs.show_forecast", lambda *_: None)
     file = tmp_path / "c.yaml"
     file.write_text(f"model: sample\ntask: sample\n{written}\n")
-    command("train", "--config", str(file), *flags.split(), "--out", str(tmp_path / "out"), "--json", "--quiet")
+    command("train", "--config", str(file), *flags.split(), "--out", str(tmp_path / "out"), "--dry-run")
     assert [(config.peak_lr, config.tapt) for config in asked] == [(rate, tapt)]
 
 

@@ -127,7 +127,12 @@ def test_what_a_study_holds_from_before_is_named_while_it_has_missing_runs(study
             "'probe' and tapt_steps= or tapt_epochs= cannot",
         ),
         (["full", "head", "full:lr=0.001"], {"lr": 1e-3}, UsageError, "full and full:lr=0.001 train the same"),
-        (["full", "full:clip=1"], {"clip": 0.0, "release_gradients": True}, UsageError, "release_gradients= and clip"),
+        (
+            ["full", "full:clip=1"],
+            {"clip": 0.0, "release_gradients": True},
+            UsageError,
+            "release_gradients= cannot be combined with clip",
+        ),
         (["full"], {"train_size": 81}, UsageError, "the train split has 80 rows"),
         (["full"], {"max_length": 999}, UsageError, "999 is more than the 64 positions"),
         (["full"], {"device": "cuda"}, RunError, "torch sees no CUDA device"),
