@@ -43,7 +43,7 @@ class ArmForecast:
         peak_bytes: of weights, gradients, states and activations, as ``gradgate memory`` estimates; None where it
             cannot be.
         trouble: why its first steps could not be trained.
-        tapt: whether its runs are first pre-trained on the task's texts, which no figure here counts.
+        tapt: whether its runs are first pretrained on the task's texts, which no figure here counts.
     """
 
     label: str
