@@ -16,7 +16,6 @@ from gradgate.analysis.fisher import (
     correlation,
     find_tracked,
     moving_average,
-    next_of,
     order_of,
     top_down,
     tracked_runs,
@@ -96,8 +95,6 @@ def test_the_moving_average_is_centred_and_narrower_at_the_ends() -> None:
 def test_fun_opens_the_largest_trace_first_and_of_equal_ones_the_higher_layer() -> None:
     measured = record(0, (5, 7, 7, 1), opened=1)
     assert order_of(measured) == ("layers.2", "layers.1", "layers.0", "layers.3")
-    assert next_of(measured) == "layers.2"
-    assert next_of(record(0, (5, 7, 7, 1))) is None
     assert top_down(measured) == pytest.approx(1)
     assert top_down(record(0, (7, 6, 5, 9))) == pytest.approx(-1)
 

@@ -128,11 +128,6 @@ def order_of(record: FisherRecord) -> tuple[str, ...]:
     return tuple(sorted(record.traces, key=lambda name: (-record.traces[name], -places[name])))
 
 
-def next_of(record: FisherRecord) -> str | None:
-    """Return the closed layer that FUN would open; None if all are open."""
-    return next((name for name in order_of(record) if name not in record.open), None)
-
-
 def top_down(record: FisherRecord) -> float | None:
     """Return Spearman's correlation of this order with top-down, below the top layer, which FUN has on anyway.
 

@@ -26,7 +26,6 @@ __all__ = [
     "ComposedReport",
     "Report",
     "print_report",
-    "render_table",
     "write_drawings",
     "write_report",
     "write_whole",
@@ -185,11 +184,6 @@ def write_drawings(folder: Path, drawings: Sequence[Drawing], inside: Path | Non
     if pictures:
         write_files(folder, pictures, inside=inside)
     return tuple(folder / name for name in pictures)
-
-
-def render_table(folder: Path, console: Console, *, all_sections: bool = False) -> None:
-    """Print the answer, the main table and its cautions: the same numbers as in the report."""
-    print_report(ComposedReport(summarize_study(read_pooled(folder)), all_sections), console)
 
 
 def print_report(report: ComposedReport, console: Console) -> None:
