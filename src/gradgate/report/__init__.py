@@ -48,7 +48,7 @@ class Report:
 
 @dataclass(frozen=True)
 class ComposedReport:
-    """What a report says, before it is written anywhere; tables and figures are made once.
+    """The content of a report, before it is written anywhere; tables and figures are made once.
 
     Attributes:
         all_sections: whether the page and the terminal have the sections that only a paper needs too. The files of
@@ -110,7 +110,7 @@ class ComposedReport:
 
     @property
     def cautions(self) -> list[str]:
-        """What to bear in mind."""
+        """Sentences that limit what the numbers of the report mean."""
         return find_cautions(self.study, self.shown)
 
     @property

@@ -157,7 +157,7 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
 
     @property
     def arm(self) -> Arm:
-        """What learns: the method, on the adapter if there is one."""
+        """The arm that learns: the method, on the adapter if there is one."""
         return Arm(self.method, self.adapter)
 
     @property
