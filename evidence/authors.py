@@ -22,6 +22,7 @@ from gradgate.papers.check import numbers_in
 from gradgate.papers.claims import find_claim
 from gradgate.papers.claims.elsa import BASELINE
 from gradgate.papers.claims.numbers import Key, Numbers, Place
+from gradgate.papers.frozen import FrozenLayers, read_frozen
 from gradgate.papers.published import read_table
 from gradgate.papers.recorded import RecordedNumber
 
@@ -122,8 +123,10 @@ def arm_of(label: str) -> str:
     """Return gradgate's arm for a label of the paper: ``frozen 9/12`` is ``freeze:layers=9``."""
     if label == BASELINE:
         return "full"
-    closed, _, layers = label.removeprefix("frozen ").partition("/")
-    return "head" if closed == layers else f"freeze:layers={closed}"
+    frozen = read_frozen(label)
+    if frozen is None:
+        raise ValueError(f"{label!r} is not a label of the Elsa paper")
+    return "head" if frozen.closed == frozen.layers else f"freeze:layers={frozen.closed}"
 
 
 def printed_selection(numbers: Numbers) -> tuple[Numbers, dict[Key, tuple[int, int]]]:
@@ -164,11 +167,12 @@ def _rows() -> Iterator[dict[str, str]]:
         for row in csv.DictReader(stream):
             theirs, ours = _METRICS.get(row["task"], ("", ""))
             if row["metric"] == theirs and not row["model"].startswith("xlnet"):
-                layers = int(row["frozen_layers"]) + int(row["open_layers"])
+                closed = int(row["frozen_layers"])
+                frozen = FrozenLayers(closed, closed + int(row["open_layers"]))
                 yield {
                     "model": _model(row["family"], row["model"]),
                     "task": row["task"].replace("-MM", "-mm"),
-                    "arm": "full" if row["arm"] == "full" else f"frozen {row['frozen_layers']}/{layers}",
+                    "arm": "full" if row["arm"] == "full" else str(frozen),
                     "seed": row["seed"],
                     "metric": ours,
                     "score": row["score"],

@@ -9,9 +9,10 @@ from evidence.authors import FILE, MULTI, printed_scores, printed_selection, rea
 from evidence.studies import FOLDER
 from gradgate.papers.claims import check, claims, find_claim
 from gradgate.papers.claims.base import ClaimOutcome
-from gradgate.papers.claims.elsa import BASELINE, MULTITASK, frozen_share
+from gradgate.papers.claims.elsa import BASELINE, MULTITASK
 from gradgate.papers.claims.numbers import Key, Numbers, Place
 from gradgate.papers.claims.unpaired import shared_runs
+from gradgate.papers.frozen import frozen_share
 from gradgate.papers.recorded import read_numbers
 from gradgate.statistics import Verdict, Word, collapsed, compare_unpaired, judge
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from evidence.arms import Arm, grid_arms, is_on_dev, scored_languages, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
-from evidence.authors import MULTI, RATE_OF_FULL, UNTRAINED, read_rates
+from evidence.authors import MULTI, RATE_OF_FULL, UNTRAINED, arm_of, read_rates
 from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
 from evidence.limits import AT_AN_END, SHORT_TRAINING, limits_of
@@ -19,8 +19,9 @@ from evidence.row_noise import RowNoiseOfArm, rows_of
 from evidence.studies import Study, read_studies
 from gradgate.errors import GradgateError
 from gradgate.methods import Freeze, NamedGroups
-from gradgate.papers.claims.elsa import BASELINE, frozen_share
+from gradgate.papers.claims.elsa import BASELINE
 from gradgate.papers.claims.numbers import Key
+from gradgate.papers.frozen import read_frozen
 from gradgate.papers.recorded import read_numbers
 from gradgate.settings.arms.arm import split_arm
 from gradgate.settings.arms.recorded import recorded_arm
@@ -238,14 +239,12 @@ def _of_authors() -> Iterator[Effect]:
             continue  # scores of the same runs; models that were trained on these tasks before
         full = _shares(numbers.scores[Key(place, BASELINE, "en")])
         for label in numbers.methods(place):
-            share = frozen_share(label)
-            if share in (0.5, 0.75, 1.0):
+            frozen = read_frozen(label)
+            if frozen is not None and frozen.share in (0.5, 0.75, 1.0):
                 scores = _shares(numbers.scores[Key(place, label, "en")])
-                closed, _, layers = label.removeprefix("frozen ").partition("/")
-                where = Where(PAIRS, ALL, BASE if layers == "12" else LARGE)
+                where = Where(PAIRS, ALL, BASE if frozen.layers == 12 else LARGE)
                 yield _effect(
-                    where, place.task, "head" if share == 1 else frozen_family(share),
-                    "head" if share == 1 else f"freeze:layers={closed}",
+                    where, place.task, "head" if frozen.share == 1 else frozen_family(frozen.share), arm_of(label),
                     *_with_and_without(_compare_values, scores, full),
                     f"the Elsa authors, {place.model}", f"{RATE_OF_FULL}; {UNTRAINED}; scores on dev",
                     runs=min(len(scores), len(full)), compared=len(set(numbers.methods(place)) - {BASELINE}),

@@ -38,8 +38,8 @@ from evidence.effects import (
 from evidence.pooling import Pooled
 from evidence.studies import FOLDER
 from evidence.summaries import NOT_SHOWN, Advice, ArmSummary, summarize
-from gradgate.papers.claims.elsa import frozen_share
 from gradgate.papers.claims.thresholds import counted_tasks
+from gradgate.papers.frozen import frozen_share
 from gradgate.papers.recorded import read_numbers
 from gradgate.statistics import Word
 

@@ -16,12 +16,11 @@ from gradgate.analysis.fisher import (
     correlation,
     find_tracked,
     moving_average,
-    next_of,
     order_of,
     top_down,
     tracked_runs,
 )
-from gradgate.errors import RunError
+from gradgate.errors import RunError, UsageError
 from gradgate.measure.track import FisherRecord
 from gradgate.report import write_report
 from gradgate.report.sections.analyzed.fisher import FisherSection
@@ -96,8 +95,6 @@ def test_the_moving_average_is_centred_and_narrower_at_the_ends() -> None:
 def test_fun_opens_the_largest_trace_first_and_of_equal_ones_the_higher_layer() -> None:
     measured = record(0, (5, 7, 7, 1), opened=1)
     assert order_of(measured) == ("layers.2", "layers.1", "layers.0", "layers.3")
-    assert next_of(measured) == "layers.2"
-    assert next_of(record(0, (5, 7, 7, 1))) is None
     assert top_down(measured) == pytest.approx(1)
     assert top_down(record(0, (7, 6, 5, 9))) == pytest.approx(-1)
 
@@ -210,3 +207,14 @@ def test_records_of_a_study_of_several_tasks_say_which(study: Path, command: Com
     assert len({json.dumps(row) for row in tables["fisher-order"]}) == len(tables["fisher-order"])
     alone = json.loads(command("analyze", "fisher", str(study), "--json").out)
     assert not any("part" in row for row in alone["fisher-order"])
+
+
+def test_a_study_of_several_tasks_that_version_0_1_began_is_found(study: Path) -> None:
+    conditions = Conditions((TaskChoice("moods"), TaskChoice("news")), ("toy-bert",))
+    conditions.write(both := study.parent / "both")
+    (both / "parts.json").rename(both / "axes.json")
+    for path in conditions.paths(both):
+        shutil.copytree(study, path)
+    assert [group.part for group in find_tracked([both])] == ["moods__toy-bert", "news__toy-bert"]
+    with pytest.raises(UsageError, match=r"both is a study, and 2 folders were named"):
+        find_tracked([both, study])

@@ -16,7 +16,7 @@ import pytest
 from gradgate.api.data import model_name, task_name
 from gradgate.errors import UsageError
 from gradgate.settings.values import several
-from gradgate.tasks import count_rows, find_task, label_names
+from gradgate.tasks import count_rows, find_task, load_task
 
 ROWS: list[dict[str, Any]] = [
     {"text": f"this is a {mood} day {n}", "label": mood} for n in range(20) for mood in ("good", "bad")
@@ -45,7 +45,7 @@ def test_a_table_is_divided_as_one_file_is(rows: object, tmp_path: Path) -> None
     assert {split: sum(counts.values()) for split, counts in count_rows(spec).items()} == {
         "train": 32, "dev": 4, "test": 4,
     }  # fmt: skip
-    assert label_names(spec) == ("bad", "good")
+    assert load_task(spec).labels == ("bad", "good")
     assert not (tmp_path / "runs/x").exists()  # the folder is the run's
 
 
@@ -58,7 +58,7 @@ def test_names_of_tags_in_lists_are_kept(tmp_path: Path) -> None:
     )
     rows = [{"tokens": ["Anna", "sings", str(number)], "ner_tags": [1, 0, 0]} for number in range(20)]
     spec = find_task(task_name(datasets.Dataset.from_list(rows, features=features), tmp_path / "run"))
-    assert (spec.kind, label_names(spec)) == ("token-classification", ("O", "B-PER", "I-PER"))
+    assert (spec.kind, load_task(spec).labels) == ("token-classification", ("O", "B-PER", "I-PER"))
 
 
 def test_splits_that_are_given_are_kept(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_splits_that_are_given_are_kept(tmp_path: Path) -> None:
     )
     spec = find_task(task_name(splits, tmp_path / "run"))
     assert count_rows(spec) == {"train": {"en": 20}, "dev": {"en": 10}, "test": {"en": 10}}
-    assert label_names(spec) == ("bad", "good")
+    assert load_task(spec).labels == ("bad", "good")
 
 
 def test_equal_rows_are_the_same_task_and_others_are_not(tmp_path: Path) -> None:

@@ -1,23 +1,38 @@
-"""Hold the docstrings of functions to one form: the first word is a verb."""
+"""Hold docstrings to one form: those of functions begin with a verb, those of classes and properties say what it is."""
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gradgate import __file__ as package
 
 ROOT = Path(package).parent
 VERBS = frozenset(Path(__file__).with_name("verbs.txt").read_text(encoding="utf-8").split())
+WITHOUT_SUBJECT = re.compile("About|As|At|Because|By|For|From|How|If|In|Its|Of|On|Their|What|When|Where|Which|Why|With")
+NOT_YET = {
+    "settings/arms/adapter.py:overrides",
+    "settings/arms/arm.py:settings",
+    "settings/arms/arm.py:_values",
+    "tasks/kinds/base.py:info",
+}
+"""Properties that still begin with such a word."""
+Documented = ast.FunctionDef | ast.ClassDef
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
-    """Yield each function that is not a property, as ``file:name``, with the first word of its docstring."""
+def docstrings(covered: Callable[[Documented], bool]) -> Iterator[tuple[str, str]]:
+    """Yield each function or class that is covered, as ``file:name``, with the first word of its docstring."""
     for file in sorted(ROOT.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and not any(map(is_property, node.decorator_list)):
+            if isinstance(node, Documented) and covered(node):
                 text = ast.get_docstring(node)
                 if text:
-                    yield f"{file.relative_to(ROOT)}:{node.name}", text.split()[0].strip("`.,:;")
+                    yield f"{file.relative_to(ROOT).as_posix()}:{node.name}", text.split()[0].strip("`.,:;")
+
+
+def is_value(node: Documented) -> bool:
+    """Return True for a class and a property."""
+    return isinstance(node, ast.ClassDef) or any(map(is_property, node.decorator_list))
 
 
 def is_property(decorator: ast.expr) -> bool:
@@ -26,8 +41,17 @@ def is_property(decorator: ast.expr) -> bool:
 
 
 def test_docstrings_begin_with_a_verb() -> None:
-    wrong = [f"{where}: {word}" for where, word in docstrings() if word not in VERBS]
+    wrong = [f"{where}: {word}" for where, word in docstrings(lambda node: not is_value(node)) if word not in VERBS]
     assert not wrong, (
         "Begin the docstring of a function with a verb, such as Return or Check. If the word is one, add it to "
         "tests/contract/verbs.txt.\n" + "\n".join(wrong)
+    )
+
+
+def test_docstrings_of_classes_and_properties_say_what_the_value_is() -> None:
+    found = [(where, word) for where, word in docstrings(is_value) if where not in NOT_YET]
+    wrong = [f"{where}: {word}" for where, word in found if WITHOUT_SUBJECT.fullmatch(word)]
+    assert not wrong, (
+        "Begin the docstring of a class or a property with a noun, such as The number of seeds, with Whether, or with "
+        "a verb.\n" + "\n".join(wrong)
     )

@@ -8,7 +8,7 @@ import pytest
 
 from evidence.authors import FILE, RATES, arm_of, printed_scores, printed_selection, record, source
 from evidence.authors_page import task_verdicts
-from gradgate.papers.check import check_study
+from gradgate.papers.check import check_studies
 from gradgate.papers.claims.numbers import Numbers
 from gradgate.papers.recorded import read_numbers
 
@@ -40,7 +40,7 @@ def test_every_printed_score_is_the_mean_of_all_runs_or_of_the_best_ones(numbers
 def test_eight_models_have_their_verdicts_on_all_runs_which_nothing_pairs(numbers: Numbers) -> None:
     assert not numbers.paired
     assert len({place.model for place in numbers.places("baseline")}) == 8
-    states = {verdict.claim.id: verdict.outcome.state for verdict in check_study(FILE, "elsa") if verdict.checked}
+    states = {verdict.claim.id: verdict.outcome.state for verdict in check_studies([FILE], "elsa") if verdict.checked}
     assert states == {
         "E1": "holds",
         "E2": "cannot tell",  # no run is of named entities

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gradgate.report import render_table, write_report
+from gradgate.report import write_report
 from gradgate.report.export import to_csv, to_latex, to_markdown, to_terminal
 from gradgate.report.formats import visible
 from gradgate.report.page import render_page
@@ -29,6 +29,7 @@ from gradgate.report.sections.curves import draw_curves, find_curves
 from gradgate.report.study_summary import summarize_study
 from gradgate.study.results import read_study
 from support.study_folder import fail, write_study
+from support.written_report import printed
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 FULL, OTHER = [0.68, 0.70, 0.72], [0.70, 0.73, 0.74]
@@ -73,9 +74,7 @@ def no_figures(draw_only: Callable[..., None]) -> None:
 
 
 def shown(folder: Path) -> str:
-    console = Console(width=120, record=True, file=io.StringIO(), force_terminal=False)
-    render_table(folder, console)
-    return console.export_text()
+    return printed(folder)
 
 
 def check_files(folder: Path) -> None:

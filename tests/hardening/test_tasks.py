@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gradgate.errors import DataError, GradgateError, UsageError
 from gradgate.settings.run import make_config
-from gradgate.tasks import count_rows, find_task, label_names, load_task
+from gradgate.tasks import count_rows, find_task, load_task
 from gradgate.tasks.data import load_to_train
 from gradgate.tasks.multitask import find_multitask, is_multitask
 from gradgate.tasks.readers.files import read_table
@@ -230,7 +230,7 @@ def only_said(read: Callable[[], object]) -> None:
 def test_any_cells_are_read_or_refused(rows: list[list[str]], ending: str, joint: str, tmp_path: Path) -> None:
     text = "\n".join(joint.join(row) for row in [["text", "label"], *rows])
     path = put(tmp_path, {f"t.{ending}": text.encode("utf-8", "surrogatepass")})
-    only_said(lambda: (label_names(find_task(path)), count_rows(find_task(path))))
+    only_said(lambda: (load_task(find_task(path)), count_rows(find_task(path))))
 
 
 @FUZZ
@@ -257,4 +257,4 @@ def test_any_task_file_is_read_or_refused(values: dict[str, object], tmp_path: P
 
     finite = {name: plain(value) for name, value in values.items()}
     folder = put(tmp_path, task_file(json.dumps(finite)))
-    only_said(lambda: label_names(find_task(folder)))
+    only_said(lambda: load_task(find_task(folder)))

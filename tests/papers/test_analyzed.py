@@ -10,7 +10,7 @@ import pytest
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LandscapeRow
 from gradgate.analysis.representations import RepresentationRow
-from gradgate.papers.check import ClaimVerdict, check_study
+from gradgate.papers.check import ClaimVerdict, check_studies
 from support.study_folder import write_study
 
 ADAPTER = "houlsby:size=64"
@@ -27,7 +27,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def verdict(study: Path, claim: str) -> ClaimVerdict:
-    return next(found for found in check_study(study, "adaptereff") if found.claim.id == claim)
+    return next(found for found in check_studies([study], "adaptereff") if found.claim.id == claim)
 
 
 def write_similarity(study: Path, falls: dict[str, float], splits: tuple[str, ...] = ("dev", "test")) -> None:

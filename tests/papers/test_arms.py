@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradgate.papers.arms import arm_labels, model_label
-from gradgate.papers.check import ClaimVerdict, check_studies, check_study
+from gradgate.papers.check import ClaimVerdict, check_studies
 from gradgate.papers.claims import check, find_claim
 from gradgate.papers.claims.numbers import together
 from gradgate.papers.measured import numbers_of_study
@@ -27,7 +27,7 @@ def study(methods: tuple[str, ...], adapters: tuple[str | None, ...] = (None,), 
 
 def verdict_on(folder: Path, paper: str, claim: str) -> ClaimVerdict:
     """What a study says of one claim."""
-    return next(verdict for verdict in check_study(folder, paper) if verdict.claim.id == claim)
+    return next(verdict for verdict in check_studies([folder], paper) if verdict.claim.id == claim)
 
 
 @pytest.mark.parametrize(

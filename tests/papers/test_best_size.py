@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradgate.papers.check import check_study
+from gradgate.papers.check import check_studies
 from gradgate.papers.claims.numbers import Numbers
 from gradgate.papers.measured import numbers_of_study
 from gradgate.study.results import read_study
@@ -56,7 +56,7 @@ def test_the_size_is_that_of_the_best_mean_on_dev_and_its_scores_are_those_on_te
 
 
 def test_the_claim_names_the_size_that_it_used(tmp_path: Path) -> None:
-    verdict = next(found for found in check_study(study(tmp_path), "adaptereff") if found.claim.id == "A4")
+    verdict = next(found for found in check_studies([study(tmp_path)], "adaptereff") if found.claim.id == "A4")
     compared = [finding.text for finding in verdict.outcome.findings if finding.compared]
     assert len(compared) == 2
     assert all("1 task of the 3 needed" in text for text in compared)

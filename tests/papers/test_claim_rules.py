@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gradgate.papers.check import check_study
+from gradgate.papers.check import check_studies
 from gradgate.papers.claims import check, find_claim
 from gradgate.papers.claims.base import ClaimCheck
 from gradgate.papers.claims.numbers import ON_THE_SAMPLE, SEARCH_SEEDS, SEED_SPREAD, TOP_DOWN, Key, Numbers, Place
@@ -190,7 +190,7 @@ def test_the_sample_decides_nothing_under_a_papers_name(tmp_path: Path) -> None:
     assert check(find_claim("G1"), numbers).state == UNKNOWN
     write_numbers({"study": {"graddrop": numbers}}, tmp_path / "numbers.csv")
     assert read_numbers(tmp_path / "numbers.csv")["graddrop"].generated
-    (verdict,) = (each for each in check_study(tmp_path / "numbers.csv", "graddrop") if each.claim.id == "G1")
+    (verdict,) = (each for each in check_studies([tmp_path / "numbers.csv"], "graddrop") if each.claim.id == "G1")
     assert verdict.outcome.state == UNKNOWN
 
 

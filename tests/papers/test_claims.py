@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from gradgate.errors import UsageError
 from gradgate.papers.claims import ClaimOutcome, check, claims, find_claim
-from gradgate.papers.claims.elsa import frozen_share
 from gradgate.papers.claims.numbers import (
     DEV_BEST,
     DEV_MEAN,
@@ -29,6 +28,7 @@ from gradgate.papers.claims.numbers import (
 from gradgate.papers.claims.quantities import value
 from gradgate.papers.claims.rules import all_of, any_of, most_of
 from gradgate.papers.claims.thresholds import above, below
+from gradgate.papers.frozen import frozen_share, read_frozen
 
 HOLDS, FAILS, UNKNOWN = "holds", "fails", "cannot tell"
 PLACE = Place("XLM-R-Large", "XNLI")
@@ -259,6 +259,7 @@ def test_parts_are_joined_by_their_rule() -> None:
 
 def test_the_share_of_frozen_layers_is_in_the_label() -> None:
     assert [frozen_share(label) for label in ("frozen 9/12", "frozen 24/24", "baseline")] == [0.75, 1.0, None]
+    assert str(read_frozen("frozen 9/12")) == "frozen 9/12"
 
 
 def test_savings_are_checked_on_printed_ones_and_not_on_nothing() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradgate.cli import run
-from gradgate.papers.check import check_study
+from gradgate.papers.check import check_studies
 from gradgate.papers.claims import check, find_claim
 from gradgate.papers.claims.collapsed import without_collapsed
 from gradgate.papers.claims.numbers import DEV_MEAN, SEED_SPREAD, Key, Numbers, Place, printed
@@ -58,7 +58,7 @@ def test_the_average_over_languages_tells_not_a_single_one(average: set[int], le
 def test_a_verdict_is_given_with_and_without_them(tmp_path: Path) -> None:
     file = tmp_path / "study.csv"
     write_numbers({"study": {"elsa": numbers(SCORES)}}, file)
-    (verdict,) = (each for each in check_study(file, "elsa") if each.claim.id == "E5")
+    (verdict,) = (each for each in check_studies([file], "elsa") if each.claim.id == "E5")
     assert verdict.outcome.state == "cannot tell"
     assert verdict.without_collapsed is not None
     assert verdict.without_collapsed.state == "holds"
@@ -71,7 +71,7 @@ def test_there_is_no_second_verdict_if_no_run_collapsed(tmp_path: Path) -> None:
     file = tmp_path / "study.csv"
     steady = without_collapsed(numbers(SCORES))
     write_numbers({"study": {"elsa": steady}}, file)
-    (verdict,) = (each for each in check_study(file, "elsa") if each.claim.id == "E5")
+    (verdict,) = (each for each in check_studies([file], "elsa") if each.claim.id == "E5")
     assert verdict.outcome == check(find_claim("E5"), steady)
     assert verdict.record()["without_collapsed"] is None
 

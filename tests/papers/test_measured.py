@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradgate.errors import UsageError
-from gradgate.papers.check import check_study, record_studies
+from gradgate.papers.check import check_studies, record_studies
 from gradgate.papers.claims.numbers import SECONDS
 from gradgate.papers.measured import numbers_of_study
 from gradgate.papers.recorded import read_numbers
@@ -47,7 +47,7 @@ def test_no_claim_is_about_a_metric_of_which_less_is_better(tmp_path: Path) -> N
         numbers = numbers_of_study(paper, read_study(folder))
         assert {key.on for key in numbers.scores} <= {SECONDS, "loss-rise"}
         assert any("perplexity is better if it is lower" in note for note in numbers.notes)
-    states = {verdict.claim.id: verdict.outcome.state for verdict in check_study(folder, "elsa")}
+    states = {verdict.claim.id: verdict.outcome.state for verdict in check_studies([folder], "elsa")}
     assert states["E1"] == states["E6"] == "cannot tell"
 
 

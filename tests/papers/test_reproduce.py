@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gradgate.errors import RunError
-from gradgate.papers.check import check_study
+from gradgate.papers.check import check_studies
 from gradgate.papers.claims import check, find_claim
 from gradgate.papers.claims.numbers import Place
 from gradgate.papers.claims.quantities import quality
@@ -86,7 +86,7 @@ def test_relative_quality_is_one_number_in_tables_and_claims(tmp_path: Path) -> 
 
 
 def test_claims_are_checked_on_a_reproduction(elsa: Path) -> None:
-    verdicts = {verdict.claim.id: verdict for verdict in check_study(elsa)}
+    verdicts = {verdict.claim.id: verdict for verdict in check_studies([elsa])}
     assert verdicts["E2"].outcome.state == "cannot tell"
     assert "9.00 [" in verdicts["E2"].outcome.findings[0].text
     assert verdicts["E1"].outcome.state == "cannot tell"
@@ -208,7 +208,7 @@ def test_xcopa_has_the_english_score_of_dev_which_no_average_takes(tmp_path: Pat
 
 def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="holds no study"):
-        check_study(tmp_path)
+        check_studies([tmp_path])
     (tmp_path / "reproduction.json").write_text('{"preset": "elsa-table4"}')
     with pytest.raises(RunError, match="has no scale, runs"):
         read_reproduction(tmp_path)
@@ -273,7 +273,7 @@ def test_a_study_of_several_tasks_is_checked_on_those_that_are_the_papers(tmp_pa
     scores = {"full": (0.7, 0.71, 0.72), "graddrop:p=0.2": (0.8, 0.8, 0.83)}
     for name, part in zip(names, parts.paths(tmp_path), strict=True):
         write_study(part, tuple(scores), scores=scores, name=name)
-    verdicts = {verdict.claim.id: verdict for verdict in check_study(tmp_path, "graddrop")}
+    verdicts = {verdict.claim.id: verdict for verdict in check_studies([tmp_path], "graddrop")}
     assert [finding.state for finding in verdicts["G1"].outcome.findings] == ["holds"]
     assert "XNLI" in verdicts["G1"].outcome.findings[0].text
     assert not verdicts["G1"].notes  # the toy task stands in for none where the paper's own are there
@@ -307,7 +307,7 @@ def test_table_claims_and_studies_measure_one_quality(tmp_path: Path) -> None:
     wanted = fmean((fmean((0.6 / 0.8, 0.6 / 0.6)), fmean((1.0, 0.5 / 0.7))))
     assert row["measured"] == pytest.approx(wanted)
     for source, kept in ((folder, wanted), (folder / "MRPC", fmean((0.6 / 0.8, 1.0)))):
-        (claim,) = (verdict for verdict in check_study(source, "elsa") if verdict.claim.id == "E1")
+        (claim,) = (verdict for verdict in check_studies([source], "elsa") if verdict.claim.id == "E1")
         assert f"= {kept:.3f} [" in claim.outcome.findings[0].text
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from gradgate.papers.check import check_study
+from gradgate.papers.check import check_studies
 from gradgate.papers.comparison import write_tables
 from gradgate.papers.measured import seed_spreads
 from gradgate.papers.planning import ReproduceRequest
@@ -49,7 +49,7 @@ def test_what_a_search_found_says_how_much_seeds_matter_at_each_rate(tmp_path: P
         for rate, scores in rates.items():
             for seed, score in enumerate(scores):
                 searched(tmp_path, own, rate, seed, score)
-    verdict = next(v for v in check_study(tmp_path, "adaptereff") if v.claim.id == "A8")
+    verdict = next(v for v in check_studies([tmp_path], "adaptereff") if v.claim.id == "A8")
     first, second = (finding.text for finding in verdict.outcome.findings)
     assert "rate 1 of 2 from the lowest: deviation over seeds, Fine-tune / Adapter-64 = 7.07 / 0.00" in first
     ratio = stdev(dev[None][1e-4]) / stdev(dev[ADAPTER][1e-4])
@@ -74,7 +74,7 @@ def test_the_search_of_a_reproduction_says_so_too(tmp_path: Path) -> None:
         {"labels": ["BERT-base", "cola", "1000", label], "method": "full", "adapter": adapter, "study": "cola"}
         for label, adapter in (("Fine-tune", None), ("Adapter-64", ADAPTER))
     ]
-    verdict = next(v for v in check_study(figure4(tmp_path, runs), "adaptereff") if v.claim.id == "A8")
+    verdict = next(v for v in check_studies([figure4(tmp_path, runs)], "adaptereff") if v.claim.id == "A8")
     what = "cola, BERT-base, 1000 examples, rate 1 of 2 from the lowest: deviation over seeds, Fine-tune / Adapter-64"
     assert verdict.outcome.findings[0].text.startswith(f"{what} = {5 * 2**0.5:.2f} / 0.00")
 
@@ -142,4 +142,4 @@ def test_a_seed_that_failed_narrows_nothing(tmp_path: Path) -> None:
         results.study.arm_names[0]: [0],
         results.study.arm_names[1]: [0, 1],
     }
-    assert check_study(tmp_path, "adaptereff")
+    assert check_studies([tmp_path], "adaptereff")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from gradgate.report import render_table, write_report
+from gradgate.report import write_report
 from gradgate.report.sections.budget import BudgetSection
 from gradgate.report.study_summary import summarize_study
 from gradgate.study.budget.file import BUDGET_FILE, write_budget
@@ -22,6 +20,7 @@ from gradgate.study.status import read_status, status_table
 from support.budgets import RECORD, VERDICT
 from support.command_line import Command
 from support.study_folder import forget, pause, write_study
+from support.written_report import printed
 
 
 @pytest.fixture
@@ -112,9 +111,7 @@ def test_a_race_without_a_whole_run_has_no_table_of_scores(tmp_path: Path) -> No
 
 def test_a_race_that_measured_forgetting_has_its_table_in_the_terminal(study: Path) -> None:
     forget(study, {"full": [0.1, 0.2, 0.3]})
-    file = io.StringIO()
-    render_table(study, Console(file=file, width=160))
-    assert "72.0 ± 2.0" in file.getvalue()
+    assert "72.0 ± 2.0" in printed(study, 160)
 
 
 def test_sentences_of_a_race_have_the_unit_of_its_tables() -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import csv
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from gradgate.report import render_table, write_report
+from gradgate.report import write_report
 from gradgate.report.sections.forgetting import ForgettingSection, forgetting_table
 from gradgate.report.sections.main_table import main_table
 from gradgate.report.sections.scores import ScoresSection
 from gradgate.report.study_summary import summarize_study
 from gradgate.study.results import read_study
 from support.study_folder import forget, write_study
+from support.written_report import printed
 
 SCORES = {"head": [0.50, 0.52, 0.54], "full": [0.80, 0.82, 0.84], "gradual:every=40": [0.40, 0.41, 0.42]}
 LOST = {"head": [0.0, 0.0, 0.0], "full": [0.50, 0.60, 0.70], "gradual:every=40": [0.3, 0.3, 0.3]}
@@ -49,9 +48,7 @@ def test_a_study_without_it_has_no_column_and_its_own_order(tmp_path: Path) -> N
 
 
 def test_the_terminal_ranks_by_score_and_marks_the_frontier(study: Path) -> None:
-    file = io.StringIO()
-    render_table(study, Console(file=file, width=160))
-    said = file.getvalue()
+    said = printed(study, 160)
     places = [said.index(f"│ {name} ") for name in ("full", "head", "gradual:every=40")]
     assert places == sorted(places)
     assert "Frontier" in said

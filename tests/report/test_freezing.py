@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,15 +11,15 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
-from rich.console import Console
 
-from gradgate.report import render_table, write_report
+from gradgate.report import write_report
 from gradgate.report.sections.from_papers.freezing import FreezeCurve, FreezingSection, find_curve
 from gradgate.report.study_summary import summarize_study
 from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.pooled import read_pooled
 from gradgate.study.results import read_study
 from support.study_folder import finish, write_study
+from support.written_report import printed
 
 # Of 2 layers, 200 parameters: embeddings 100, layers 40 each, head 20.
 SCORES = {
@@ -54,9 +53,7 @@ def grow(folder: Path, layers: int, embeddings: int, layer: int, head: int) -> N
 
 
 def shown(folder: Path) -> str:
-    console = Console(width=140, record=True, file=io.StringIO())
-    render_table(folder, console, all_sections=True)
-    return " ".join(console.export_text().split())
+    return " ".join(printed(folder, 140, all_sections=True).split())
 
 
 def test_relative_quality_is_the_ratio_of_means_and_each_seed_has_its_own(tmp_path: Path) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
-from rich.console import Console
 from scipy import stats
 
-from gradgate.report import render_table, write_report
+from gradgate.report import write_report
 from gradgate.report.sections.from_papers.t_statistics import TStatisticsSection
 from gradgate.report.split_tests import best_over_parts
 from gradgate.report.study_summary import summarize_study
@@ -24,6 +22,7 @@ from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.pooled import read_pooled
 from support.budgets import RECORD
 from support.study_folder import fail, finish, write_study
+from support.written_report import printed
 
 METHOD = "gradual:every=40"
 SCORES = {
@@ -230,9 +229,7 @@ def test_tasks_with_models_are_told_apart_by_both(tmp_path: Path) -> None:
 
 def test_the_terminal_has_a_line_for_each_task(tmp_path: Path) -> None:
     write_parts(tmp_path)
-    console = Console(width=120, record=True, file=io.StringIO())
-    render_table(tmp_path, console)
-    text = console.export_text()
+    text = printed(tmp_path)
     for name in SCORES:
         assert f"│ {name} " in text
     assert "ahead of full on 3 of 3 tasks" in text

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import matplotlib as mpl
 import numpy as np
 import pytest
-from rich.console import Console
 
 from gradgate.errors import RunError
-from gradgate.report import render_table, write_report
+from gradgate.report import write_report
 from support.study_folder import fail, write_study
-from support.written_report import report, rows
+from support.written_report import printed, report, rows
 
 FULL, GRADUAL = [0.68, 0.70, 0.72], [0.70, 0.73, 0.74]
 SCORES = {"full": FULL, "gradual:every=40": GRADUAL}
@@ -141,9 +139,7 @@ def test_no_study_no_report(tmp_path):
 @pytest.mark.parametrize("width", [50, 80, 140])
 def test_the_terminal_shows_the_same_numbers_in_whatever_width(tmp_path, width):
     write_study(tmp_path, methods=("full", "[red]x[/red]"), scores={"full": FULL, "[red]x[/red]": GRADUAL})
-    console = Console(width=width, record=True, file=io.StringIO())
-    render_table(tmp_path, console)
-    text = console.export_text()
+    text = printed(tmp_path, width)
     assert "72.3 ± 2.1" in text
     assert "[red]x[/red] scored highest on test" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= width

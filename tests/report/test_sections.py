@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from gradgate.report import render_table, sections, write_report
+from gradgate.report import sections, write_report
 from gradgate.report.drawing import Drawing, finish, styled
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary, summarize_study
 from gradgate.report.table import Column, Entry, Table
 from gradgate.study.results import read_study
 from support.study_folder import write_study
+from support.written_report import printed
 
 SCORES = {"full": [0.68, 0.70, 0.72], "gradual:every=40": [0.70, 0.73, 0.74]}
 
@@ -61,9 +60,7 @@ def test_a_section_reaches_the_page_the_files_and_the_terminal(tmp_path: Path, m
     for text in ('id="table-weather"', "The sun shone.", "Read off a thermometer.", "One day was missing."):
         assert text in page
     assert 'href="figures/weather.svg"' in page
-    console = Console(width=100, record=True, file=io.StringIO())
-    render_table(tmp_path, console)
-    shown = console.export_text()
+    shown = printed(tmp_path, 100)
     for text in ("Berlin", "The sun shone.", "- One day was missing."):
         assert text in shown
 

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from gradgate.papers.check import check_study
+from gradgate.papers.check import check_studies
 from gradgate.report import write_report
 from gradgate.report.sections.from_papers.training_sizes import TrainingSizesSection, caption
 from gradgate.report.sections.gains import GainsSection
@@ -70,7 +70,7 @@ def test_a_size_that_has_not_finished_everywhere_is_no_end_of_the_comparison(
 
 
 def test_each_size_is_a_place_of_its_own_for_claims(study: Path) -> None:
-    (verdict,) = [found for found in check_study(study, "adaptereff") if found.claim.id == "A5"]
+    (verdict,) = [found for found in check_studies([study], "adaptereff") if found.claim.id == "A5"]
     assert verdict.outcome.state == "cannot tell"  # no adapter was trained
     assert "training sets of two sizes" in verdict.outcome.findings[0].text
 

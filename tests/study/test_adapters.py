@@ -72,7 +72,7 @@ def test_texts_are_learned_by_the_adapters_of_a_study_or_by_the_model_alone(tmp_
     assert [run.config.tapt_steps for run in alone.runs()] == [2, 2]
     alone.write(TASK, ModelRecord("tiny", 1), {})
     assert Grid.of(tmp_path / "alone", base, arms(["mixout"]), [0]).arms[-1].name == "mixout"
-    with pytest.raises(RunError, match=r"pre-train the model itself.*got 'houlsby': use another out="):
+    with pytest.raises(RunError, match=r"pretrain the model itself.*got 'houlsby': use another out="):
         Grid.of(tmp_path / "alone", base, arms(["full"]), [0], read(["none", "houlsby"]))
 
 

@@ -73,7 +73,7 @@ def test_pre_training_on_the_tasks_texts_is_named_as_left_out(
     flags += ["-m", "full", "-m", "full:tapt_steps=5", "--dry-run", "-o", str(tmp_path / "study")]
     code, out, _ = command("compare", *flags)
     assert code == 0
-    assert "full:tapt_steps=5: the pre-training on the task's texts comes on top, in time and in memory." in out
+    assert "full:tapt_steps=5: the pretraining on the task's texts comes on top, in time and in memory." in out
 
 
 def test_a_run_of_one_step_is_timed(base: RunConfig) -> None:

@@ -1,16 +1,20 @@
-"""The report of a study folder as tests read it: its page, and its tables."""
+"""The report of a study folder as tests read it: its page, its tables, and what the terminal shows."""
 
 from __future__ import annotations
 
 import csv
+import io
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from gradgate.report import Report, write_report
+from rich.console import Console
+
+from gradgate.report import ComposedReport, Report, print_report, write_report
 from gradgate.report.sections import find_sections
 from gradgate.report.study_summary import summarize_study
 from gradgate.report.table import Table
+from gradgate.study.pooled import read_pooled
 from gradgate.study.results import read_study
 from support.study_folder import write_study
 
@@ -50,6 +54,13 @@ def report(folder: Path, **study: Any) -> tuple[Report, str]:
     """Write a study and its report; return the report's files and the page."""
     written = write_report(write_study(folder, **study))
     return written, written.html.read_text(encoding="utf-8")
+
+
+def printed(folder: Path, width: int = 120, *, all_sections: bool = False) -> str:
+    """Return what a terminal shows of the report of a study folder."""
+    console = Console(width=width, record=True, file=io.StringIO(), force_terminal=False)
+    print_report(ComposedReport(summarize_study(read_pooled(folder)), all_sections), console)
+    return console.export_text()
 
 
 def rows(folder: Path, name: str) -> list[dict[str, str]]:

@@ -128,7 +128,7 @@ class BottleneckKind(AdapterKind):
 
     @property
     def bottleneck(self) -> AdapterConfig:
-        """Its configuration."""
+        """The configuration of the adapter."""
         return self.config
 
     def check(self) -> None:

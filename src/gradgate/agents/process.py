@@ -26,7 +26,7 @@ _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.PRUNED)
 
 @dataclass(frozen=True)
 class RunsDone:
-    """How far a study is.
+    """The progress of a study.
 
     Attributes:
         done: runs that have ended, with the share of its steps for each one under way.

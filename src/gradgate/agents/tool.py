@@ -14,7 +14,7 @@ from gradgate.settings.base import CheckedSettings, checked_settings
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tool answers.
+    """The answer of a tool.
 
     Attributes:
         text: a few sentences.

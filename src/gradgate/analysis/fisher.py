@@ -16,15 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from gradgate.analysis.runs import check_comparable, check_distinct, run_folder
-from gradgate.errors import RunError, UsageError
+from gradgate.analysis.runs import find_parts, run_folder
+from gradgate.errors import RunError
 from gradgate.measure.track import FisherRecord, read_fisher
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
 from gradgate.settings.arms.recorded import arm_of_texts
-from gradgate.study.conditions import CONDITIONS_FILE, condition_folders
 from gradgate.study.results import StudyResults, read_study
-from gradgate.study.study_file import STUDY_FILE
 
 NAME = "fisher"
 WIDEST = 10
@@ -128,11 +126,6 @@ def order_of(record: FisherRecord) -> tuple[str, ...]:
     return tuple(sorted(record.traces, key=lambda name: (-record.traces[name], -places[name])))
 
 
-def next_of(record: FisherRecord) -> str | None:
-    """Return the closed layer that FUN would open; None if all are open."""
-    return next((name for name in order_of(record) if name not in record.open), None)
-
-
 def top_down(record: FisherRecord) -> float | None:
     """Return Spearman's correlation of this order with top-down, below the top layer, which FUN has on anyway.
 
@@ -219,22 +212,14 @@ def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
         UsageError: for a study together with others, runs of different models or tasks, or two of one arm and seed.
         RunError: for a folder that is neither or in which nothing was tracked, or a damaged file.
     """
-    studies = [path for path in paths if (path / STUDY_FILE).is_file() or (path / CONDITIONS_FILE).is_file()]
-    if studies and len(paths) > 1:
-        raise UsageError(
-            f"{studies[0]} is a study, and {len(paths)} folders were named; expected one study, or one or more runs. "
-            f"Name the study alone."
-        )
-    if not studies:
-        check_comparable(paths)
-        tracks = [_single(path) for path in paths]
-        check_distinct(paths, [(track.arm, track.seed) for track in tracks])
-        return [TrackedGroup(paths[0], tuple(tracks))]
+    parts = find_parts(paths)
+    if not parts:
+        return [TrackedGroup(paths[0], tuple(_single(path) for path in paths))]
     groups = []
-    for part in condition_folders(paths[0]):
+    for part, name in parts.items():
         results = read_study(part)
         if runs := tracked_runs(results):
-            groups.append(TrackedGroup(part, tuple(runs), results, "" if part == paths[0] else part.name))
+            groups.append(TrackedGroup(part, tuple(runs), results, name))
     if not groups:
         raise RunError(f"No finished run of the study in {paths[0]} has tracked its Fisher information: {_MISSING}.")
     return groups

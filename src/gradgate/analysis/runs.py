@@ -12,7 +12,7 @@ from gradgate.runs.folder import RunFolder
 from gradgate.runs.records import RunRecord, read_record
 from gradgate.runs.state import RunState
 from gradgate.settings.arms.recorded import arm_of_texts
-from gradgate.study.conditions import condition_folders, read_conditions
+from gradgate.study.conditions import condition_folders, is_study
 from gradgate.study.results import read_study
 from gradgate.study.run_result import RunResult
 from gradgate.study.study_file import STUDY_FILE
@@ -75,19 +75,33 @@ def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGro
         UsageError: for a study together with others, runs of different models or tasks, or two of one arm and seed.
         RunError: for a folder that holds neither, one that is damaged, or one without a run that kept its model.
     """
-    studies = [path for path in paths if (path / STUDY_FILE).is_file() or read_conditions(path) is not None]
+    parts = find_parts(paths)
+    if not parts:
+        return [RunGroup(paths[0], tuple(_single(path) for path in paths))]
+    return [_of_study(part, name, note) for part, name in parts.items()]
+
+
+def find_parts(paths: Sequence[Path]) -> dict[Path, str]:
+    """Find the parts of a study, each with its name; none for single runs, which are checked to be comparable.
+
+    A study of one task and model is its only part, and has no name.
+
+    Raises:
+        UsageError: for a study together with others, runs of different models or tasks, or two of one arm and seed.
+        RunError: for a folder that holds neither, or a study of several tasks or models without one that has started.
+    """
+    studies = [path for path in paths if is_study(path)]
     if studies and len(paths) > 1:
         raise UsageError(
             f"{studies[0]} is a study, and {len(paths)} folders were named; expected one study, or one or more runs. "
             f"Name the study alone."
         )
-    if not studies:
-        check_comparable(paths)
-        runs = [_single(path) for path in paths]
-        check_distinct(paths, [(run.arm.name, run.seed) for run in runs])
-        return [RunGroup(paths[0], tuple(runs))]
-    parts = condition_folders(paths[0])
-    return [_of_study(part, "" if part == paths[0] else part.name, note) for part in parts]
+    if studies:
+        return {part: "" if part == paths[0] else part.name for part in condition_folders(paths[0])}
+    records = [(path, read_record(run_folder(path).run_file, RunRecord)) for path in paths]
+    _check_comparable(records)
+    _check_distinct(records)
+    return {}
 
 
 def run_folder(path: Path) -> RunFolder:
@@ -101,14 +115,8 @@ def run_folder(path: Path) -> RunFolder:
     return folder
 
 
-def check_comparable(paths: Sequence[Path]) -> None:
-    """Check that single runs have the same pretrained model, task and length of inputs.
-
-    Raises:
-        UsageError: if two differ.
-        RunError: for a folder that is not a run's.
-    """
-    records = [(path, read_record(run_folder(path).run_file, RunRecord)) for path in paths]
+def _check_comparable(records: Sequence[tuple[Path, RunRecord]]) -> None:
+    """Raise UsageError if two runs differ in the pretrained model, the task or the length of inputs."""
     first, start = records[0]
     for path, record in records[1:]:
         if _shared(record) != _shared(start):
@@ -153,16 +161,17 @@ def _single(path: Path) -> RunResult:
     return RunResult(arm_of_texts(record.method, record.adapter), record.seed, RunState.FINISHED, path)
 
 
-def check_distinct(paths: Sequence[Path], runs: Sequence[tuple[str, int]]) -> None:
-    """Raise UsageError if two runs, each an arm and a seed, are the same."""
+def _check_distinct(records: Sequence[tuple[Path, RunRecord]]) -> None:
+    """Raise UsageError if two runs have the same arm and seed."""
     found: dict[tuple[str, int], Path] = {}
-    for path, (arm, seed) in zip(paths, runs, strict=True):
-        if (arm, seed) in found:
+    for path, record in records:
+        run = arm_of_texts(record.method, record.adapter).name, record.seed
+        if run in found:
             raise UsageError(
-                f"{found[arm, seed]} and {path} are both {arm} with seed {seed}; expected runs that differ in one of "
+                f"{found[run]} and {path} are both {run[0]} with seed {run[1]}; expected runs that differ in one of "
                 f"these. Leave one out."
             )
-        found[arm, seed] = path
+        found[run] = path
 
 
 def _of_study(folder: Path, part: str, note: Callable[[str], None]) -> RunGroup:

@@ -73,7 +73,7 @@ class Analysis(Protocol[Group, Found]):
 
 
 class Representations:
-    """How far training moved the representations of each layer."""
+    """The analysis of how far training moved the representations of each layer."""
 
     name = "representations"
     progress = "comparing", "runs"
@@ -160,7 +160,7 @@ class Landscape:
 
 
 class ForgettingCourse:
-    """What runs forget of other text while they train.
+    """The analysis of what runs forget of other text while they train.
 
     Raises:
         UsageError: for a text that cannot be read as one.

@@ -57,7 +57,7 @@ class Tracked:
 
     @property
     def gradient(self) -> Tensor | None:
-        """Its gradient; None for a view that FSDP has put in its place during a forward."""
+        """The gradient of the parameter; None for a view that FSDP has put in its place during a forward."""
         return self.parameter.grad if self.parameter.is_leaf else None
 
 

@@ -123,7 +123,7 @@ def _modules_of(layers: LayerMap) -> dict[str, Group]:
 
 @dataclass(frozen=True)
 class StoredSelection:
-    """What a selector names among the tensors of a checkpoint.
+    """The tensors of a checkpoint that a selector names.
 
     Attributes:
         names: of the tensors.

@@ -75,7 +75,7 @@ def _lines(found: Forecast) -> list[str]:
             f"{found.free_memory / _GIB:.1f} GiB are free. Libraries and data come on top."
         )
     if first := [arm.label for arm in found.arms if arm.tapt]:
-        lines.append(f"{listed(first)}: the pre-training on the task's texts comes on top, in time and in memory.")
+        lines.append(f"{listed(first)}: the pretraining on the task's texts comes on top, in time and in memory.")
     lines.append(
         f"Disk: models take {found.disk_bytes / _GIB:.2f} GiB at most, and {found.free_disk / _GIB:.1f} GiB are free. "
         f"Nothing was written."

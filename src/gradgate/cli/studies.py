@@ -188,7 +188,7 @@ def _require_study(folder: Path) -> None:
 
 
 class QuickstartKind(str, Enum):
-    """What is tried."""
+    """The kind of task that the quickstart tries."""
 
     classification = "classification"
     generation = "generation"

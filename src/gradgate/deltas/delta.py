@@ -43,7 +43,7 @@ class Origin:
         prefix: the prefix of names in the trained model, and the one of names in the base.
         older_names: True if norms have the older names of the base, such as ``LayerNorm.gamma``, in the trained model
             too.
-        left_out: tensors of the base that the trained model lacks, such as the head of its pre-training.
+        left_out: tensors of the base that the trained model lacks, such as the head of its pretraining.
         dtype: dtype to which floating-point tensors of the base are cast first; None if they are not.
         dtypes: dtypes to which single tensors of the base are cast instead, by name.
         shapes: shapes of sparse tensors with more or fewer rows than the base's.

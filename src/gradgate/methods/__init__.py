@@ -95,7 +95,7 @@ __getattr__, __dir__ = lazy_names(
 
 
 class _CallableModule(ModuleType):
-    """This package, so that ``gradgate.methods`` is both a package and a function."""
+    """The class of this package, so that ``gradgate.methods`` is both a package and a function."""
 
     def __call__(self) -> list[MethodInfo]:
         return methods()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gradgate.adapters.config import adapter_config
 from gradgate.methods import AnnealGradDrop, AnnealLayerGradDrop, Freeze, Full, Head, Method
+from gradgate.papers.frozen import FrozenLayers
 from gradgate.papers.preset import TableEntry, presets
 from gradgate.runs.records import ModelRecord
 from gradgate.settings.arms.adapter import AdapterSetting
@@ -119,7 +120,7 @@ def _elsa(method: Method, layers: int | None) -> str | None:
     if layers is not None and isinstance(method, Freeze | Head):
         if isinstance(method, Freeze) and (method.tower or method.only):
             return None
-        return f"frozen {method.closed_of(layers) if isinstance(method, Freeze) else layers}/{layers}"
+        return str(FrozenLayers(method.closed_of(layers) if isinstance(method, Freeze) else layers, layers))
     return None
 
 

@@ -100,15 +100,6 @@ def check_printed(paper: str | None = None) -> list[ClaimVerdict]:
     ]
 
 
-def check_study(folder: Path, paper: str | None = None) -> list[ClaimVerdict]:
-    """Check every claim of one paper, or of all, on a study, a reproduction or a file of their numbers.
-
-    Raises:
-        RunError: if the folder is neither.
-    """
-    return check_studies([folder], paper)
-
-
 def check_studies(folders: Sequence[Path], paper: str | None = None) -> list[ClaimVerdict]:
     """Check every claim of one paper, or of all, on several studies, reproductions and files of their numbers.
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from gradgate.analysis.sharing import model_sizes, saved_share
 from gradgate.files import write_files
-from gradgate.papers.claims.elsa import SHARED_BY, frozen_share, measured_quality
+from gradgate.papers.claims.elsa import SHARED_BY, measured_quality
 from gradgate.papers.claims.numbers import DEV_BEST, DEV_MEAN, Numbers
+from gradgate.papers.frozen import frozen_share
 from gradgate.papers.measured import group_sizes, scores_by_language
 from gradgate.papers.preset import DERIVED
 from gradgate.papers.published import Published

@@ -57,7 +57,7 @@ class PlannedCell:
 
     @property
     def seconds(self) -> float:
-        """About how long one repeat takes on the sample."""
+        """The approximate seconds that one repeat takes on the sample."""
         return _SECONDS_A_RUN + _SECONDS_A_STEP * self.steps
 
 
@@ -117,7 +117,7 @@ class ReproductionPlan:
 
     @property
     def minutes(self) -> float | None:
-        """About how long it takes on two cores; known for the sample alone."""
+        """The approximate minutes that it takes on two cores; known for the sample alone."""
         if self.scale != "sample":
             return None
         seconds = sum(run.seconds for runs in self.studies().values() for run in runs)

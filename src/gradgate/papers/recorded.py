@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator
 from gradgate.csv_rows import CsvRows
 from gradgate.papers.claims.numbers import Key, Numbers, Place, together
 from gradgate.settings.arms.recorded import arm_name
-from gradgate.study.study_file import STUDY_FILE
+from gradgate.study.conditions import is_study
 
 SUFFIX = ".csv"
 MaybeEmpty = Annotated[str, BeforeValidator(lambda cell: cell or "")]
@@ -121,13 +121,13 @@ def _numbers(rows: Sequence[RecordedNumber], file: Path) -> Numbers:
 
 def recorded_files(path: Path) -> list[Path]:
     """Return the CSV files of a folder that has such files and is not a study; otherwise an empty list."""
-    return sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() and not (path / STUDY_FILE).exists() else []
+    return sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() and not is_study(path) else []
 
 
 def record_folders(path: Path) -> list[Path]:
     """Return the folder if it has recorded numbers, else those below it unless it is a study; or an empty list."""
     if recorded_files(path):
         return [path]
-    if not path.is_dir() or (path / STUDY_FILE).exists():
+    if not path.is_dir() or is_study(path):
         return []
     return sorted({file.parent for file in path.rglob(f"*{SUFFIX}") if _FILE.has_columns(file)})

@@ -26,7 +26,6 @@ __all__ = [
     "ComposedReport",
     "Report",
     "print_report",
-    "render_table",
     "write_drawings",
     "write_report",
     "write_whole",
@@ -49,7 +48,7 @@ class Report:
 
 @dataclass(frozen=True)
 class ComposedReport:
-    """What a report says, before it is written anywhere; tables and figures are made once.
+    """The content of a report, before it is written anywhere; tables and figures are made once.
 
     Attributes:
         all_sections: whether the page and the terminal have the sections that only a paper needs too. The files of
@@ -111,7 +110,7 @@ class ComposedReport:
 
     @property
     def cautions(self) -> list[str]:
-        """What to bear in mind."""
+        """Sentences that limit what the numbers of the report mean."""
         return find_cautions(self.study, self.shown)
 
     @property
@@ -185,11 +184,6 @@ def write_drawings(folder: Path, drawings: Sequence[Drawing], inside: Path | Non
     if pictures:
         write_files(folder, pictures, inside=inside)
     return tuple(folder / name for name in pictures)
-
-
-def render_table(folder: Path, console: Console, *, all_sections: bool = False) -> None:
-    """Print the answer, the main table and its cautions: the same numbers as in the report."""
-    print_report(ComposedReport(summarize_study(read_pooled(folder)), all_sections), console)
 
 
 def print_report(report: ComposedReport, console: Console) -> None:

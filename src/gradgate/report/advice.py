@@ -28,7 +28,7 @@ _OF_A_DEVICE = ("seconds_total", "peak_memory_bytes")
 
 @dataclass(frozen=True)
 class Advice:
-    """What to use.
+    """A recommendation of an arm.
 
     Attributes:
         headline: a short sentence.

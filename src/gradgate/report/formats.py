@@ -24,7 +24,7 @@ _FEWEST = 8  # characters of a part of a name that still tell which it is
 
 @dataclass(frozen=True)
 class ScoreFormat:
-    """How the values of one metric are shown.
+    """The form in which values of one metric are shown.
 
     Attributes:
         metric: its name in the files, such as ``macro_f1``.

@@ -135,7 +135,7 @@ class StudySummary:
 
     @property
     def record(self) -> StudyRecord:
-        """What the study is: its task, model, arms and settings."""
+        """The task, model, arms and settings of the study."""
         return self.results.study
 
     @cached_property
@@ -155,7 +155,7 @@ class StudySummary:
 
     @cached_property
     def pairing(self) -> Pairing:
-        """How runs of two arms are compared."""
+        """The pairing by which runs of two arms are compared."""
         return pairing.BY_SEED if is_paired(self.results) else pairing.UNPAIRED
 
     @cached_property
@@ -274,7 +274,7 @@ class StudySummary:
 
     @cached_property
     def forgetting(self) -> ScoreFormat | None:
-        """How forgetting is shown; None if it was not measured."""
+        """The form in which forgetting is shown; None if it was not measured."""
         metrics = [record.metric for arm in self.arms for record in forgetting_of(arm.finished)]
         spreads = [spread for arm in self.arms for spread in (arm.forgetting.mean, arm.forgetting.sd)]
         return ScoreFormat.fitting(metrics[0], spreads) if metrics else None

@@ -147,12 +147,12 @@ class RunFolder:
 
     @property
     def tapt(self) -> Path:
-        """Task-adaptive pre-training: a folder like this one, and what learned: the adapter, or :attr:`encoder`."""
+        """Task-adaptive pretraining: a folder like this one, and what learned: the adapter, or :attr:`encoder`."""
         return self.path / "tapt"
 
     @property
     def encoder(self) -> Path:
-        """The model without its head, as pre-training on masked words left it."""
+        """The model without its head, as pretraining on masked words left it."""
         return self.path / "encoder.safetensors"
 
     @property

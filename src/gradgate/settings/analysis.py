@@ -12,7 +12,7 @@ from gradgate.settings.finished import PlaceSettings
 
 
 class ComputeSettings(PlaceSettings):
-    """How an analysis computes; none of it changes what is measured beyond rounding."""
+    """Settings of how an analysis computes; none of them changes what is measured beyond rounding."""
 
     section: ClassVar[str] = "precision and memory"
 
@@ -24,7 +24,7 @@ class ComputeSettings(PlaceSettings):
 
 
 class RepresentationSettings(ComputeSettings):
-    """What representations are compared on."""
+    """Settings of an analysis of representations."""
 
     section: ClassVar[str] = "data"
 
@@ -45,7 +45,7 @@ class RepresentationSettings(ComputeSettings):
 
 
 class LandscapeSettings(ComputeSettings):
-    """Where the loss is measured around the weights of a run."""
+    """Settings of an analysis of the loss around the weights of a run."""
 
     section: ClassVar[str] = "data"
 
@@ -79,7 +79,7 @@ class LandscapeSettings(ComputeSettings):
 
 
 class ForgettingCourseSettings(ComputeSettings):
-    """What text forgetting is measured on after training."""
+    """Settings of an analysis of forgetting after training."""
 
     section: ClassVar[str] = "data"
 

@@ -137,7 +137,7 @@ class SearchSettings(CheckedSettings):
 
 
 class BudgetSettings(CheckedSettings):
-    """How much of its grid a study may train."""
+    """The share of its grid, or the time, that a study may train."""
 
     section: ClassVar[str] = "study"
 
@@ -202,7 +202,7 @@ class QueueSettings(CheckedSettings):
 
 
 class LocalSettings(QueueSettings):
-    """How many runs of a study are trained at once on this machine."""
+    """Settings of a study whose runs are trained on this machine."""
 
     section: ClassVar[str] = "study"
 
@@ -219,7 +219,7 @@ class WorkerSettings(LocalSettings):
 
 
 class ExecutionSettings(LocalSettings):
-    """Where the runs of a study are trained."""
+    """Settings of the machines that train the runs of a study."""
 
     section: ClassVar[str] = "study"
 

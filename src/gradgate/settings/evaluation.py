@@ -11,7 +11,7 @@ from gradgate.settings.fields import ForgettingField, TrackField
 
 
 class EvaluationSettings(CheckedSettings):
-    """When and by what a run is scored, and what else is measured."""
+    """Settings of when and by what a run is scored, and of what else is measured."""
 
     section: ClassVar[str] = "evaluation"
 

@@ -16,7 +16,7 @@ Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 class PlaceSettings(CheckedSettings):
-    """Where the files of a finished run's task are, and whether its code is trusted."""
+    """Settings of where the files of a finished run's task are, and of whether its code is trusted."""
 
     section: ClassVar[str] = "data"
 
@@ -25,7 +25,7 @@ class PlaceSettings(CheckedSettings):
 
 
 class ColumnSettings(PlaceSettings):
-    """Which columns of the rows are texts."""
+    """The columns of the rows that are texts."""
 
     section: ClassVar[str] = "data"
 
@@ -34,7 +34,7 @@ class ColumnSettings(PlaceSettings):
 
 
 class OfTaskSettings(ColumnSettings):
-    """Which model of a run is asked, if it has several."""
+    """The model of a run that is asked, if it has several."""
 
     section: ClassVar[str] = "data"
 

@@ -28,7 +28,7 @@ _WITH_OPTIONS = re.compile(r"(?P<place>.+?):(?P<options>\s*[a-z_]+\s*=.*)", re.D
 
 @dataclass(frozen=True, kw_only=True)
 class ForgettingSetting:
-    """What forgetting is measured on.
+    """The text that forgetting is measured on.
 
     Attributes:
         place: a file, a data set of the hub, ``sample-opinions``, or a task of kind generation.
@@ -124,7 +124,7 @@ def read_forgetting(text: str, parameter: str = "forgetting") -> ForgettingSetti
 
 @dataclass(frozen=True, kw_only=True)
 class ForgettingRecord:
-    """What a training has forgotten of something else than its task.
+    """The forgetting of a training, measured on something else than its task.
 
     Attributes:
         file: what it was measured on, as it was typed.
@@ -153,7 +153,7 @@ class ForgettingRecord:
 
     @property
     def forgotten(self) -> float:
-        """How much worse the metric has become: above 0 something was forgotten."""
+        """The deterioration of the metric: above 0 something was forgotten."""
         return -self.difference if self.higher_is_better else self.difference
 
 

@@ -129,7 +129,7 @@ class MemorySettings(EstimatedSettings, SeedSettings, SubjectSettings):
         run = checked_settings(RunConfig, {**shared, "epochs": None, "steps": self.steps, **own})
         if run.tapt is not None:  # an arm's own
             what = run.adapter or run.method
-            raise UsageError(f"The pre-training of {str(what)!r} is not in the estimate: {_BEFORE}. Leave it out.")
+            raise UsageError(f"The pretraining of {str(what)!r} is not in the estimate: {_BEFORE}. Leave it out.")
         return run
 
 

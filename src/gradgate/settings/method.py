@@ -57,7 +57,7 @@ class MethodChoice(CheckedSettings):
 
 
 class HeadSettings(CheckedSettings):
-    """What becomes of the head that a checkpoint brings."""
+    """Settings of the head that a checkpoint brings."""
 
     section: ClassVar[str] = "method"
 

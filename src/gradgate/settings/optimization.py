@@ -65,7 +65,7 @@ class OptimizationSettings(CheckedSettings):
 
     @property
     def length(self) -> dict[str, Any]:
-        """How long to train, as Trainer's arguments."""
+        """The length of the training, as Trainer's arguments."""
         if self.steps is not None:
             return {"max_steps": self.steps}
         return {"num_train_epochs": self.epochs if self.epochs is not None else 3.0}

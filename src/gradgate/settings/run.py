@@ -32,7 +32,7 @@ class SharedSettings(ReportingSettings, EstimatedSettings, HeadSettings):
 
 
 def batch_without_length() -> UsageError:
-    """Return the error for a batch size of pre-training on the task's texts that has no length."""
+    """Return the error for a batch size of pretraining on the task's texts that has no length."""
     return UsageError(
         "tapt_batch= has no effect without tapt_steps= or tapt_epochs=. Pass one of these, or leave it out."
     )
@@ -64,7 +64,7 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
             )
         if self.tapt is not None and self.fsdp:
             raise ValueError(
-                "tapt_steps= or tapt_epochs= and fsdp= cannot be combined: the model is pre-trained whole in each "
+                "tapt_steps= or tapt_epochs= and fsdp= cannot be combined: the model is pretrained whole in each "
                 "process (DDP). Leave fsdp= out"
             )
         return self
@@ -113,7 +113,7 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
         if self.open_new_tokens and self.tapt is not None:
             raise ValueError(
                 "open_new_tokens= and tapt_steps= or tapt_epochs= cannot be combined: new rows would be drawn again "
-                "after the pre-training. Add the tokens, train their rows in another run, and continue from its model"
+                "after the pretraining. Add the tokens, train their rows in another run, and continue from its model"
             )
         return self
 
@@ -128,7 +128,7 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
 
     @property
     def tapt(self) -> dict[str, Any] | None:
-        """The settings of the task-adaptive pre-training that differ from the run's; None without it."""
+        """The settings of the task-adaptive pretraining that differ from the run's; None without it."""
         own = self.adapter
         mine = (None, None) if own is None else (own.tapt_steps, own.tapt_epochs)
         steps, epochs = mine if any(mine) else (self.tapt_steps, self.tapt_epochs)
@@ -148,16 +148,16 @@ class RunConfig(ShardSettings, SharedSettings, SeedSettings, MethodChoice, Subje
             check_stack(self.language_adapters, self.adapter, has_tapt=self.tapt is not None)
 
     def check_tapt(self) -> None:
-        """Raise UsageError for a batch size of pre-training on the task's texts that has no length.
+        """Raise UsageError for a batch size of pretraining on the task's texts that has no length.
 
-        An arm of a study may have one, if others are pre-trained.
+        An arm of a study may have one, if others are pretrained.
         """
         if self.tapt is None and (self.tapt_batch or (self.adapter is not None and self.adapter.tapt_batch)):
             raise batch_without_length()
 
     @property
     def arm(self) -> Arm:
-        """What learns: the method, on the adapter if there is one."""
+        """The arm that learns: the method, on the adapter if there is one."""
         return Arm(self.method, self.adapter)
 
     @property

@@ -171,13 +171,23 @@ class Conditions:
         return base.model_copy(update=own)
 
 
+def is_study(folder: Path) -> bool:
+    """Return True for the folder of a study, whether of one task and model or of several."""
+    return (folder / STUDY_FILE).is_file() or _conditions_file(folder) is not None
+
+
+def _conditions_file(folder: Path) -> Path | None:
+    files = (folder / name for name in (CONDITIONS_FILE, _EARLIER_FILE))
+    return next((file for file in files if file.is_file()), None)
+
+
 def read_conditions(folder: Path) -> Conditions | None:
     """Read the parts of a study of several tasks or models; return None if the folder has none.
 
     Raises:
         RunError: if the file is damaged.
     """
-    file = next((folder / name for name in (CONDITIONS_FILE, _EARLIER_FILE) if (folder / name).is_file()), None)
+    file = _conditions_file(folder)
     if file is None:
         return None
     try:
@@ -204,8 +214,7 @@ def condition_folders(folder: Path) -> list[Path]:
 def find_whole(folder: Path) -> Path | None:
     """Return the folder of the study that a part's folder belongs to; None for the folder of any other study."""
     parent = folder.resolve().parent
-    named = (parent.parent / name for name in (CONDITIONS_FILE, _EARLIER_FILE))
-    return parent.parent if parent.name == CONDITIONS_FOLDER and any(file.is_file() for file in named) else None
+    return parent.parent if parent.name == CONDITIONS_FOLDER and _conditions_file(parent.parent) is not None else None
 
 
 def refuse_condition(folder: Path) -> None:

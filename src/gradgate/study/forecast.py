@@ -43,7 +43,7 @@ class ArmForecast:
         peak_bytes: of weights, gradients, states and activations, as ``gradgate memory`` estimates; None where it
             cannot be.
         trouble: why its first steps could not be trained.
-        tapt: whether its runs are first pre-trained on the task's texts, which no figure here counts.
+        tapt: whether its runs are first pretrained on the task's texts, which no figure here counts.
     """
 
     label: str
@@ -56,7 +56,7 @@ class ArmForecast:
 
     @property
     def seconds(self) -> float:
-        """Of training, all its runs together."""
+        """The seconds of training of all its runs together."""
         return self.runs * self.steps * (self.step_seconds or 0.0)
 
 
@@ -95,7 +95,7 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """By the clock, with the workers and within the budget."""
+        """The seconds by the clock, with the workers and within the budget."""
         share = 1.0 if self.share is None else self.share
         return share * (sum(arm.seconds for arm in self.arms) + self.scoring_seconds) / self.workers
 

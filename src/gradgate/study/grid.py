@@ -157,12 +157,12 @@ class Grid:
             )
 
     def check_model_alone(self) -> None:
-        """Raise RunError for an adapter in a study that was started with pre-training of the model itself."""
+        """Raise RunError for an adapter in a study that was started with pretraining of the model itself."""
         adapter = next((arm.adapter for arm in self.arms if arm.adapter is not None), None)
         if adapter is not None:
             raise RunError(
-                f"The runs in {self.path} pre-train the model itself on the task's texts, but a study with adapters "
-                f"pre-trains only these. Expected methods without an adapter, got {str(adapter)!r}: use another out=."
+                f"The runs in {self.path} pretrain the model itself on the task's texts, but a study with adapters "
+                f"pretrains only these. Expected methods without an adapter, got {str(adapter)!r}: use another out=."
             )
 
     def check_language_adapters(self) -> None:

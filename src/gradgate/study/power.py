@@ -85,12 +85,12 @@ class ArmPower:
 
     @cached_property
     def seeds(self) -> SeedsNeeded:
-        """With all runs."""
+        """The numbers of seeds that follow from all runs."""
         return self._needed(self.comparison)
 
     @cached_property
     def without_collapsed(self) -> SeedsNeeded | None:
-        """With the runs that did not collapse; None if none collapsed."""
+        """The numbers of seeds that follow from the runs that did not collapse; None if none collapsed."""
         other = self.verdict.without_collapsed
         return None if other is None else self._needed(other.comparison)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gradgate.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from gradgate.tasks.data import count_rows, kind_of, label_names, load_task, subsample
+    from gradgate.tasks.data import count_rows, kind_of, load_task, subsample
     from gradgate.tasks.find import find_task, task_names
     from gradgate.tasks.kinds import Kind, Scored, TaskData
     from gradgate.tasks.metrics import greater_is_better
@@ -25,13 +25,12 @@ __all__ = [
     "find_task",
     "greater_is_better",
     "kind_of",
-    "label_names",
     "load_task",
     "subsample",
     "task_names",
 ]
 
-_DATA = ("count_rows", "kind_of", "label_names", "load_task", "subsample")
+_DATA = ("count_rows", "kind_of", "load_task", "subsample")
 __getattr__, __dir__ = lazy_names(
     __name__,
     dict.fromkeys(_DATA, "gradgate.tasks.data")

@@ -161,23 +161,6 @@ def _counted(spec: TaskSpec, tables: dict[str, Table]) -> dict[str, dict[str, in
     return counts
 
 
-def label_names(spec: TaskSpec) -> tuple[str, ...]:
-    """Return the labels in the order of the model's outputs; none if they are numbers or spans, or train is absent."""
-    if spec.label_map is not None:
-        return tuple(dict.fromkeys(spec.label_map.values()))
-    return tuple(label_counts(spec))
-
-
-def label_counts(spec: TaskSpec) -> dict[str, int]:
-    """Return label -> rows of train, or tokens; empty if outputs are not classes, or train is absent."""
-    needed = ("train",) if splits.missing_parts(spec) else TRAIN_AND_DEV
-    if not all(split in spec.places for split in needed):
-        return {}
-    if spec.folder is not None and not all(files_of(spec.folder / spec.places[split]) for split in needed):
-        return {}
-    return kind_of(spec).label_counts(spec, read_tables(spec)) or {}
-
-
 def absent_files(spec: TaskSpec) -> dict[str, Path]:
     """Return the train and dev files that are missing, so that nothing can be trained: split -> file."""
     if spec.folder is None:

@@ -38,7 +38,7 @@ class TaskMixing:
 
     @property
     def text(self) -> str:
-        """As :func:`read_mix` reads it."""
+        """The text that :func:`read_mix` reads."""
         return SIZE if self.temperature is None else f"{TEMPERATURE}:{self.temperature:g}"
 
     def probabilities(self, sizes: Sequence[int]) -> list[float]:

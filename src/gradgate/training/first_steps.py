@@ -74,7 +74,7 @@ class _StepTimer(Silent):
 def time_first_steps(config: RunConfig, steps: int = _STEPS, *, pauses: bool = False) -> FirstSteps:
     """Train the first steps of a run, with its own data and method, and discard them.
 
-    Nothing is pre-trained on the task's texts, and the activation cache is off.
+    Nothing is pretrained on the task's texts, and the activation cache is off.
 
     Args:
         config: of the run.

@@ -58,7 +58,7 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
     """Return the tasks that the configuration names, if ``config.task`` is several.
 
     Raises:
-        UsageError: for settings of a single task, held-out rows, an adapter, pre-training, or shards.
+        UsageError: for settings of a single task, held-out rows, an adapter, pretraining, or shards.
         DataError: for files that cannot be found, or a description with faults.
     """
     of_one_task = [name for name in (*TASK_FLAGS, "languages", "source") if getattr(config, name) is not None]
@@ -85,7 +85,7 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
         )
     if config.tapt is not None:
         raise UsageError(
-            f"tapt_steps=, tapt_epochs=: a model is pre-trained on the texts of one task, and task={config.task!r} "
+            f"tapt_steps=, tapt_epochs=: a model is pretrained on the texts of one task, and task={config.task!r} "
             f"is several. Leave them out, or train one task."
         )
     if config.fsdp:

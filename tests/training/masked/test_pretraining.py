@@ -1,4 +1,4 @@
-"""Language adapters and task-adaptive pre-training: what is learned, from which texts, and that it resumes exactly."""
+"""Language adapters and task-adaptive pretraining: what is learned, from which texts, and that it resumes exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task-adaptive pre-training of the whole model: what it leaves to the task, what it writes, and that it resumes."""
+"""Task-adaptive pretraining of the whole model: what it leaves to the task, what it writes, and that it resumes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def unbroken(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory)
 def test_the_task_begins_with_the_encoder_and_a_fresh_head(
     unbroken: Path, settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Under ``head``, the encoder ends as the pre-training left it, and the pooler as the pretrained model has it."""
+    """Under ``head``, the encoder ends as the pretraining left it, and the pooler as the pretrained model has it."""
     train(tapt_config(settings, method="head"), tmp_path / "run")
     left, kept = load_file(tmp_path / "run" / ENCODER), weights(tmp_path / "run")
     assert all(torch.equal(tensor, kept[name]) for name, tensor in left.items())
@@ -125,7 +125,7 @@ def test_steps_are_timed_without_the_pretraining(settings: dict[str, Any]) -> No
 def test_what_cannot_fill_in_masked_words_is_refused(settings: dict[str, Any], tiny_gpt2: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"no mask token.*encoders"):
         train(tapt_config(settings, model=str(tiny_gpt2)), tmp_path / "decoder")
-    with pytest.raises(UsageError, match=r"pre-trained on the texts of one task, and task='cola\+sst2' is several"):
+    with pytest.raises(UsageError, match=r"pretrained on the texts of one task, and task='cola\+sst2' is several"):
         train(tapt_config(settings, task="cola+sst2"), tmp_path / "several")
     with pytest.raises(UsageError, match="tapt_epochs= and fsdp= cannot be combined"):
         make_config(tapt_steps=3, fsdp=True)

@@ -79,7 +79,7 @@ class ClaimCheck:
 
     @property
     def repeat(self) -> str:
-        """What is repeated: ``seed``, or ``run`` if seeds are not known."""
+        """The unit that is repeated: ``seed``, or ``run`` if seeds are not known."""
         return self.test.comparison.unit if self.test else "seed"
 
     @property

@@ -23,6 +23,7 @@ from gradgate.papers.claims.numbers import (
 from gradgate.papers.claims.quantities import Quantity, minus, quality, ratio
 from gradgate.papers.claims.rules import all_of, all_parts, any_of, both
 from gradgate.papers.claims.thresholds import FEWEST_TASKS, above, below, counted_tasks, of_model, over_tasks
+from gradgate.papers.frozen import FrozenLayers, frozen_share, read_frozen
 
 BASELINE = "baseline"
 SHARED_BY = {"MT-RoBERTa-base": 8, "MT-RoBERTa-large": 5, "XLM-R-base": 4, "XLM-R-large": 4}
@@ -45,15 +46,6 @@ _B = tuple(f"elsa_table{table}_xlm-r-{size}" for table in ("B1", "B2") for size 
 _NER = ("elsa_table04", "elsa_table05")
 
 Pairs = list[tuple[Place, str]]
-
-
-def frozen_share(method: str) -> float | None:
-    """Return the share of frozen layers of ``frozen 9/12``: 0.75; None for another label."""
-    word, _, share = method.partition(" ")
-    if word != "frozen":
-        return None
-    frozen, _, layers = share.partition("/")
-    return int(frozen) / int(layers)
 
 
 def _is_glue(numbers: Numbers, task: str) -> bool:
@@ -256,17 +248,16 @@ def _e7(numbers: Numbers) -> ClaimOutcome:
         return all_of([], "follows from the sizes of models, not from scores; see the saved parameters of the tables")
     findings = []
     for key, by_seed in numbers.scores.items():
-        share, tasks = frozen_share(key.method), SHARED_BY.get(key.place.model)
-        if key.on == SAVED and share is not None and tasks is not None:
-            findings.append(_saving(key.method, tasks, by_seed[PRINTED_SEED]))
+        frozen, tasks = read_frozen(key.method), SHARED_BY.get(key.place.model)
+        if key.on == SAVED and frozen is not None and tasks is not None:
+            findings.append(_saving(frozen, tasks, by_seed[PRINTED_SEED]))
     return all_of(findings, "needs printed shares of saved parameters")
 
 
-def _saving(label: str, tasks: int, claimed: float) -> ClaimCheck:
-    frozen, layers = (int(number) for number in label.removeprefix("frozen ").split("/"))
-    groups = dict.fromkeys(["embeddings", *(f"layers.{index}" for index in range(layers)), "head"], 0)
-    saved = saved_share(model_sizes(groups, "paper"), frozen, tasks)
-    found = f"{frozen} of {layers} layers shared by {tasks} tasks save {saved:.4f}"
+def _saving(frozen: FrozenLayers, tasks: int, claimed: float) -> ClaimCheck:
+    groups = dict.fromkeys(["embeddings", *(f"layers.{index}" for index in range(frozen.layers)), "head"], 0)
+    saved = saved_share(model_sizes(groups, "paper"), frozen.closed, tasks)
+    found = f"{frozen.closed} of {frozen.layers} layers shared by {tasks} tasks save {saved:.4f}"
     return ClaimCheck(HOLDS if round(saved, 2) == claimed else FAILS, found, f"{claimed:.2f}", compared=True)
 
 

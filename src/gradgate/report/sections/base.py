@@ -89,7 +89,7 @@ class Section(ABC):
 
 @dataclass(frozen=True)
 class AnalyzedSection(Section, Generic[Row]):
-    """What ``gradgate analyze`` has measured on the runs of a study, as rows; or why these cannot be read."""
+    """The rows that ``gradgate analyze`` has measured on the runs of a study, or why these cannot be read."""
 
     analysis: ClassVar[str]
     row: ClassVar[type[Any]]

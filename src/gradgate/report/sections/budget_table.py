@@ -29,7 +29,7 @@ class StageScores:
 
     @cached_property
     def grid(self) -> FullGrid:
-        """What the budget is a part of."""
+        """The full grid, of which the budget is a part."""
         record, task = self.record, self.study.record.task
         return FullGrid(
             arms=record.arms,
@@ -41,7 +41,7 @@ class StageScores:
 
     @cached_property
     def observed(self) -> Observed:
-        """What is known of each run."""
+        """The progress of each run, as far as it is known."""
         results = self.study.results
         known = observe([part for _, part in results.parts] or [results])
         return {key: progress for key, progress in known.items() if key.task in self.record.steps}

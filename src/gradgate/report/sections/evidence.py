@@ -62,7 +62,7 @@ class SplitEvidenceSection(Section):
 
     @property
     def on_page(self) -> bool:
-        """For a paper only if the splits are languages, which share their models."""
+        """Whether the section is shown by default: not if the splits are languages, which share their models."""
         return self.study.results.split_unit != LANGUAGE
 
     def tables(self) -> list[Table]:

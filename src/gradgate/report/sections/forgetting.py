@@ -23,7 +23,7 @@ ON, OFF = "yes", "no"
 
 @dataclass(frozen=True)
 class ForgettingSection(Section):
-    """What the runs have forgotten, if ``--forgetting`` measured it."""
+    """The forgetting of the runs, if ``--forgetting`` measured it."""
 
     format: ScoreFormat
 

@@ -27,7 +27,7 @@ _COSTS = (
 
 @dataclass(frozen=True)
 class HowMadeSection(Section):
-    """What holds for every number of the study; other sections add what holds for theirs."""
+    """The notes that hold for every number of the study; other sections add those that hold for theirs."""
 
     @classmethod
     def find(cls, study: StudySummary) -> HowMadeSection:

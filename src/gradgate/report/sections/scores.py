@@ -18,7 +18,7 @@ _WITH_ADAPTERS = ("method", "score", "difference", "p", "seeds", "parameters", "
 
 @dataclass(frozen=True)
 class ScoresSection(Section):
-    """How the methods compare on the main split."""
+    """The comparison of the methods on the main split."""
 
     @classmethod
     def find(cls, study: StudySummary) -> ScoresSection | None:

@@ -13,7 +13,7 @@ from gradgate.tasks.metrics.page_unit import page_factor
 
 @dataclass(frozen=True)
 class SearchSection(Section):
-    """How the settings of each arm were chosen."""
+    """The settings that a search chose for each arm."""
 
     @classmethod
     def find(cls, study: StudySummary) -> SearchSection | None:

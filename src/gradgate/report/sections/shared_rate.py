@@ -11,7 +11,7 @@ from gradgate.study.shared_rate import shared_rate
 
 @dataclass(frozen=True)
 class SharedRateSection(Section):
-    """Why a difference between adapters and the model itself may be one of learning rates."""
+    """The caution that a difference between adapters and the model itself may be one of learning rates."""
 
     caution: str
 

@@ -18,7 +18,7 @@ from gradgate.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class TimelineSection(Section):
-    """What each method trained when."""
+    """The layers that each method trained at each step."""
 
     plans: list[MethodPlan]
     problems: list[str]

@@ -35,7 +35,7 @@ class EveryVerdictSection(Section):
 
     @property
     def on_page(self) -> bool:
-        """As a file only."""
+        """Whether the section is shown by default: never, as the table is a file only."""
         return False
 
     def tables(self) -> list[Table]:
@@ -46,7 +46,7 @@ class EveryVerdictSection(Section):
 
 @dataclass(frozen=True)
 class VerdictSection(Section):
-    """How often each verdict was reached, over several tasks and models."""
+    """The count of each verdict, over several tasks and models."""
 
     @classmethod
     def find(cls, study: StudySummary) -> VerdictSection | None:
@@ -63,7 +63,7 @@ class VerdictSection(Section):
 
     @property
     def on_page(self) -> bool:
-        """With several tasks or models; the main table has those of one."""
+        """Whether the section is shown by default: only with several tasks or models."""
         return bool(self.study.parts)
 
     def tables(self) -> list[Table]:

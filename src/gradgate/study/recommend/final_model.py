@@ -46,7 +46,7 @@ class FinalModel:
 
     @property
     def said(self) -> str:
-        """Its scores in a sentence."""
+        """The scores of the model in a sentence."""
         scores = self.scores
         tests = ", ".join(f"{values[scores.metric]:.4g} on {split}" for split, values in scores.tests.items())
         found = f"{scores.metric} {scores.dev[scores.metric]:.4g} on dev{', ' if tests else ''}{tests}"
@@ -54,7 +54,7 @@ class FinalModel:
 
     @property
     def warning(self) -> str | None:
-        """What to do if the model has learned no more than which class is the most frequent; None if it has."""
+        """Advice if the model has learned no more than which class is the most frequent; None otherwise."""
         scores, guessing = self.scores, self.guessing
         split, found = next(iter(scores.tests.items()), ("", {}))
         score = found.get(scores.metric)

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 
 from gradgate.tasks.metrics import ANSWERS
 
-NORMALIZATIONS = ("squad", "mlqa")
-
 _ARTICLES = {
     "en": r"\b(a|an|the)\b",
     "es": r"\b(un|una|unos|unas|el|la|los|las)\b",

@@ -26,7 +26,7 @@ Records = list[tuple[int, list[str]]]
 
 @dataclass(frozen=True)
 class _Layout:
-    """How the lines of a file become records.
+    """The form of the lines of a file, from which records are read.
 
     Attributes:
         delimiter: between fields.

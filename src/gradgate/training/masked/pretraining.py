@@ -1,4 +1,4 @@
-"""Pretrain the adapter, or the full model, on masked words of the training texts (task-adaptive pre-training).
+"""Pretrain the adapter, or the full model, on masked words of the training texts (task-adaptive pretraining).
 
 AdapterEff (He et al. 2021), Sec. 3.1: https://arxiv.org/abs/2106.03164; Gururangan et al. 2020:
 https://arxiv.org/abs/2004.10964. Labels, dev and test texts are not used.
@@ -57,7 +57,7 @@ def adapt(config: RunConfig, tokenizer: Any, features: Any, folder: Path, progre
     Args:
         config: of the run; its learning rate, batch size, schedule and seed apply here too.
         features: the encoded training split; its token ids are read, cut to the run's ``max_length``.
-        folder: of the pre-training.
+        folder: of the pretraining.
 
     Raises:
         RunError: for a model that cannot fill in masked words, or has no separate encoder.
@@ -105,7 +105,7 @@ def _of_model(config: RunConfig, folder: RunFolder) -> _Learner:
         if model.base_model is model or model.config.is_encoder_decoder:
             raise RunError(
                 f"{config.model!r} is a {model.config.model_type} model, which has no separate encoder, so it cannot "
-                f"be pre-trained on masked words. Expected an encoder under a head: BERT, RoBERTa, XLM-R or "
+                f"be pretrained on masked words. Expected an encoder under a head: BERT, RoBERTa, XLM-R or "
                 f"similar. Pass one of these as model=, or leave out tapt_steps= and tapt_epochs=."
             )
 

@@ -25,7 +25,7 @@ from gradgate.report.table import Table
 
 @dataclass(frozen=True)
 class FisherSection(Section):
-    """What the runs have tracked with ``--track fisher``."""
+    """The Fisher information that runs have tracked with ``--track fisher``."""
 
     runs: list[FisherTrack]
     problem: str = ""

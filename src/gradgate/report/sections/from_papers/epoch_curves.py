@@ -36,7 +36,7 @@ class EpochCurve:
 
 @dataclass(frozen=True)
 class EpochCurvesSection(Section):
-    """What ``--test-each-epoch`` has noted.
+    """The test scores of each epoch, which ``--test-each-epoch`` has noted.
 
     Attributes:
         splits: that the curves are means over: the target languages, or all if there are none.
@@ -59,7 +59,7 @@ class EpochCurvesSection(Section):
 
     @property
     def over(self) -> str:
-        """What the curves are means over."""
+        """The language or the splits that the curves are means over, for people."""
         if len(self.splits) == 1:
             return self.study.results.language(self.splits[0])
         kind = "target language" if self.study.record.task.languages else "test split"

@@ -68,7 +68,7 @@ class FreezeCurve:
 
     @property
     def layers(self) -> int:
-        """How many layers the model has."""
+        """The number of layers of the model."""
         return len(self.sizes("model").layers)
 
     @property

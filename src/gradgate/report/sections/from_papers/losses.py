@@ -66,7 +66,7 @@ class LossesSection(Section):
 
     @property
     def on_page(self) -> bool:
-        """For a paper only: learning curves have the scores."""
+        """Whether the section is shown by default: never, as learning curves have the scores."""
         return False
 
     def tables(self) -> list[Table]:

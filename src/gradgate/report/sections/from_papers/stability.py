@@ -39,7 +39,7 @@ class Evaluations:
 
 @dataclass(frozen=True)
 class StabilitySection(Section):
-    """How much the best of many evaluations differs from their mean."""
+    """The difference between the best of many evaluations and their mean."""
 
     evaluations: list[Evaluations]
 
@@ -51,7 +51,7 @@ class StabilitySection(Section):
 
     @property
     def on_page(self) -> bool:
-        """For a paper only: the main table has what the runs are compared by."""
+        """Whether the section is shown by default: never, as the main table has what the runs are compared by."""
         return False
 
     def tables(self) -> list[Table]:

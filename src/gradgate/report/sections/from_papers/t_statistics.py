@@ -33,7 +33,7 @@ class TStatisticsSection(Section):
 
     @property
     def on_page(self) -> bool:
-        """For a paper only: the tests are in the tables of evidence and of gains."""
+        """Whether the section is shown by default: never, as the tests are in the tables of evidence and of gains."""
         return False
 
     def tables(self) -> list[Table]:

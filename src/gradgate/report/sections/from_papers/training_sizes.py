@@ -40,7 +40,7 @@ class SizeScores:
 
 @dataclass(frozen=True)
 class TrainingSizesSection(Section):
-    """What each method makes of more examples."""
+    """The score of each method by the number of training examples."""
 
     methods: list[SizeScores]
 
