@@ -67,13 +67,13 @@ def estimated_arms(asked: MemorySettings) -> tuple[Arm, ...]:
 def model_alone(arms: Iterable[Arm]) -> bool:
     """Return whether all arms train the model itself.
 
-    Shared settings of pre-training on the task's texts are then for the model; in a study with adapters, for these.
+    Shared settings of pretraining on the task's texts are then for the model; in a study with adapters, for these.
     """
     return all(arm.adapter is None for arm in arms)
 
 
 def check_batch(shared: RunConfig, arms: Iterable[Arm], searched: Collection[str]) -> None:
-    """Raise UsageError if the arms share a batch size of pre-training on the task's texts, and none is pre-trained."""
+    """Raise UsageError if the arms share a batch size of pretraining on the task's texts, and none is pretrained."""
     has_length = shared.tapt is not None or any(
         name in searched or any(arm.sets(name) for arm in arms) for name in TAPT_LENGTHS
     )
@@ -87,7 +87,7 @@ def not_for(arm: Arm, arms: Iterable[Arm], own: Mapping[str, Any]) -> dict[str, 
     Args:
         arm: of a study.
         arms: all of the study.
-        own: the settings of this arm alone. Where they have a length of pre-training, the shared one does not apply.
+        own: the settings of this arm alone. Where they have a length of pretraining, the shared one does not apply.
     """
     names = [] if arm.adapter is not None else ["language_adapters"]
     if any(name in own for name in TAPT_LENGTHS):

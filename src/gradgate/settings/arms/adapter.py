@@ -35,9 +35,9 @@ class AdapterSetting:
         text: the text that it was read from, without blanks.
         kind: what is put into the model.
         lr: peak learning rate, instead of the run's; None for the run's own.
-        tapt_steps: length of its task-adaptive pre-training in optimizer steps, instead of the run's.
+        tapt_steps: length of its task-adaptive pretraining in optimizer steps, instead of the run's.
         tapt_epochs: length of the task-adaptive pretraining in epochs, instead of ``tapt_steps``.
-        tapt_batch: texts in one forward pass of the pre-training, instead of the run's batch size.
+        tapt_batch: texts in one forward pass of the pretraining, instead of the run's batch size.
         pooler: ``trained`` trains the pretrained pooler with the head, which AdapterEff's and AdapterHub's heads begin
             with; ``frozen`` keeps it as it is, as FUN's released code does. A pooler that the pretrained weights lack
             is always trained: it begins at random.
@@ -56,7 +56,7 @@ class AdapterSetting:
 
     @property
     def overrides(self) -> dict[str, float]:
-        """Its own settings of the training, by name, in place of the run's."""
+        """The adapter's own settings of the training, by name, in place of the run's."""
         return {name: value for name in OF_TRAINING if (value := getattr(self, name)) is not None}
 
     def without(self, *names: str) -> AdapterSetting:
@@ -177,7 +177,7 @@ def check_stack(place: str, adapter: AdapterSetting | None, *, has_tapt: bool) -
         )
     if has_tapt:
         raise UsageError(
-            f"{_STACK}{place} and tapt_steps or tapt_epochs cannot be combined: the pre-training on the task's texts "
+            f"{_STACK}{place} and tapt_steps or tapt_epochs cannot be combined: the pretraining on the task's texts "
             f"runs the task adapter alone, not in its stack. Leave out one of them."
         )
 

@@ -7,7 +7,7 @@ texts, which :func:`read_arm` turns into an :class:`Arm` where they enter::
     lora:r=8,lr=1e-3                            an adapter, trained whole
     houlsby:size=64 + gradual:every=50          an adapter with a method
     gradual:every=50,lr=1e-3                    a method with a learning rate of its own
-    full:tapt_steps=500                         the model itself, first pre-trained on the task's texts
+    full:tapt_steps=500                         the model itself, first pretrained on the task's texts
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Arm:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a run of the arm has as its settings, by name."""
+        """The settings of a run of the arm, by name."""
         return {**self.overrides, "method": self.method, "adapter": self.adapter}
 
     @property
@@ -154,7 +154,7 @@ class Arm:
 
     @cached_property
     def _values(self) -> tuple[str, AdapterSetting | None, frozenset[tuple[str, Any]]]:
-        """What decides how it trains. A setting counts once, whether the adapter's text has it or the overrides do."""
+        """The values that decide how it trains: a setting counts once, be it the adapter's or an override."""
         if self.adapter is None:
             return self.method.spec, None, frozenset(self.overrides.items())
         own = {**self.overrides, **self.adapter.overrides}

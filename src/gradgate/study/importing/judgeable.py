@@ -11,13 +11,12 @@ from gradgate.errors import UsageError
 from gradgate.files import read_json
 from gradgate.settings.base import passed
 from gradgate.settings.imports import ImportSettings
-from gradgate.study.conditions import condition_folders, read_conditions
+from gradgate.study.conditions import condition_folders, is_study
 from gradgate.study.imported import IMPORT_FILE
 from gradgate.study.importing.sources import read_files, recognised
 from gradgate.study.importing.studies import Imported, read_tables
 from gradgate.study.importing.tables import of_frame
 from gradgate.study.results import StudyResults, read_study
-from gradgate.study.study_file import STUDY_FILE
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def read_judgeable(place: Path, asked: ImportSettings) -> Judgeable:
         DataError: for a path that does not exist, and as ``gradgate study import``.
         RunError: if the study is damaged.
     """
-    if (place / STUDY_FILE).is_file() or (place.is_dir() and read_conditions(place) is not None):
+    if is_study(place):
         columns = [f"{name}=" for name in passed(asked) if name != "reference"]
         if columns:
             raise UsageError(

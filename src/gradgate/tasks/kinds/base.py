@@ -106,7 +106,7 @@ class Kind(Protocol):
 
     @property
     def info(self) -> KindInfo:
-        """Its name, columns and metrics."""
+        """The name of the kind, its columns and metrics."""
 
     @property
     def auto_model(self) -> type[Any]:
@@ -116,12 +116,6 @@ class Kind(Protocol):
         """Check every row of the splits' tables; raise DataError, naming the place of the first fault.
 
         Without a table ``train``, as when a trained model is scored, the labels are those that ``label_map`` names.
-        """
-
-    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int] | None:
-        """Return label -> rows of train, or tokens, in the order that ``read`` finds; None if outputs are not classes.
-
-        Builds no rows.
         """
 
     def num_outputs(self, data: TaskData) -> int:

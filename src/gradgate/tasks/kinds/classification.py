@@ -50,9 +50,6 @@ class Classification(OneLabel):
             splits[split] = make_rows(rows, {**dict.fromkeys(columns, "string"), "label": found.order})
         return Examples(splits, found.order, tuple(notes))
 
-    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int]:
-        return _labelled(spec, tables).counts
-
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """Compute every classification metric (``f1`` only for two labels) of logits ``(rows, labels)``."""
         labels = labels_of(data)

@@ -78,9 +78,6 @@ class Generation:
             notes.append(NO_TEST)
         return Examples(splits, None, tuple(notes))
 
-    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
-        return None
-
     def num_outputs(self, data: TaskData) -> int:
         """Return None: the model's output layer over its vocabulary stays."""
         return 0

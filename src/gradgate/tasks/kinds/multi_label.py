@@ -15,7 +15,6 @@ from gradgate.tasks.kinds.labels import (
     LabelNames,
     OneLabel,
     head_of,
-    in_order,
     known_labels,
     label_order,
     label_word,
@@ -61,10 +60,6 @@ class MultiLabel(OneLabel):
             rows = {**columns, "label": [sorted(index[label] for label in own) for own in named[split]]}
             splits[split] = make_rows(rows, {**dict.fromkeys(columns, "string"), "label": [order]})
         return Examples(splits, order, tuple(notes))
-
-    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int]:
-        _, named, order, _ = _labelled(spec, tables)
-        return in_order(order, (label for own in named.get(TRAIN, ()) for label in own))
 
     def config_overrides(self, data: TaskData) -> dict[str, Any]:
         return {**head_of(labels_of(data)), "problem_type": "multi_label_classification"}

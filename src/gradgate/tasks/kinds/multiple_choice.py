@@ -70,9 +70,6 @@ class MultipleChoice:
             splits[split] = make_rows(columns, types)
         return Examples(splits, None, tuple(notes))
 
-    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
-        return None
-
     def num_outputs(self, data: TaskData) -> int:
         return 1
 

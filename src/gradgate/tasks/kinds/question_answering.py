@@ -61,9 +61,6 @@ class QuestionAnswering:
             )
         return Examples(splits, None, tuple(notes))
 
-    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
-        return None
-
     def num_outputs(self, data: TaskData) -> int:
         return 2
 

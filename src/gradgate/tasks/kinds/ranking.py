@@ -59,9 +59,6 @@ class Ranking(OneLabel):
             splits[split] = make_rows(rows, types)
         return Examples(splits, labels, tuple(notes))
 
-    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int]:
-        return _labelled(spec, tables).counts
-
     def score(self, rows: Dataset, features: Dataset, outputs: Any, data: TaskData, split: str) -> Scored:
         """Compute every ranking metric of logits ``(rows, grades)``."""
         grades = np.array([int(name) for name in labels_of(data)])

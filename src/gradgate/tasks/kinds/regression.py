@@ -56,9 +56,6 @@ class Regression:
             splits[split] = make_rows({**columns, "label": scores}, types)
         return Examples(splits, None, tuple(notes))
 
-    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> None:
-        return None
-
     def num_outputs(self, data: TaskData) -> int:
         return 1
 

@@ -13,7 +13,6 @@ from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
 from gradgate.tasks.kinds.labels import (
     LabelNames,
     head_of,
-    in_order,
     known_labels,
     label_order,
     label_word,
@@ -66,10 +65,6 @@ class TokenClassification:
             columns: dict[str, list[Any]] = {"tokens": [words for words, _ in sentences], "label": numbers}
             splits[split] = make_rows(columns, {"tokens": ["string"], "label": [labels]})
         return Examples(splits, labels, tuple(notes))
-
-    def label_counts(self, spec: TaskSpec, tables: dict[str, Table]) -> dict[str, int]:
-        tagged, labels, _ = _tagged(spec, sequence.scored_tables(spec, tables)[0])
-        return in_order(labels, (tag for _, tags in tagged.get("train", ()) for tag in tags))
 
     def num_outputs(self, data: TaskData) -> int:
         return len(labels_of(data))
