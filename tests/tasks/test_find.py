@@ -108,7 +108,7 @@ def test_languages_are_recognised_by_the_names_of_files_and_folders(
     assert load_task(spec).rows == dict.fromkeys(splits.split(), 2)
 
 
-@pytest.mark.parametrize("name", ["test_v2.tsv", "test.old.tsv", "test_mismatched.tsv", "testing.de.tsv"])
+@pytest.mark.parametrize("name", ["test_v2.tsv", "test.old.tsv", "test_mismatched.tsv", "tested.de.tsv"])
 def test_names_that_end_in_no_language_are_in_none(tmp_path: Path, name: str) -> None:
     put(tmp_path, **{"train.tsv": TSV, "dev.tsv": TSV, name: TSV})
     assert find_task(str(tmp_path)).languages == ()

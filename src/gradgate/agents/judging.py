@@ -58,18 +58,18 @@ def is_better(asked: IsBetterArguments) -> Answer:
             judged += [(results.study.part, each) for each in own]
     if not judged:
         raise UsageError(f"No task and model has runs of both a={asked.a!r} and b={asked.b!r}. Run both on one.")
-    told = _Told(judged)
+    said = _JudgedSentences(judged)
     notes = list(found.imported.notes) if found.imported is not None else []
     record = {
         "a": asked.a,
         "b": asked.b,
         "verdict": judged[0][1].verdict.word.value if len(judged) == 1 else None,
-        "words": told.words,
-        "comparisons": told.records,
+        "words": said.words,
+        "comparisons": said.records,
         "notes": notes,
         "warnings": list(found.warnings),
     }
-    return Answer("\n".join([*told.lines, *notes, *doubts(found.warnings)]), record)
+    return Answer("\n".join([*said.lines, *notes, *doubts(found.warnings)]), record)
 
 
 class StudyImportArguments(CheckedSettings):
@@ -95,17 +95,17 @@ def study_import(asked: StudyImportArguments) -> Answer:
     if imported is None:
         raise UsageError(f"results={asked.results!r} is a study already. Ask study_verdicts for it.")
     judged = [(part.study.part, each) for part in found.conditions for each in verdicts_of(part, asked.margin)]
-    told = _Told([(part, each) for part, each in judged if each.collapsed.runs])
+    said = _JudgedSentences([(part, each) for part, each in judged if each.collapsed.runs])
     lines = [
         f"Read {imported.rows_read:,} rows, kept {imported.rows_kept:,}: {len(imported.arms)} arms, "
         f"{len(imported.tasks)} tasks, {len(imported.models)} models, {len(imported.seeds)} seeds; reference "
         f"{imported.arms[0]}.",
         *(f"Left out: {rows:,} rows: {reason}." for reason, rows in imported.left_out.items()),
-        *told.lines,
+        *said.lines,
         *imported.notes,
         *doubts(found.warnings),
     ]
-    return Answer("\n".join(lines), {**imported.record(), "words": told.words, "verdicts": told.records})
+    return Answer("\n".join(lines), {**imported.record(), "words": said.words, "verdicts": said.records})
 
 
 class StudyVerdictsArguments(CheckedSettings):
@@ -121,12 +121,12 @@ def study_verdicts(asked: StudyVerdictsArguments) -> Answer:
 
     judged = row_verdicts(existing("study", asked.study), asked.margin)
     several = len({(each.task, each.model) for each in judged}) > 1
-    told = _Told([(f"{each.task}, {each.model}" if several else "", each) for each in judged])
-    text = "\n".join(told.lines) or "Nothing is compared yet."
-    return Answer(text, {"words": told.words, "verdicts": told.records})
+    said = _JudgedSentences([(f"{each.task}, {each.model}" if several else "", each) for each in judged])
+    text = "\n".join(said.lines) or "Nothing is compared yet."
+    return Answer(text, {"words": said.words, "verdicts": said.records})
 
 
-class _Told:
+class _JudgedSentences:
     """Some verdicts as sentences and as numbers.
 
     Args:

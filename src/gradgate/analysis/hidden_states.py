@@ -44,14 +44,14 @@ class TokenSample:
 
     @property
     def count(self) -> int:
-        """The number of these."""
+        """The number of positions that are compared."""
         return sum(len(place) for place in self.places)
 
 
 def measure(
     runs: Sequence[RunResult],
     folder: AnalysisFolder[RepresentationRow],
-    request: RepresentationSettings,
+    asked: RepresentationSettings,
     progress: RunProgress,
 ) -> list[RepresentationRow]:
     """Compare every layer of each run with the pretrained model; what the folder holds is not measured again.
@@ -68,19 +68,19 @@ def measure(
     """
     launch.refuse("gradgate analyze")
     silence_libraries()
-    with folder.locked(), cpu_threads(request.threads):
-        return _measure(runs, folder, request, Loader(request), progress)
+    with folder.locked(), cpu_threads(asked.threads):
+        return _measure(runs, folder, asked, Loader(asked), progress)
 
 
 def _measure(
     runs: Sequence[RunResult],
     folder: AnalysisFolder[RepresentationRow],
-    request: RepresentationSettings,
+    asked: RepresentationSettings,
     loader: Loader,
     progress: RunProgress,
 ) -> list[RepresentationRow]:
-    folder.claim({"tokens": request.tokens, "seed": request.seed, "left_out": list(LEFT_OUT)})
-    if DEV in request.splits:
+    folder.claim({"tokens": asked.tokens, "seed": asked.seed, "left_out": list(LEFT_OUT)})
+    if DEV in asked.splits:
         check_same_dev(runs)
     analyzed, existing = AnalyzedRuns(runs), folder.read()
     complete = {(row.arm, row.seed, row.run, row.split) for row in existing if row.layer == row.layers}
@@ -89,11 +89,11 @@ def _measure(
     missing = [
         (run, splits)
         for run in runs
-        if (splits := [s for s in request.splits if (run.arm.name, run.seed, run.mark, s) not in complete])
+        if (splits := [s for s in asked.splits if (run.arm.name, run.seed, run.mark, s) not in complete])
     ]
     if not missing:
         progress.note("Every layer is measured already.")
-    for found in _measured(missing, request, loader, progress):
+    for found in _measured(missing, asked, loader, progress):
         folder.append(found)
         rows += found
     return rows
@@ -101,7 +101,7 @@ def _measure(
 
 def _measured(
     missing: Sequence[tuple[RunResult, list[str]]],
-    request: RepresentationSettings,
+    asked: RepresentationSettings,
     loader: Loader,
     progress: RunProgress,
 ) -> Iterator[list[RepresentationRow]]:
@@ -113,7 +113,7 @@ def _measured(
         measured = loader.load(run.files.path)
         if first is None:
             first = measured
-            samples = {split: sample_tokens(first, split, request) for split in splits}
+            samples = {split: sample_tokens(first, split, asked) for split in splits}
             began = time.monotonic()
             model = first.pretrained()
             before = {split: (s, hidden_states(first, model, s)) for split, s in samples.items()}
@@ -152,7 +152,7 @@ def _compared(run: RunResult, split: str, before: States, after: States) -> list
     ]
 
 
-def sample_tokens(measured: LoadedRun, split: str, request: RepresentationSettings) -> TokenSample:
+def sample_tokens(measured: LoadedRun, split: str, asked: RepresentationSettings) -> TokenSample:
     """Draw tokens of a split, each with the same chance.
 
     Padding and the tokens around a text are left out: ``[PAD]``, ``[CLS]`` and ``[SEP]`` of BERT, ``<pad>``, ``<s>``
@@ -172,7 +172,7 @@ def sample_tokens(measured: LoadedRun, split: str, request: RepresentationSettin
     total = int(counts.sum())
     if total < 3:
         raise RunError(f"{split} has {total} tokens besides special ones; expected 3 or more. Pass another split=.")
-    drawn = np.sort(np.random.default_rng(request.seed).permutation(total)[: request.tokens])
+    drawn = np.sort(np.random.default_rng(asked.seed).permutation(total)[: asked.tokens])
     row_of = np.repeat(np.arange(len(counts)), counts)[drawn]
     place_of = drawn - (np.cumsum(counts) - counts)[row_of]
     rows = np.unique(row_of)

@@ -61,14 +61,14 @@ class Todo:
 
     @property
     def count(self) -> int:
-        """The number of these."""
+        """The number of points."""
         return len(self.line) + len(self.plane)
 
 
 def measure(
     runs: Sequence[RunResult],
     folder: AnalysisFolder[LandscapeRow],
-    request: LandscapeSettings,
+    asked: LandscapeSettings,
     progress: RunProgress,
 ) -> list[LandscapeRow]:
     """Measure the loss on the line of each run, and on the plane of some; points in the folder are not measured again.
@@ -76,7 +76,7 @@ def measure(
     Args:
         runs: of one pretrained model and task.
         folder: keeps the rows.
-        request: what is measured, and how it is computed.
+        asked: what is measured, and how it is computed.
 
     Raises:
         FolderLockedError: while another process measures there.
@@ -86,22 +86,22 @@ def measure(
     """
     launch.refuse("gradgate analyze")
     silence_libraries()
-    with folder.locked(), cpu_threads(request.threads):
-        return _measure(runs, folder, request, Loader(request), progress)
+    with folder.locked(), cpu_threads(asked.threads):
+        return _measure(runs, folder, asked, Loader(asked), progress)
 
 
 def _measure(
     runs: Sequence[RunResult],
     folder: AnalysisFolder[LandscapeRow],
-    request: LandscapeSettings,
+    asked: LandscapeSettings,
     loader: Loader,
     progress: RunProgress,
 ) -> list[LandscapeRow]:
-    folder.claim({name: getattr(request, name) for name in _MEASURED} | _DEFINITION)
+    folder.claim({name: getattr(asked, name) for name in _MEASURED} | _DEFINITION)
     analyzed, done = AnalyzedRuns(runs), _done(folder.read())
     kept = folder.keep(lambda row: _key(row) in done and not analyzed.supersede(row))
     rows = [row for row in kept if analyzed.have(row)]
-    todo = [item for item in _todo(runs, request, done) if item.count]
+    todo = [item for item in _todo(runs, asked, done) if item.count]
     counter = _Counter(progress, todo, len(rows) // len(SPLITS))
 
     def keep(found: list[LandscapeRow]) -> None:
@@ -110,7 +110,7 @@ def _measure(
 
     for item in todo:
         measured = loader.load(item.run.files.path)
-        _PointsOfRun(item.run, measured, request, counter, keep).measure(item)
+        _PointsOfRun(item.run, measured, asked, counter, keep).measure(item)
     if not todo:
         progress.note("Every point is measured already.")
     return rows
@@ -128,13 +128,13 @@ def _done(rows: Sequence[LandscapeRow]) -> set[tuple[object, ...]]:
     return {point for point, found in splits.items() if found >= set(SPLITS)}
 
 
-def _todo(runs: Sequence[RunResult], request: LandscapeSettings, done: set[tuple[object, ...]]) -> Iterator[Todo]:
+def _todo(runs: Sequence[RunResult], asked: LandscapeSettings, done: set[tuple[object, ...]]) -> Iterator[Todo]:
     planes: dict[str, int] = {}
     for run in runs:
         planes[run.arm.name] = planes.get(run.arm.name, 0) + 1
         wanted = {
-            LINE: line_points(request),
-            PLANE: plane_points(request) if planes[run.arm.name] <= request.plane_seeds else [],
+            LINE: line_points(asked),
+            PLANE: plane_points(asked) if planes[run.arm.name] <= asked.plane_seeds else [],
         }
         left = {
             where: [(x, y) for x, y in points if (run.arm.name, run.seed, run.mark, where, x, y) not in done]
@@ -171,17 +171,17 @@ class _Counter:
 class _Losses:
     """The mean loss of a model on a sample of each split, as the loss on dev is computed in training."""
 
-    def __init__(self, measured: LoadedRun, request: LandscapeSettings) -> None:
+    def __init__(self, measured: LoadedRun, asked: LandscapeSettings) -> None:
         self._trainer = measured.trainer(measured.found.model)
         config = measured.found.model.config
         # A decoder predicts each token but the first from those before it.
         self._shifts = measured.found.task.kind == "generation" and not config.is_encoder_decoder
-        self._batches = {split: self._sample(measured, split, request) for split in SPLITS}
+        self._batches = {split: self._sample(measured, split, asked) for split in SPLITS}
         self.rows = {split: sum(_rows(batch) for batch in batches) for split, batches in self._batches.items()}
 
-    def _sample(self, measured: LoadedRun, split: str, request: LandscapeSettings) -> list[dict[str, Tensor]]:
+    def _sample(self, measured: LoadedRun, split: str, asked: LandscapeSettings) -> list[dict[str, Tensor]]:
         rows = measured.rows(split)
-        drawn = np.random.default_rng(request.seed).permutation(len(rows))[: request.rows]
+        drawn = np.random.default_rng(asked.seed).permutation(len(rows))[: asked.rows]
         features = measured.features(rows.select(drawn))
         lengths = [len(row) for row in features["input_ids"]]
         features = features.select(np.argsort(lengths, kind="stable"))  # batches of one length pad the least
@@ -250,12 +250,12 @@ class _PointsOfRun:
         self,
         run: RunResult,
         measured: LoadedRun,
-        request: LandscapeSettings,
+        asked: LandscapeSettings,
         counter: _Counter,
         keep: Callable[[list[LandscapeRow]], None],
     ) -> None:
-        self.run, self.request, self.counter, self.keep = run, request, counter, keep
-        self.trained, self.losses = _Trained(measured), _Losses(measured, request)
+        self.run, self.asked, self.counter, self.keep = run, asked, counter, keep
+        self.trained, self.losses = _Trained(measured), _Losses(measured, asked)
         if not counter.announced:
             began = time.monotonic()
             self.losses()
@@ -280,7 +280,7 @@ class _PointsOfRun:
         """Measure around the weights that training found. Biases and the weights of norms do not move."""
         parameters = {name: weight for name, weight in self.trained.parameters.items() if weight.ndim > 1}
         with put_back(parameters) as centre:
-            directions = [filter_normalized(centre, self.request.seed, axis, self.trained.filters) for axis in (0, 1)]
+            directions = [filter_normalized(centre, self.asked.seed, axis, self.trained.filters) for axis in (0, 1)]
             for x, y in points:
                 displace(parameters, centre, directions, (x, y or 0.0))
                 self._point(PLANE, x, y, None)

@@ -40,7 +40,7 @@ def signals_on_disk(
     layers: LayerMap,
     share: float,
     device: Literal["auto", "cpu", "cuda"] = "auto",
-    told: Callable[[int, int], None] = lambda total, done: None,
+    progress: Callable[[int, int], None] = lambda total, done: None,
 ) -> tuple[list[Signal], list[str]]:
     """Return the ratios of all units with matrices, by kind and from the bottom, and the matrices that no file has.
 
@@ -49,7 +49,7 @@ def signals_on_disk(
         layers: its map, at the unit that is wanted.
         share: of each kind that counts as chosen, in (0, 1].
         device: that matrices are measured on; ``auto`` is a GPU if there is one.
-        told: called with how many matrices there are and how many are done; a large one takes a minute.
+        progress: called with how many matrices there are and how many are done; a large one takes a minute.
 
     Raises:
         UsageError: for another share, or if the files hold none of the matrices.
@@ -71,12 +71,12 @@ def signals_on_disk(
     order = {name: done for done, name in enumerate(name for names in stored_of.values() for name in names)}
 
     def read(name: str) -> Tensor:
-        told(len(order), order[name])
+        progress(len(order), order[name])
         return checkpoint.read(stored[name]).to(place)
 
     with closing(checkpoint):
         ratios = signal_of_groups(stored_of, read)
-        told(len(order), len(order))
+        progress(len(order), len(order))
     kinds = {kind: [name for name in names if name in ratios] for kind, names in kinds.items()}
     chosen = set(clearest(kinds, ratios, share))
     return [Signal(kind, n, ratios[n], n in chosen) for kind, names in kinds.items() for n in names], absent
