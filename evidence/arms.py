@@ -13,6 +13,8 @@ from evidence.studies import Study
 from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
 
+_SETTING = "setting."
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -49,8 +51,7 @@ def read_runs(file: Path) -> list[dict[str, str]]:
         rows = list(csv.DictReader(stream))
     for row in rows:
         if row["status"] != "finished" or not row["score"]:
-            arm = arm_of_texts(row["method"], row["adapter"] or None).name
-            raise ValueError(f"{file.name}: {arm}, seed {row['seed']}, is {row['status']} and has no score")
+            raise ValueError(f"{file.name}: {_name(row)}, seed {row['seed']}, is {row['status']} and has no score")
     return rows
 
 
@@ -58,9 +59,14 @@ def runs_by_arm(file: Path) -> dict[str, dict[str, list[dict[str, str]]]]:
     """Read the rows of committed runs, by the size of the training set, ``""`` for all of it, and by arm."""
     runs: dict[str, dict[str, list[dict[str, str]]]] = {}
     for row in read_runs(file):
-        name = arm_of_texts(row["method"], row["adapter"] or None).name
-        runs.setdefault(row["train_size"], {}).setdefault(name, []).append(row)
+        runs.setdefault(row["train_size"], {}).setdefault(_name(row), []).append(row)
     return runs
+
+
+def _name(row: dict[str, str]) -> str:
+    """Return the name of the arm of a run, with the settings that are its own."""
+    own = {name.removeprefix(_SETTING): value for name, value in row.items() if name.startswith(_SETTING) and value}
+    return arm_of_texts(row["method"], row["adapter"] or None).with_settings(own).name
 
 
 def study_arms(study: Study) -> dict[str, list[Arm]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from gradgate.settings.arms.recorded import arm_of_texts
+from gradgate.settings.arms.recorded import arm_of_texts, recorded_arm
 from gradgate.study.replay.curve_rows import CurveRow
 
 LATE = 0.2
@@ -44,10 +44,15 @@ def late_changes(rows: Sequence[CurveRow]) -> list[LateChange]:
     runs: dict[tuple[str, int | None], dict[tuple[int, int], list[CurveRow]]] = {}
     for row in rows:
         if row.dev is not None:
-            arm = arm_of_texts(row.method, row.adapter).name
-            runs.setdefault((arm, row.train_size), {}).setdefault((row.seed, row.of_steps), []).append(row)
+            runs.setdefault((_name(row), row.train_size), {}).setdefault((row.seed, row.of_steps), []).append(row)
     changes = {key: [change for own in by_run.values() for change in _change(own)] for key, by_run in runs.items()}
     return [LateChange(*key, tuple(own)) for key, own in changes.items() if own]
+
+
+def _name(row: CurveRow) -> str:
+    """Return the name of a run's arm, without the rate that it trained at."""
+    own = {name: value for name, value in recorded_arm(row.arm).overrides.items() if name != "lr"}
+    return arm_of_texts(row.method, row.adapter).with_settings(own).name
 
 
 def _change(rows: Sequence[CurveRow]) -> Iterator[float]:

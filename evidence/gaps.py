@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from evidence.arms import Arm, grid_arms, study_arms
 from evidence.grids import read_grids
 from evidence.studies import read_studies
+from gradgate.settings.arms.own_settings import TAPT_LENGTHS
+from gradgate.settings.arms.recorded import recorded_arm
 from gradgate.study.recommend.evidence import RecordedGap, family_of
 from gradgate.tasks.find import find_task
 
@@ -31,9 +33,10 @@ def _kind(task: str | Sequence[str]) -> str:
 
 
 def _behind(source: str, kind: str, arms: Sequence[Arm]) -> Iterator[RecordedGap]:
-    best = max(arm.mean for arm in arms)
+    own = [arm for arm in arms if not any(map(recorded_arm(arm.name).sets, TAPT_LENGTHS))]  # nor is pretraining
+    best = max(arm.mean for arm in own)
     families: dict[str, float] = {}
-    for arm in arms:
+    for arm in own:
         family = family_of(arm.name)
         families[family] = min(families.get(family, 1.0), best - arm.mean)
     if "full" not in families:  # adapters alone show nothing of how they compare with other arms

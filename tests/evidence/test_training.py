@@ -157,6 +157,15 @@ def test_a_study_that_leaves_out_times_has_no_figure_of_them() -> None:
         Study(name="s", title="", data="real", differs="", compare={}, without_times=True, figures=({"name": "cost"},))
 
 
+def test_arms_that_differ_in_more_than_their_rate_are_kept_apart() -> None:
+    rows = [
+        replace(ROW, method="full", adapter=None, arm=arm, step=step, dev=dev)
+        for arm, dev in (("full:lr=0.1", 0.5), ("full:lr=0.2,tapt_steps=9", 0.7))
+        for step in (50, 100)
+    ]
+    assert [found.arm for found in late_changes(rows)] == ["full", "full:tapt_steps=9"]
+
+
 def test_training_sets_of_two_sizes_are_kept_apart(study: Study) -> None:
     flat = [
         replace(ROW, train_size=size, of_steps=steps, step=step, dev=dev)
