@@ -384,6 +384,18 @@ def test_seeds_keep_their_own_best_where_no_setting_has_all(tmp_path: Path) -> N
     assert any("none of them with every seed" in note for note in found.notes)
 
 
+def test_a_seed_whose_settings_nothing_judges_is_left_out(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"arm": arm, "seed": seed, "lr": lr, "dev_accuracy": 0.1 * lr, "test_accuracy": 0.1 * lr}
+        for arm in ("full", "lora")
+        for seed in (0, 1)
+        for lr in (1, 2)
+    ]
+    rows += [{"arm": "lora", "seed": 2, "lr": lr, "dev_accuracy": "", "test_accuracy": 0.9} for lr in (1, 2)]
+    imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert scores_of(tmp_path / "study") == {"full": [0.2, 0.2], "lora": [0.2, 0.2]}
+
+
 def test_an_arm_without_dev_is_kept_next_to_one_with_it(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"arm": "full", "seed": 0, "lr": lr, "dev_accuracy": dev, "test_accuracy": test}

@@ -46,7 +46,7 @@ def select(scores: Sequence[Score], metric: str, higher: bool) -> Selection:
     single = []
     for arm, own in by_arm.items():
         chosen = _chosen(own, metric, higher)
-        kept += [score for score in own if chosen.get(score.cell.seed, score.settings) == score.settings]
+        kept += [score for score in own if not chosen or chosen.get(score.cell.seed) == score.settings]
         if len(set(chosen.values())) == 1:
             shared[arm] = next(iter(chosen.values()))
         elif chosen:
@@ -55,7 +55,10 @@ def select(scores: Sequence[Score], metric: str, higher: bool) -> Selection:
 
 
 def _chosen(scores: Sequence[Score], metric: str, higher: bool) -> dict[str, Setting]:
-    """Return seed to setting for one arm; nothing if each seed has one setting alone."""
+    """Return seed to setting for one arm; nothing if each seed has one setting alone.
+
+    A seed of which no setting can be judged has none.
+    """
     tried: dict[str, set[Setting]] = {}
     for score in scores:
         tried.setdefault(score.cell.seed, set()).add(score.settings)
@@ -65,8 +68,12 @@ def _chosen(scores: Sequence[Score], metric: str, higher: bool) -> dict[str, Set
     whole = {setting: values for setting, values in judged.items() if values.keys() == tried.keys()}
     if whole:
         return dict.fromkeys(tried, max(whole, key=lambda setting: fmean(whole[setting].values())))
-    known = {seed: [setting for setting, values in judged.items() if seed in values] for seed in tried}
-    return {seed: max(own, key=lambda setting: judged[setting][seed]) for seed, own in known.items() if own}
+    chosen = {seed: next(iter(settings)) for seed, settings in tried.items() if len(settings) == 1}
+    for seed in tried.keys() - chosen.keys():
+        own = [setting for setting, values in judged.items() if seed in values]
+        if own:
+            chosen[seed] = max(own, key=lambda setting: judged[setting][seed])
+    return chosen
 
 
 def _judged(scores: Sequence[Score], metric: str, higher: bool) -> dict[Setting, dict[str, float]]:
