@@ -138,6 +138,7 @@ def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[st
     ) == RunCounts(0, 1)
     error = json.loads((study / "runs/full/seed-0/error.json").read_text())
     assert "No run of its search has finished" in error["message"]
+    assert read_status(study).to_follow == 0
 
 
 def test_a_search_that_failed_is_decided_after_a_retry(settings: dict[str, Any], tmp_path: Path) -> None:
@@ -192,6 +193,16 @@ def test_a_rate_at_an_end_is_noted_unless_others_are_as_good(
 
 def waiting(queue: Queue) -> list[str]:
     return [run.label for run in queue.runs() if run.state is RunState.WAITING]
+
+
+def test_status_counts_the_runs_that_wait_for_a_choice(ended: Grid) -> None:
+    status = read_status(ended.path)
+    assert (len(status.runs), status.to_follow) == (2, 1)
+    assert status.record()["to_follow"] == 1
+    queue = Queue(open_store(ended.path))
+    assert advance(queue)
+    status = read_status(ended.path)
+    assert (len(status.runs), status.to_follow) == (3, 0)
 
 
 def test_two_workers_that_decide_an_arm_together_lose_no_run(ended: Grid, monkeypatch: pytest.MonkeyPatch) -> None:

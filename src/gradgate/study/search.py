@@ -216,6 +216,14 @@ def undecided(grid: Grid) -> list[Arm]:
     return [arm for arm in grid.arms if grid.search.chosen.get(arm.name) is None]
 
 
+def awaiting_choice(grid: Grid) -> list[RunFolder]:
+    """Return the folders of the runs that are queued when the search of their arm has chosen its setting."""
+    if grid.search is None:
+        return []
+    open_arms = [arm for arm in undecided(grid) if grid.search.results.get(arm.name) != ()]
+    return [grid.folder_of(arm, seed) for arm in open_arms for seed in grid.seeds]
+
+
 def advance(queue: Queue) -> bool:
     """Choose the settings of methods with an ended search, and queue their runs. Return whether there were any."""
     return any(_advance(queue, folder) for folder in condition_folders(queue.store.folder))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -20,7 +20,7 @@ from gradgate.study.conditions import condition_folders, refuse_condition
 from gradgate.study.grid import Grid
 from gradgate.study.imported import is_imported, refuse_training
 from gradgate.study.results import read_study
-from gradgate.study.search import all_runs
+from gradgate.study.search import all_runs, awaiting_choice
 from gradgate.study.study_file import read_study_file
 from gradgate.study.workers.address import elsewhere
 from gradgate.study.workers.queue import Queue
@@ -37,13 +37,19 @@ _IF_ANY = (RunState.PAUSED, RunState.PRUNED)  # states that few studies have
 class StudyStatus:
     """All runs of a study in the order in which they are claimed, and its budget if it has one.
 
-    ``note`` says what cannot be seen if the queue is in a database whose address was not passed.
+    Attributes:
+        folder: the study folder.
+        runs: that are queued.
+        budget: None for a study without one.
+        note: what cannot be seen if the queue is in a database whose address was not passed.
+        to_follow: number of runs that are queued when the search has chosen the settings of their arms.
     """
 
     folder: Path
     runs: tuple[QueuedRun, ...]
     budget: BudgetRecord | None = None
     note: str = ""
+    to_follow: int = 0
 
     def count(self, state: RunState) -> int:
         """Return the number of runs in a state."""
@@ -56,13 +62,14 @@ class StudyStatus:
         running = self.count(RunState.RUNNING)
         if not taken or not running:
             return None
-        return median(taken) * (self.count(RunState.WAITING) + running / 2) / running
+        return median(taken) * (self.count(RunState.WAITING) + self.to_follow + running / 2) / running
 
     def record(self) -> dict[str, Any]:
         """Return plain values for scripts."""
         return {
             "study": str(self.folder),
             **{state.value: self.count(state) for state in STATES},
+            "to_follow": self.to_follow,
             "seconds_left": self.seconds_left,
             **({"note": self.note} if self.note else {}),
             **(self.budget.record() if self.budget is not None else {}),
@@ -79,7 +86,8 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
         RunError: if the folder holds no study.
         StoreError: if the store cannot be read.
     """
-    for part in condition_folders(folder):
+    parts = condition_folders(folder)
+    for part in parts:
         read_study_file(part)
     budget = read_budget(folder)
     store = read_store(folder, url)
@@ -87,9 +95,17 @@ def read_status(folder: Path, url: str | None = None) -> StudyStatus:
         return StudyStatus(folder, tuple(_of_folders(folder)), budget, _unseen(folder, url))
     try:
         queue = Queue(store)
-        return StudyStatus(folder, tuple(_of_queue(run, queue) for run in queue.runs()), budget)
+        runs = tuple(_of_queue(run, queue) for run in queue.runs())
+        return StudyStatus(folder, runs, budget, to_follow=_to_follow(folder, parts, runs))
     finally:
         store.close()
+
+
+def _to_follow(folder: Path, parts: Sequence[Path], runs: Sequence[QueuedRun]) -> int:
+    """Return the number of runs that wait for the choice of a search, and are not in the queue."""
+    queued = {folder / run.folder for run in runs}
+    grids = (Grid.read(part) for part in parts if not is_imported(part))
+    return sum(run.path not in queued for grid in grids for run in awaiting_choice(grid))
 
 
 def _unseen(folder: Path, url: str | None) -> str:
@@ -180,7 +196,9 @@ def status_table(status: StudyStatus, worded: Callable[[str], str] = str) -> Gro
     states = [state for state in STATES if state not in _IF_ANY or status.count(state)]
     counts = ", ".join(f"{status.count(state)} {state}" for state in states)
     left = status.seconds_left
-    head = f"{len(status.runs)} runs: {counts}" + (f"; about {_duration(left)} left" if left is not None else "")
+    head = f"{len(status.runs)} runs: {counts}"
+    head += f"; {status.to_follow} more when the search has ended" if status.to_follow else ""
+    head += f"; about {_duration(left)} left" if left is not None else ""
     heads = [
         Text(head),
         *map(Text, _budget_lines(status.budget)),
