@@ -256,7 +256,8 @@ def _is_activation(name: str) -> bool:
     return name.lower() in ACT2FN
 
 
-_ALIASES = {"reduction": "reduction_factor", "init": "init_weights"}
+ALIASES = {"reduction": "reduction_factor", "init": "init_weights"}
+"""Short option -> the field that it sets."""
 _SYNTAX = Syntax("adapter", error=AdapterError)
 _SEQ = AdapterConfig(mh_adapter=False, output_adapter=True, non_linearity="relu", original_ln_before=True)
 _DOUBLE = AdapterConfig(mh_adapter=True, output_adapter=True, non_linearity="swish")
@@ -305,7 +306,7 @@ def adapter_config(spec: str | AdapterConfig | Mapping[str, Any]) -> AdapterConf
         raise AdapterError(
             f"{type(spec).__name__} does not describe an adapter. Expected a kind such as 'houlsby:size=64'. {_OF_PEFT}"
         )
-    read = _SYNTAX.parse(spec).renamed(_ALIASES)
+    read = _SYNTAX.parse(spec).renamed(ALIASES)
     kind = KINDS.get(read.name)
     if kind is None:
         raise AdapterError(
@@ -313,7 +314,7 @@ def adapter_config(spec: str | AdapterConfig | Mapping[str, Any]) -> AdapterConf
             f"{_OF_PEFT}"
         )
     kinds = {name: kind for name, kind in get_type_hints(AdapterConfig).items() if name != "extra"}
-    read.check_options([*_ALIASES, *kinds])
+    read.check_options([*ALIASES, *kinds])
     options = {name: checked(name, kinds[name], structured(text, kinds[name])) for name, text in read.pairs}
     if "reduction_factor" in options and "size" in options:
         raise AdapterError(

@@ -106,6 +106,7 @@ def test_unequal_arms_differ(one: str, other: str) -> None:
         ("full:lr=fast", r"'full:lr=fast' cannot have 'lr=fast': expected a number"),
         ("full:batch_size=0", r"cannot have 'batch_size=0': .*greater than or equal to 1"),
         ("full:lrr=1", r"'full' has no option 'lrr', and an arm has no setting of this name\. Did you mean 'lr'"),
+        ("full:lr_rate=1", r"'full' has no option 'lr_rate'.*Settings that an arm may have: lr, batch_size"),
         ("full:tapt_stps=4", r"Did you mean 'tapt_steps'.*Settings that an arm may have: lr, batch_size"),
         ("gradual:learning_rate=1e-3", r"'gradual' has no option 'learning_rate'.*Did you mean 'lr'\?"),
         ("houlsby:size=8,batchsize=4", r"'houlsby' has no option 'batchsize'.*Did you mean 'batch_size'"),

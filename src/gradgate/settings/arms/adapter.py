@@ -21,7 +21,7 @@ NAMES = (*KINDS, *peft_kind.NAMED, peft_kind.ANY)
 """Every word that an adapter's text may begin with."""
 _SYNTAX = Syntax("adapter", error=AdapterError)
 Pooler = Literal["trained", "frozen"]
-_POOLER = "pooler"
+POOLER = "pooler"
 _STACK = "language_adapters="
 OF_TRAINING = ("lr", *TAPT_LENGTHS, "tapt_batch")
 """Settings of the training that an adapter may have of its own, as one of its options."""
@@ -65,7 +65,7 @@ class AdapterSetting:
         if left == self.overrides:
             return self
         own = [f"{name}={value}" for name, value in left.items()]
-        own += [f"{_POOLER}={self.pooler}"] if self.pooler != "trained" else []
+        own += [f"{POOLER}={self.pooler}"] if self.pooler != "trained" else []
         removed: dict[str, Any] = dict.fromkeys(name for name in names if name in self.overrides)
         return replace(self, text=with_options(str(self.kind), own), **removed)
 
@@ -118,7 +118,7 @@ def _read(text: str) -> AdapterSetting:
     name = spec.name
     given: dict[str, Any] = {}
     for option, value in spec.pairs:
-        if option == _POOLER:
+        if option == POOLER:
             given[option] = _pooler(name, value)
         elif option in OF_TRAINING:
             given[option] = _setting(name, option, value)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gradgate.adapters.config import KINDS, AdapterConfig
+from gradgate.adapters.config import ALIASES, KINDS, AdapterConfig
 from gradgate.errors import MethodError, SpecError, UsageError, nearest
 from gradgate.files import portable_name
 from gradgate.methods import Full, Method
@@ -27,6 +27,7 @@ from gradgate.methods.fixed import Probe
 from gradgate.settings.arms.adapter import (
     NAMES,
     OF_TRAINING,
+    POOLER,
     AdapterSetting,
     is_peft_config,
     read_adapter,
@@ -36,7 +37,7 @@ from gradgate.settings.arms.own_settings import OWN_SETTINGS, TAPT_LENGTHS, OwnT
 from gradgate.specs import Spec, shown, split_joined
 
 _RATE = "lr"
-_OF_BOTTLENECKS = ("reduction", "init", "pooler", *AdapterConfig.__dataclass_fields__)
+_OF_BOTTLENECKS = (*ALIASES, POOLER, *AdapterConfig.__dataclass_fields__)
 _OF_A_PROBE = ("batch_size", "max_length")
 _WORDS = "|".join(OWN_SETTINGS)
 # The longest names first: "pfeiffer" begins "pfeiffer+inv".

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
@@ -58,8 +58,8 @@ def read_setting(name: str, text: str) -> Any:
     raise ValueError(f"{reason[0].lower()}{reason[1:]}.{nearest_of_quoted(text, reason)}")
 
 
-def check_spelling(head: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse an option that reads like a setting of an arm, and that the method or adapter does not have either.
+def check_spelling(head: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse an option that reads like a setting of an arm, or is of what has no options, and that is neither.
 
     Args:
         head: the method or the kind of adapter.
@@ -73,7 +73,7 @@ def check_spelling(head: str, names: Iterable[str], known: Iterable[str]) -> Non
     for name in names:
         meant = (gradgate_name(name) or "").removesuffix("=")
         near = f" Did you mean {meant!r}?" if meant in OWN_SETTINGS else nearest(name, choices)
-        if name not in choices and any(repr(setting) in near for setting in OWN_SETTINGS):
+        if name not in choices and (not known or any(repr(setting) in near for setting in OWN_SETTINGS)):
             raise SpecError(
                 f"{head!r} has no option {shown(name)}, and an arm has no setting of this name.{near} Settings that an "
                 f"arm may have: {', '.join(OWN_SETTINGS)}."

@@ -10,7 +10,6 @@ from typing import Any
 
 from gradgate.study.importing.raw import RawTable, run_parts, text_of
 from gradgate.tasks.metrics.names import split_name
-from gradgate.tasks.types import SPLIT_WORDS
 
 _NO_SCORES = {
     "runtime", "samples_per_second", "steps_per_second", "jit_compilation_time", "model_preparation_time",
@@ -96,7 +95,7 @@ def _by_split(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, value in entry.items():
         first, _, metric = name.partition(" ")
         if metric and first in ("valid", "test"):
-            split = SPLIT_WORDS[first]
+            split = split_name(first)
             yield {
                 "split": split,
                 "metric": metric.replace(" ", "_"),
