@@ -59,7 +59,7 @@ def read_setting(name: str, text: str) -> Any:
 
 
 def check_spelling(head: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Refuse an option that reads like a setting of an arm, or is of what has no options, and that is neither.
+    """Refuse an unknown option that reads like a setting of an arm, or any if the method or adapter has no options.
 
     Args:
         head: the method or the kind of adapter.
