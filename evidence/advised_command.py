@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evidence.effects import FULL, ON_LANGUAGES
 from evidence.rates import rate_to_take, rates_to_try
-from evidence.summaries import Advice, ArmSummary
+from evidence.summaries import ArmInSituation, SituationAdvice
 from gradgate.report.formats import learning_rate
 
 _COMMANDS = {
@@ -15,7 +15,7 @@ _COMMANDS = {
 }
 
 
-def command(advice: Advice) -> str:
+def command(advice: SituationAdvice) -> str:
     """Return how to train with the arm, or how to compare the two that may be best, at rates like those of the runs."""
     if advice.next is not None and advice.is_undecided:
         rates = rates_to_try([effect.rates for effect in advice.next.effects if effect.rates])
@@ -26,7 +26,7 @@ def command(advice: Advice) -> str:
     return f"gradgate train {_arm_words(advice.use)}{given} --model MODEL --task TASK"
 
 
-def _taken(advice: Advice) -> list[float]:
+def _taken(advice: SituationAdvice) -> list[float]:
     """Return the rates that the arm to use took, as far as they are known; those of full fine-tuning if it is that."""
     if advice.use is not None:
         return [rate for effect in advice.use.effects if effect.rates for rate in effect.rates.arm]
@@ -36,7 +36,7 @@ def _taken(advice: Advice) -> list[float]:
     return [rate for rates in of_full.values() for rate in rates]
 
 
-def _arm_words(arm: ArmSummary | None) -> str:
+def _arm_words(arm: ArmInSituation | None) -> str:
     if arm is None:
         return f"-m {FULL}"
     example = arm.effects[0].example

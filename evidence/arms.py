@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median_high
 
-from evidence.grids import Grid
+from evidence.grids import ReplayedGrid
 from evidence.studies import Study
 from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
@@ -17,7 +17,7 @@ _SETTING = "setting."
 
 
 @dataclass(frozen=True)
-class Arm:
+class MeasuredArm:
     """One way to train, with what it reached on test.
 
     Attributes:
@@ -69,7 +69,7 @@ def _name(row: dict[str, str]) -> str:
     return arm_of_texts(row["method"], row["adapter"] or None).with_settings(own).name
 
 
-def study_arms(study: Study) -> dict[str, list[Arm]]:
+def study_arms(study: Study) -> dict[str, list[MeasuredArm]]:
     """Read the arms of a study from its committed runs, by the size of the training set; ``""`` is all of it."""
     return {size: [_arm(*each) for each in by_arm.items()] for size, by_arm in runs_by_arm(study.runs).items()}
 
@@ -87,8 +87,8 @@ def thread_hours(study: Study) -> float:
     return seconds * float(study.compare["threads"]) / 3600
 
 
-def _arm(name: str, rows: Sequence[dict[str, str]]) -> Arm:
-    return Arm(
+def _arm(name: str, rows: Sequence[dict[str, str]]) -> MeasuredArm:
+    return MeasuredArm(
         name,
         {int(row["seed"]): float(row["score"]) for row in rows},
         fmean(float(row["cost.peak_memory_bytes"]) for row in rows),
@@ -96,7 +96,7 @@ def _arm(name: str, rows: Sequence[dict[str, str]]) -> Arm:
     )
 
 
-def grid_arms(grid: Grid) -> list[Arm]:
+def grid_arms(grid: ReplayedGrid) -> list[MeasuredArm]:
     """Return the methods of a grid, each at the rate that is best on dev, with their scores on test."""
     by_method: dict[str, dict[float | None, list[CurveRow]]] = {}
     for row in read_rows(grid.curves):
@@ -107,7 +107,7 @@ def grid_arms(grid: Grid) -> list[Arm]:
         rate = max(rates, key=lambda lr: fmean(row.dev for row in rates[lr] if row.dev is not None))
         scores = {row.seed: row.test for row in rates[rate] if row.test is not None}
         tried = [lr for lr in rates if lr is not None]
-        arms.append(Arm(name, scores, at_an_end=bool(tried) and rate in (min(tried), max(tried)), rate=rate))
+        arms.append(MeasuredArm(name, scores, at_an_end=bool(tried) and rate in (min(tried), max(tried)), rate=rate))
     return arms
 
 

@@ -8,13 +8,13 @@ from functools import cache
 from statistics import fmean
 from typing import TypeVar
 
-from evidence.arms import Arm, grid_arms, is_on_dev, scored_languages, study_arms
+from evidence.arms import MeasuredArm, grid_arms, is_on_dev, scored_languages, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
 from evidence.authors import MULTI, RATE_OF_FULL, UNTRAINED, arm_of, read_rates
 from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
 from evidence.limits import AT_AN_END, SHORT_TRAINING, limits_of
-from evidence.rates import Rates, study_rates
+from evidence.rates import ComparedRates, study_rates
 from evidence.row_noise import RowNoiseOfArm, rows_of
 from evidence.studies import Study, read_studies
 from gradgate.errors import GradgateError
@@ -72,7 +72,7 @@ class Where:
 
 
 @dataclass(frozen=True)
-class Effect:
+class ArmEffect:
     """One arm minus full fine-tuning, in points, on one task with one model.
 
     Attributes:
@@ -104,14 +104,14 @@ class Effect:
     memory: float | None = None
     seconds: float | None = None
     doubts: tuple[str, ...] = ()
-    without_collapsed: Effect | None = None
-    rates: Rates | None = None
+    without_collapsed: ArmEffect | None = None
+    rates: ComparedRates | None = None
     freedom: float | None = None
     examples: int | None = None
 
 
 @cache
-def effects() -> tuple[Effect, ...]:
+def effects() -> tuple[ArmEffect, ...]:
     """Return the effects of all committed runs: our studies and grids, and those of others."""
     return (*_of_studies(), *_of_grids(), *_of_authors(), *_of_others())
 
@@ -140,7 +140,7 @@ def frozen_family(share: float) -> str:
     return "freeze two thirds or more of the layers"
 
 
-def _of_studies() -> Iterator[Effect]:
+def _of_studies() -> Iterator[ArmEffect]:
     for study in read_studies():
         if study.is_committed:
             by_size = study_arms(study)
@@ -166,7 +166,7 @@ def _examples(study: Study, size: str) -> int | None:
     return None if study.data == "synthetic" else int(size) if size else study.train_rows
 
 
-def _with_rows(effect: Effect, noise: RowNoiseOfArm | None) -> Effect:
+def _with_rows(effect: ArmEffect, noise: RowNoiseOfArm | None) -> ArmEffect:
     """Return an effect with its variance over runs and test rows, if the rows of the same difference are known."""
     if noise is None or abs(noise.difference - effect.difference) > _ROUNDING:
         return effect
@@ -180,7 +180,7 @@ def _kind(task: str) -> str:
     return TAGS if found.metric == "accuracy" else ENTITIES
 
 
-def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[Effect]:
+def _against_full(where: Where, study: Study, arms: Iterable[MeasuredArm]) -> Iterator[ArmEffect]:
     named = {arm.name: arm for arm in arms}
     full = named.pop(FULL, None)
     if full is None:
@@ -202,7 +202,7 @@ def _against_full(where: Where, study: Study, arms: Iterable[Arm]) -> Iterator[E
         )  # fmt: skip
 
 
-def _of_grids() -> Iterator[Effect]:
+def _of_grids() -> Iterator[ArmEffect]:
     for grid in read_grids().values():
         if not grid.curves.exists():
             continue
@@ -221,15 +221,15 @@ def _of_grids() -> Iterator[Effect]:
             yield _effect(
                 where, _SAME.get(task, task), arm_family, name, *versus, f"grids/{grid.name}", limits,
                 doubts=(SHORT_TRAINING, *edge),
-                rates=Rates(tuple(sorted(grid.rates)), _taken(arm), _taken(full)),
+                rates=ComparedRates(tuple(sorted(grid.rates)), _taken(arm), _taken(full)),
             )  # fmt: skip
 
 
-def _taken(arm: Arm) -> tuple[float, ...]:
+def _taken(arm: MeasuredArm) -> tuple[float, ...]:
     return () if arm.rate is None else (arm.rate,)
 
 
-def _of_authors() -> Iterator[Effect]:
+def _of_authors() -> Iterator[ArmEffect]:
     """Yield the Elsa authors' runs at half and three quarters of the layers, and of the head."""
     numbers = read_numbers(AUTHORS_FILE)["elsa"]
     used = {(each.model, each.task): (each.used,) for each in read_rates()}
@@ -249,11 +249,11 @@ def _of_authors() -> Iterator[Effect]:
                     f"the Elsa authors, {place.model}", f"{RATE_OF_FULL}; {UNTRAINED}; scores on dev",
                     runs=min(len(scores), len(full)), compared=len(set(numbers.methods(place)) - {BASELINE}),
                     doubts=(RATE_OF_FULL, UNTRAINED),
-                    rates=Rates(tried, *[used[place.model, place.task]] * 2),
+                    rates=ComparedRates(tried, *[used[place.model, place.task]] * 2),
                 )  # fmt: skip
 
 
-def _of_others() -> Iterator[Effect]:
+def _of_others() -> Iterator[ArmEffect]:
     cells: dict[tuple[str, str, str], dict[str, list[ForeignScore]]] = {}
     for score in read_foreign():
         cells.setdefault((score.source, score.task, score.rows), {}).setdefault(score.arm, []).append(score)
@@ -314,11 +314,11 @@ def _effect(
     memory: float | None = None,
     seconds: float | None = None,
     doubts: tuple[str, ...] = (),
-    rates: Rates | None = None,
-) -> Effect:
+    rates: ComparedRates | None = None,
+) -> ArmEffect:
     """Return an effect in points from comparisons of shares, the second without collapsed runs if there are any."""
     difference, variance = _in_points(versus)
-    effect = Effect(
+    effect = ArmEffect(
         where, task, arm, example, difference, variance, versus.n if runs is None else runs, source,
         limits, compared, memory, seconds, doubts, rates=rates,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from evidence.effects import ALL, BASE, CLASSIFY, EMBEDDED, ONE_RATE, OTHER_MODE
 from evidence.front_picture import FILE, described, drawn, shown, shown_arm
 from evidence.limits import SHORT_TRAINING
 from evidence.studies import FOLDER
-from evidence.summaries import Advice, ArmSummary
+from evidence.summaries import ArmInSituation, SituationAdvice
 from evidence.what_to_use import advices, task_counts
 from gradgate.papers.claims.thresholds import counted_tasks
 from gradgate.statistics import Word
@@ -45,7 +45,7 @@ def written() -> dict[Path, str]:
     return {FILE: drawn(sound), **pages}
 
 
-def in_picture(advices: Sequence[Advice]) -> list[Advice]:
+def in_picture(advices: Sequence[SituationAdvice]) -> list[SituationAdvice]:
     """Return the situations whose runs are long enough, at rates that were searched; each has an arm to show."""
     return [each for each in advices if _LEFT_OUT.isdisjoint(shown(each).doubts)]
 
@@ -67,7 +67,7 @@ def replaced(page: str, name: str, text: str) -> str:
     return "\n".join([*lines[: first + 1], text, *lines[last:]]) + "\n"
 
 
-def result_of(frozen: ArmSummary, ours: ArmSummary) -> str:
+def result_of(frozen: ArmInSituation, ours: ArmInSituation) -> str:
     """Return the result in two sentences: what freezing half of the layers does at full's rate, and at its own.
 
     Args:
@@ -83,11 +83,11 @@ def result_of(frozen: ArmSummary, ours: ArmSummary) -> str:
     )
 
 
-def _limits(arm: ArmSummary) -> str:
+def _limits(arm: ArmInSituation) -> str:
     return f" (limits of some: {', '.join(arm.doubts)})" if arm.doubts else ""
 
 
-def behind_it(frozen: ArmSummary, left_out: int) -> str:
+def behind_it(frozen: ArmInSituation, left_out: int) -> str:
     """Return what the result is computed from, and how many situations the picture leaves out."""
     models, half = len({effect.source for effect in frozen.effects}), task_counts(0.5)
     return fill(
@@ -105,14 +105,14 @@ def behind_it(frozen: ArmSummary, left_out: int) -> str:
     )
 
 
-def _without_collapsed(arm: ArmSummary) -> str:
+def _without_collapsed(arm: ArmInSituation) -> str:
     """Say what is left without collapsed runs, if there are any."""
     if arm.without_collapsed is None:
         return ""
     return f" Without collapsed runs, freezing {change(replace(arm, pooled=arm.without_collapsed))}."
 
 
-def change(arm: ArmSummary) -> str:
+def change(arm: ArmInSituation) -> str:
     """Return a difference as a verb, its points and their interval."""
     low, high = arm.pooled.interval or (float("-inf"), float("inf"))
     if low <= 0 <= high:
@@ -122,6 +122,6 @@ def change(arm: ArmSummary) -> str:
     return f"{verb} {abs(arm.pooled.mean):.1f} points (95 % interval {ends[0]:.1f} to {ends[1]:.1f})"
 
 
-def _half(advice: Advice | None) -> ArmSummary:
+def _half(advice: SituationAdvice | None) -> ArmInSituation:
     assert advice is not None, "no run is of this situation"
     return next(arm for arm in advice.arms if arm.arm == "freeze half of the layers")

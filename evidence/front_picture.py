@@ -8,7 +8,7 @@ from html import escape
 
 from evidence.effects import MANY, MULTILINGUAL, PAIRS
 from evidence.studies import FOLDER
-from evidence.summaries import Advice, ArmSummary
+from evidence.summaries import ArmInSituation, SituationAdvice
 
 FILE = FOLDER.parent / "docs" / "images" / "against-full.svg"
 WIDTH, TOP, ROW, BOTTOM = 360, 78, 54, 50
@@ -34,7 +34,7 @@ svg.against-full .undecided { fill: var(--undecided); stroke: var(--undecided); 
 svg.against-full text.better, svg.against-full text.worse, svg.against-full text.undecided { stroke: none; }"""
 
 
-def drawn(advices: Sequence[Advice]) -> str:
+def drawn(advices: Sequence[SituationAdvice]) -> str:
     """Return the picture as SVG that follows light and dark, as a file and within a page."""
     height = TOP + ROW * len(advices) + BOTTOM
     rows = "\n".join(_row(advice, TOP + ROW * place) for place, advice in enumerate(advices))
@@ -51,7 +51,7 @@ def drawn(advices: Sequence[Advice]) -> str:
     )
 
 
-def described(advices: Sequence[Advice]) -> str:
+def described(advices: Sequence[SituationAdvice]) -> str:
     """Return what the picture shows in words and numbers, for those who cannot see it."""
     parts = (
         f"{_where(advice)}, {shown(advice).arm}: {_points(shown(advice))}, {_tasks(shown(advice))}, {word(advice)}"
@@ -60,25 +60,25 @@ def described(advices: Sequence[Advice]) -> str:
     return f"{TITLE}, in points with 95 % intervals: {'; '.join(parts)}."
 
 
-def shown_arm(advice: Advice) -> ArmSummary | None:
+def shown_arm(advice: SituationAdvice) -> ArmInSituation | None:
     """Return the arm to use, or the cheaper arm with the best mean if that is full fine-tuning; None without one."""
     return advice.use or advice.next
 
 
-def shown(advice: Advice) -> ArmSummary:
+def shown(advice: SituationAdvice) -> ArmInSituation:
     """Return the arm of a situation that has one."""
     arm = shown_arm(advice)
     assert arm is not None, f"no cheaper arm in {advice.where}"
     return arm
 
 
-def word(advice: Advice) -> str:
+def word(advice: SituationAdvice) -> str:
     """Return ``better``, ``worse`` or ``undecided``, by the interval of the arm that is shown."""
     low, high = _interval(shown(advice))
     return "better" if low > 0 else "worse" if high < 0 else "undecided"
 
 
-def _row(advice: Advice, y: int) -> str:
+def _row(advice: SituationAdvice, y: int) -> str:
     arm, kind = shown(advice), word(advice)
     low, high = map(_x, _interval(arm))
     mean, bar = _x(arm.pooled.mean), y + 41
@@ -111,7 +111,7 @@ def _x(points: float) -> float:
     return LEFT + (points - ENDS[0]) / (ENDS[1] - ENDS[0]) * (RIGHT - LEFT)
 
 
-def _where(advice: Advice) -> str:
+def _where(advice: SituationAdvice) -> str:
     """Return the situation in few words: the number of rows in thousands, the languages only if there may be many."""
     where = advice.where
     kind = "GLUE" if where.kind == PAIRS else where.kind
@@ -129,15 +129,15 @@ def _thousands(number: str) -> str:
     return f"{int(number.replace(',', '')) / 1000:g}"
 
 
-def _tasks(arm: ArmSummary) -> str:
+def _tasks(arm: ArmInSituation) -> str:
     return f"{arm.pooled.tasks} task{'s' * (arm.pooled.tasks > 1)}"
 
 
-def _interval(arm: ArmSummary) -> tuple[float, float]:
+def _interval(arm: ArmInSituation) -> tuple[float, float]:
     assert arm.pooled.interval is not None, f"{arm.arm} has no interval"
     return arm.pooled.interval
 
 
-def _points(arm: ArmSummary) -> str:
+def _points(arm: ArmInSituation) -> str:
     low, high = _interval(arm)
     return f"{arm.pooled.mean:+.1f} [{low:+.1f} to {high:+.1f}]".replace("-", "−")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evidence.arms import Arm, grid_arms, study_arms
+from evidence.arms import MeasuredArm, grid_arms, study_arms
 from evidence.grids import read_grids
 from evidence.studies import read_studies
 from gradgate.settings.arms.own_settings import TAPT_LENGTHS
@@ -32,7 +32,7 @@ def _kind(task: str | Sequence[str]) -> str:
     return find_task(task if isinstance(task, str) else task[0]).kind
 
 
-def _behind(source: str, kind: str, arms: Sequence[Arm]) -> Iterator[RecordedGap]:
+def _behind(source: str, kind: str, arms: Sequence[MeasuredArm]) -> Iterator[RecordedGap]:
     own = [arm for arm in arms if not any(map(recorded_arm(arm.name).sets, TAPT_LENGTHS))]  # nor is pretraining
     best = max(arm.mean for arm in own)
     families: dict[str, float] = {}

@@ -15,7 +15,7 @@ from gradgate.study.replay.curve_rows import WHOLE, read_rows, study_rows, write
 GRIDS = Path(__file__).parent / "grids"
 
 
-class Grid(BaseModel):
+class ReplayedGrid(BaseModel):
     """One grid.
 
     Attributes:
@@ -48,15 +48,15 @@ class Grid(BaseModel):
         return GRIDS / f"{self.name}.csv"
 
 
-def read_grids() -> dict[str, Grid]:
+def read_grids() -> dict[str, ReplayedGrid]:
     """Read every grid, by name."""
     return {
-        file.stem: Grid(name=file.stem, **yaml.safe_load(file.read_text(encoding="utf-8")))
+        file.stem: ReplayedGrid(name=file.stem, **yaml.safe_load(file.read_text(encoding="utf-8")))
         for file in sorted(GRIDS.glob("*.yaml"))
     }
 
 
-def record_grid(grid: Grid, out: Path) -> Path:
+def record_grid(grid: ReplayedGrid, out: Path) -> Path:
     """Run what is missing of a grid, and write its curves next to its studies.
 
     Raises:
@@ -76,7 +76,7 @@ def record_grid(grid: Grid, out: Path) -> Path:
     return curves
 
 
-def add_seeds(grid: Grid, out: Path) -> Path:
+def add_seeds(grid: ReplayedGrid, out: Path) -> Path:
     """Run the seeds that the committed curves of whole runs lack, and write both next to the new studies.
 
     Raises:
@@ -96,14 +96,14 @@ def add_seeds(grid: Grid, out: Path) -> Path:
     return curves
 
 
-def _settings_here(grid: Grid, folder: Path) -> dict[str, Any]:
+def _settings_here(grid: ReplayedGrid, folder: Path) -> dict[str, Any]:
     settings = dict(grid.compare)
     if grid.data is not None:
         settings["data"] = str(first_rows(Path(here(grid.data)), grid.first_rows, folder / "data"))
     return settings
 
 
-def _whole_studies(grid: Grid, folder: Path, settings: dict[str, Any]) -> list[Path]:
+def _whole_studies(grid: ReplayedGrid, folder: Path, settings: dict[str, Any]) -> list[Path]:
     return [_study(folder, settings, grid.every, rate, settings["steps"]) for rate in grid.rates]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evidence.grids import GRIDS, Grid
+from evidence.grids import GRIDS, ReplayedGrid
 from evidence.replay.baselines import BASELINES, replay_all
 from evidence.replay.early_scores import by_schedule, shown
 from evidence.replay.squeezed import SQUEEZED
@@ -12,7 +12,7 @@ from gradgate.errors import listed
 from gradgate.study.budget.full_grid import EIGHTHS
 from gradgate.study.replay.curve_rows import CurveRow, read_rows
 from gradgate.study.replay.curves import Curves, as_curves
-from gradgate.study.replay.replay import Replay, Score
+from gradgate.study.replay.replay import Replay, StrategyScore
 
 PAGE = GRIDS / "README.md"
 SHARES, REPEATS = (0.1, 0.2), 100
@@ -69,7 +69,7 @@ A budget uses cut runs, because they resume.
 """
 
 
-def grids_page(grids: Sequence[Grid]) -> str:
+def grids_page(grids: Sequence[ReplayedGrid]) -> str:
     """Return the page as Markdown, from the grids that have committed curves."""
     rows = {grid.name: read_rows(grid.curves) for grid in grids}
     curves = {name: as_curves(own) for name, own in rows.items()}
@@ -89,7 +89,7 @@ def grids_page(grids: Sequence[Grid]) -> str:
     )
 
 
-def _grid(grid: Grid, curves: Curves, rows: Sequence[CurveRow]) -> str:
+def _grid(grid: ReplayedGrid, curves: Curves, rows: Sequence[CurveRow]) -> str:
     short = [row for row in rows if row.schedule == SQUEEZED]
     lengths, seeds = sorted({row.of_steps for row in short}), len({row.seed for row in short})
     squeezed = f"squeezed into {' and '.join(map(str, lengths))} steps, {seeds} seeds" if short else ""
@@ -108,7 +108,7 @@ def _decisive(found: Mapping[tuple[str, float], Replay]) -> str:
     )
 
 
-def _replayed(name: str, share: float, score: Score) -> str:
+def _replayed(name: str, share: float, score: StrategyScore) -> str:
     within, false = (_percent(each) for each in (score.within_one_sd, score.false_winners))
     return (
         f"| `{name}` | {share:g} | {score.name} | {within} | {_percent(score.agreement)} | "

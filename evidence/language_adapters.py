@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.commands import flags, gradgate, here
-from evidence.studies import LanguageAdapters, Study
+from evidence.studies import LanguageAdapterSettings, Study
 from gradgate.csv_rows import CsvRows
 from gradgate.files import read_json
 from gradgate.tasks.readers.files import read_table
@@ -37,7 +37,7 @@ class PretrainedLanguage:
 ROWS = CsvRows(PretrainedLanguage, "python -m evidence run")
 
 
-def pretrain(adapters: LanguageAdapters, languages: Sequence[str], settings: dict[str, Any], out: Path) -> str:
+def pretrain(adapters: LanguageAdapterSettings, languages: Sequence[str], settings: dict[str, Any], out: Path) -> str:
     """Pretrain the adapters that are missing; studies with the same ones share them.
 
     Args:
@@ -60,7 +60,7 @@ def pretrain(adapters: LanguageAdapters, languages: Sequence[str], settings: dic
     return str(folder / "{language}")
 
 
-def _texts(adapters: LanguageAdapters, language: str) -> Iterator[str]:
+def _texts(adapters: LanguageAdapterSettings, language: str) -> Iterator[str]:
     for name in adapters.files:
         table = read_table(Path(here(adapters.texts), language, name), FileFormat())
         for row in zip(*(table.columns[column] for column in adapters.columns), strict=True):

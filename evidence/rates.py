@@ -16,7 +16,7 @@ _HALF_A_DECADE = 2.5
 
 
 @dataclass(frozen=True)
-class Rates:
+class ComparedRates:
     """The learning rates of one comparison.
 
     Attributes:
@@ -30,16 +30,16 @@ class Rates:
     full: tuple[float, ...] = ()
 
 
-def study_rates(study: Study, arm: str, full: str) -> Rates:
+def study_rates(study: Study, arm: str, full: str) -> ComparedRates:
     """Return the rates of an arm of a study and of its full fine-tuning."""
     texts = study.compare.get("search")
     if not texts:
         rate = float(study.compare["lr"])
-        return Rates((rate,), (rate,), (rate,))
+        return ComparedRates((rate,), (rate,), (rate,))
     tried = sorted({float(setting["lr"]) for setting in read_space(texts, seeds=1).settings})
     chosen = [run for run in ROWS.read(study.search) if run.chosen] if study.search.exists() else []
     taken = (tuple(dict.fromkeys(run.lr for run in chosen if run.arm == name)) for name in (arm, full))
-    return Rates(tuple(tried), *taken)
+    return ComparedRates(tuple(tried), *taken)
 
 
 def rate_to_take(taken: Sequence[float]) -> float | None:
@@ -47,7 +47,7 @@ def rate_to_take(taken: Sequence[float]) -> float | None:
     return median_low(taken) if taken else None
 
 
-def rates_to_try(comparisons: Sequence[Rates]) -> tuple[float, ...]:
+def rates_to_try(comparisons: Sequence[ComparedRates]) -> tuple[float, ...]:
     """Return a short range to search: the rates that both arms took, and the next lower and higher one.
 
     All rates that were tried, if no committed file has those that the arms took; none without comparisons.

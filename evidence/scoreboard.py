@@ -57,7 +57,7 @@ five robust standard deviations below the median of their arm), what is left wit
 
 
 @dataclass(frozen=True)
-class Cell:
+class BoardCell:
     """The verdict of one source on one claim, as the grid shows it.
 
     Attributes:
@@ -73,17 +73,19 @@ class Cell:
         return not self.row.tasks and self.row.verdict == UNKNOWN
 
 
-def scoreboard_cells(found: Sequence[Checked], studies: Sequence[Study]) -> list[Cell]:
+def scoreboard_cells(found: Sequence[Checked], studies: Sequence[Study]) -> list[BoardCell]:
     """Return a cell per claim and source, in the order of the claims."""
     by_name = {study.name: study for study in studies}
     return [_cell(each, source, by_name) for each in found for source in SOURCES]
 
 
-def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
+def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> BoardCell:
     verdicts = [v for v in each.printed if v.checked] if source == PRINTED else list(each.measured.get(source, ()))
     if not verdicts:
         note = _NOTHING[source]
-        return Cell(ScoreboardRow(claim=each.claim.id, source=source, verdict=UNKNOWN, seeds=0, tasks=0, note=note))
+        return BoardCell(
+            ScoreboardRow(claim=each.claim.id, source=source, verdict=UNKNOWN, seeds=0, tasks=0, note=note)
+        )
     decided = [verdict for verdict in verdicts if verdict.outcome.state != UNKNOWN]
     chosen = (decided or verdicts)[0]  # those on the paper's tasks come first
     if source != PRINTED:
@@ -101,8 +103,10 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> Cell:
         return replace(cell, row=replace(cell.row, note="; ".join((cell.row.note, *others))))
     if len({verdict.outcome.state for verdict in decided}) > 1:
         states = "; ".join(f"{verdict.outcome.state} in {verdict.source}" for verdict in decided)
-        return Cell(replace(_filled(source, chosen), verdict=UNKNOWN, note=f"the paper contradicts itself: {states}"))
-    return Cell(_filled(source, chosen))
+        return BoardCell(
+            replace(_filled(source, chosen), verdict=UNKNOWN, note=f"the paper contradicts itself: {states}")
+        )
+    return BoardCell(_filled(source, chosen))
 
 
 def _studies_of(verdict: ClaimVerdict, studies: Mapping[str, Study]) -> list[Study]:
@@ -119,7 +123,7 @@ def _limits_of(verdict: ClaimVerdict, studies: Sequence[Study]) -> dict[str, tup
     return {study.name: limits_of(study) + (limits_of_traces(study) if of_traces else ()) for study in studies}
 
 
-def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study]) -> Cell:
+def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study]) -> BoardCell:
     """Return the cell of runs, with what limits them in its note and, by name, in its small print."""
     limits = _limits_of(verdict, studies)
     if source == AUTHORS:
@@ -137,7 +141,7 @@ def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study])
     if steady is not None and deciding(steady) != row.note:
         note.append(f"without collapsed runs, {steady.state}: {deciding(steady)}")
         shown += [f"{steady.state} without collapsed runs"] * (steady.state != row.verdict)
-    return Cell(replace(row, note="; ".join((row.note, *note))), tuple(shown))
+    return BoardCell(replace(row, note="; ".join((row.note, *note))), tuple(shown))
 
 
 def _limits(limits: Mapping[str, Sequence[Limit]]) -> list[str]:
@@ -160,9 +164,9 @@ def _filled(source: str, verdict: ClaimVerdict) -> ScoreboardRow:
     )
 
 
-def scoreboard_page(found: Sequence[Checked], cells: Sequence[Cell]) -> str:
+def scoreboard_page(found: Sequence[Checked], cells: Sequence[BoardCell]) -> str:
     """Return the page as Markdown: the grid first, as HTML that reads without its colours."""
-    by_claim: dict[str, list[Cell]] = {}
+    by_claim: dict[str, list[BoardCell]] = {}
     for cell in cells:
         by_claim.setdefault(cell.row.claim, []).append(cell)
     blocks = [_INTRODUCTION, _counts(cells), _grid(found, by_claim), _BEHIND]
@@ -172,12 +176,12 @@ def scoreboard_page(found: Sequence[Checked], cells: Sequence[Cell]) -> str:
     return "\n\n".join(block.strip() for block in blocks) + "\n"
 
 
-def _is_decided(cells: Sequence[Cell]) -> bool:
+def _is_decided(cells: Sequence[BoardCell]) -> bool:
     """Return True if the authors' runs or real data decide a claim."""
     return any(cell.row.verdict != UNKNOWN for cell in cells if cell.row.source in (AUTHORS, "real"))
 
 
-def _counts(cells: Sequence[Cell]) -> str:
+def _counts(cells: Sequence[BoardCell]) -> str:
     lines = ["| source | holds | fails | cannot tell | nothing to compare |", "|---|---:|---:|---:|---:|"]
     for source in SOURCES:
         own = [cell for cell in cells if cell.row.source == source]
@@ -186,7 +190,7 @@ def _counts(cells: Sequence[Cell]) -> str:
     return "\n".join(lines)
 
 
-def _grid(found: Sequence[Checked], by_claim: dict[str, list[Cell]]) -> str:
+def _grid(found: Sequence[Checked], by_claim: dict[str, list[BoardCell]]) -> str:
     heads = "".join(f"<th>{source}</th>" for source in SOURCES)
     lines = [f'<table class="scoreboard">\n<thead><tr><th></th><th>claim</th>{heads}</tr></thead>\n<tbody>']
     paper = ""
@@ -199,7 +203,7 @@ def _grid(found: Sequence[Checked], by_claim: dict[str, list[Cell]]) -> str:
     return "\n".join([*lines, "</tbody>\n</table>"])
 
 
-def _shown(cell: Cell) -> str:
+def _shown(cell: BoardCell) -> str:
     title, state = escape(cell.row.note, quote=True), cell.row.verdict
     if cell.is_empty:
         return f'<td class="nothing" title="{title}">–</td>'
@@ -207,7 +211,7 @@ def _shown(cell: Cell) -> str:
     return f'<td class="{state.replace(" ", "-")}" title="{title}">{_SIGNS[state]} {state}{small}</td>'
 
 
-def _behind(each: Checked, cells: Sequence[Cell]) -> Iterator[str]:
+def _behind(each: Checked, cells: Sequence[BoardCell]) -> Iterator[str]:
     yield f"- **{each.claim.id}** {each.claim.wording}"
     for cell in cells:
         if not cell.is_empty:

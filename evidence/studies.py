@@ -49,7 +49,7 @@ class KeptFigure(BaseModel):
         return (folder if self.part is None else folder / "parts" / self.part) / "figures" / f"{self.name}.svg"
 
 
-class LanguageAdapters(BaseModel):
+class LanguageAdapterSettings(BaseModel):
     """How one adapter per language learns, from texts that the study's task does not have.
 
     Attributes:
@@ -138,7 +138,7 @@ class Study(BaseModel):
     first_rows: dict[str, int] = Field(default_factory=dict)
     prompts_of_words: int | None = None
     cut_vocabulary: bool = False
-    language_adapters: LanguageAdapters | None = None
+    language_adapters: LanguageAdapterSettings | None = None
     quick: dict[str, Any] = Field(default_factory=dict)
     quick_first_rows: dict[str, int] = Field(default_factory=dict)
     analyses: dict[str, dict[str, Any]] = Field(default_factory=dict)

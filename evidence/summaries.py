@@ -9,7 +9,7 @@ from statistics import fmean
 
 from scipy import stats
 
-from evidence.effects import AFTER_TAPT, FULL, ON_LANGUAGES, OTHER_MODEL, SIMILARITY, Effect, Where
+from evidence.effects import AFTER_TAPT, FULL, ON_LANGUAGES, OTHER_MODEL, SIMILARITY, ArmEffect, Where
 from evidence.pooling import LEVEL, Pooled, random_effects
 
 NOT_SHOWN = "no arm is shown to be better, or as good and cheaper"
@@ -20,7 +20,7 @@ _CHEAPER = ("freeze", "head", "probe", "groups", "lisa", "houlsby", "pfeiffer", 
 
 
 @dataclass(frozen=True)
-class ArmSummary:
+class ArmInSituation:
     """One arm in one situation.
 
     Attributes:
@@ -31,7 +31,7 @@ class ArmSummary:
 
     arm: str
     pooled: Pooled
-    effects: tuple[Effect, ...]
+    effects: tuple[ArmEffect, ...]
     without_collapsed: Pooled | None = None
 
     @property
@@ -78,7 +78,7 @@ class ArmSummary:
 
 
 @dataclass(frozen=True)
-class Advice:
+class SituationAdvice:
     """What to use in a situation.
 
     Attributes:
@@ -88,12 +88,12 @@ class Advice:
     """
 
     where: Where
-    arms: tuple[ArmSummary, ...]
-    use: ArmSummary | None
+    arms: tuple[ArmInSituation, ...]
+    use: ArmInSituation | None
     why: str
 
     @property
-    def next(self) -> ArmSummary | None:
+    def next(self) -> ArmInSituation | None:
         """What to weigh against full fine-tuning.
 
         The arm that is better but in doubt, else the best cheaper one that may be as good, else the best cheaper one.
@@ -123,9 +123,9 @@ class Advice:
         return f"{level}: {', '.join((*tasks_and_runs, *shown.caveats, *familiar, *generated))}"
 
 
-def summarize(where: Where, effects: Sequence[Effect]) -> Advice | None:
+def summarize(where: Where, effects: Sequence[ArmEffect]) -> SituationAdvice | None:
     """Summarize a situation; None if nothing is known of it."""
-    by_arm: dict[str, list[Effect]] = {}
+    by_arm: dict[str, list[ArmEffect]] = {}
     for effect in effects:
         if effect.where == where and effect.variance is not None:
             by_arm.setdefault(effect.arm, []).append(effect)
@@ -133,20 +133,20 @@ def summarize(where: Where, effects: Sequence[Effect]) -> Advice | None:
         return None
     level = LEVEL / max(len(by_arm), *(effect.compared for own in by_arm.values() for effect in own))
     found = [
-        ArmSummary(arm, pool(own, level), tuple(own), _without_collapsed(own, level)) for arm, own in by_arm.items()
+        ArmInSituation(arm, pool(own, level), tuple(own), _without_collapsed(own, level)) for arm, own in by_arm.items()
     ]
     arms = tuple(sorted(found, key=lambda summary: -summary.pooled.mean))
-    return Advice(replace(where, rows=_rows(arms) or where.rows), arms, *_choose(arms))
+    return SituationAdvice(replace(where, rows=_rows(arms) or where.rows), arms, *_choose(arms))
 
 
-def _rows(arms: Sequence[ArmSummary]) -> str:
+def _rows(arms: Sequence[ArmInSituation]) -> str:
     """Return the range of the numbers of training examples; empty if the situation says all that is known."""
     found = {effect.examples for arm in arms for effect in arm.effects if effect.examples is not None}
     ends = dict.fromkeys(f"{end:,}" for end in (min(found), max(found))) if found else ()
     return f"{' to '.join(ends)} rows" if ends else ""
 
 
-def _without_collapsed(effects: Sequence[Effect], level: float) -> Pooled | None:
+def _without_collapsed(effects: Sequence[ArmEffect], level: float) -> Pooled | None:
     """Pool the effects of one arm without collapsed runs; None if none collapsed."""
     if all(effect.without_collapsed is None for effect in effects):
         return None
@@ -154,12 +154,12 @@ def _without_collapsed(effects: Sequence[Effect], level: float) -> Pooled | None
     return pool(kept, level) if kept else None
 
 
-def pool(effects: Sequence[Effect], level: float = LEVEL) -> Pooled:
+def pool(effects: Sequence[ArmEffect], level: float = LEVEL) -> Pooled:
     """Pool the effects of one arm: the mean of its options, then of the models of a task, then over tasks.
 
     Options of a study share its full fine-tuning, so the mean of their variances counts; other runs are independent.
     """
-    tasks: dict[str, dict[str, list[Effect]]] = {}
+    tasks: dict[str, dict[str, list[ArmEffect]]] = {}
     for effect in effects:
         tasks.setdefault(effect.task, {}).setdefault(effect.source, []).append(effect)
     means, variances = [], []
@@ -176,7 +176,7 @@ def pool(effects: Sequence[Effect], level: float = LEVEL) -> Pooled:
     return Pooled(means[0], (means[0] - half, means[0] + half), None, 1)
 
 
-def _choose(arms: Sequence[ArmSummary]) -> tuple[ArmSummary | None, str]:
+def _choose(arms: Sequence[ArmInSituation]) -> tuple[ArmInSituation | None, str]:
     """Choose the arm that is better than full, else the cheapest that is no worse by the margin, else full.
 
     An arm whose runs are in doubt is not chosen.
@@ -194,10 +194,10 @@ def _choose(arms: Sequence[ArmSummary]) -> tuple[ArmSummary | None, str]:
     return None, NOT_SHOWN
 
 
-def _best(arms: Sequence[ArmSummary]) -> ArmSummary | None:
+def _best(arms: Sequence[ArmInSituation]) -> ArmInSituation | None:
     """Return the arm whose interval is furthest above full fine-tuning; None if none is."""
     return max((arm for arm in arms if _low(arm) > 0), key=_low, default=None)
 
 
-def _low(arm: ArmSummary) -> float:
+def _low(arm: ArmInSituation) -> float:
     return -inf if arm.pooled.interval is None else arm.pooled.interval[0]

@@ -37,7 +37,7 @@ from evidence.effects import (
 )
 from evidence.pooling import Pooled
 from evidence.studies import FOLDER
-from evidence.summaries import NOT_SHOWN, Advice, ArmSummary, summarize
+from evidence.summaries import NOT_SHOWN, ArmInSituation, SituationAdvice, summarize
 from gradgate.papers.claims.thresholds import counted_tasks
 from gradgate.papers.frozen import frozen_share
 from gradgate.papers.recorded import read_numbers
@@ -167,7 +167,7 @@ def what_to_use() -> str:
     return "\n\n".join(block.strip() for block in blocks) + "\n"
 
 
-def advices() -> dict[Where, Advice | None]:
+def advices() -> dict[Where, SituationAdvice | None]:
     """Return each situation with what to use; None where nothing is known.
 
     Raises:
@@ -180,7 +180,7 @@ def advices() -> dict[Where, Advice | None]:
     return {where: summarize(where, every) for where in SITUATIONS}
 
 
-def _table(found: dict[Where, Advice | None]) -> str:
+def _table(found: dict[Where, SituationAdvice | None]) -> str:
     lines = ["| task, rows, model, languages | use | difference to full | cost | confidence |", "|---|---|---|---|---|"]
     for where, advice in found.items():
         shown = where if advice is None else advice.where
@@ -195,11 +195,11 @@ def _table(found: dict[Where, Advice | None]) -> str:
     return "\n".join(lines)
 
 
-def _use(advice: Advice) -> str:
+def _use(advice: SituationAdvice) -> str:
     return f"**{_named(advice)}**" + ("" if advice.why == NOT_SHOWN else f": {advice.why}")
 
 
-def _named(advice: Advice) -> str:
+def _named(advice: SituationAdvice) -> str:
     if advice.use is not None:
         return _called(advice.use)
     if advice.next is not None and advice.is_undecided:
@@ -207,18 +207,18 @@ def _named(advice: Advice) -> str:
     return "full fine-tuning"
 
 
-def _called(arm: ArmSummary) -> str:
+def _called(arm: ArmInSituation) -> str:
     return arm.arm.replace("freeze ", "freezing ", 1)
 
 
-def _difference(advice: Advice) -> str:
+def _difference(advice: SituationAdvice) -> str:
     if advice.use is not None:
         return _points(advice.use)
     cheaper = advice.next
     return "reference" + (f"; {_called(cheaper)}: {_points(cheaper)}" if cheaper else "")
 
 
-def _points(arm: ArmSummary) -> str:
+def _points(arm: ArmInSituation) -> str:
     steady = "" if arm.without_collapsed is None else f"; {_interval(arm.without_collapsed)} without collapsed runs"
     return f"{_interval(arm.pooled)}{steady}"
 
@@ -231,7 +231,7 @@ def _interval(pooled: Pooled) -> str:
     return f"{pooled.mean:+.1f}{shown}".replace("-", "−")
 
 
-def _cost(advice: Advice) -> str:
+def _cost(advice: SituationAdvice) -> str:
     arm = advice.use or advice.next
     said = costs(arm) if arm else ""
     if not said:
@@ -239,12 +239,12 @@ def _cost(advice: Advice) -> str:
     return said if advice.use or arm is None else f"{_called(arm)}: {said}"
 
 
-def costs(arm: ArmSummary) -> str:
+def costs(arm: ArmInSituation) -> str:
     """Return the memory and time of an arm relative to full fine-tuning, as far as they were recorded."""
     return ", ".join(filter(None, (_cost_of(arm, "memory", "memory"), _cost_of(arm, "seconds", "time"))))
 
 
-def _cost_of(arm: ArmSummary, name: str, word: str) -> str:
+def _cost_of(arm: ArmInSituation, name: str, word: str) -> str:
     """Return a cost in words, with the number of tasks if it was not recorded on all."""
     value, tasks = arm.relative(name), arm.tasks_with(name)
     if value is None:
@@ -252,7 +252,7 @@ def _cost_of(arm: ArmSummary, name: str, word: str) -> str:
     return f"{value:.2f}× {word}" + f" ({counted_tasks(tasks)})" * (tasks < arm.pooled.tasks)
 
 
-def _arms(advice: Advice) -> Iterator[str]:
+def _arms(advice: SituationAdvice) -> Iterator[str]:
     situation = str(advice.where)
     yield f"### {situation[0].upper()}{situation[1:]}"
     lines = ["| arm | difference to full | tasks | deviation between tasks | memory | time | runs of | limits |"]
@@ -272,7 +272,7 @@ def _arms(advice: Advice) -> Iterator[str]:
         yield "Limits of the runs:\n\n" + "\n".join(f"{number}. {text}" for number, text in enumerate(limits, 1))
 
 
-def _memory(known: Sequence[Advice]) -> str:
+def _memory(known: Sequence[SituationAdvice]) -> str:
     """Return the cheaper arms whose memory was recorded on real data, the smallest of each situation first."""
     rows = []
     for advice in (advice for advice in known if advice.where.model != EMBEDDED):
@@ -287,7 +287,7 @@ def _times(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}×"
 
 
-def freezing_section(known: Sequence[Advice]) -> str:
+def freezing_section(known: Sequence[SituationAdvice]) -> str:
     """Return where freezing layers does not help, by the pooled differences and by single tasks."""
     rows = "\n".join(
         f"| {advice.where} | {_called(arm)} | {_points(arm)} | {arm.pooled.tasks} | {_said(arm, advice)} |"
@@ -302,7 +302,7 @@ def freezing_section(known: Sequence[Advice]) -> str:
     )  # fmt: skip
 
 
-def _said(arm: ArmSummary, advice: Advice) -> str:
+def _said(arm: ArmInSituation, advice: SituationAdvice) -> str:
     little = ("by less than 1 point and cheaper, so recommended above",) * (arm == advice.use)
     return ", ".join((*little, *arm.caveats)) or "–"
 

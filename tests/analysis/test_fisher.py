@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gradgate.analysis.fisher import (
-    FisherTrack,
+    FisherRun,
     correlation,
     find_tracked,
     moving_average,
@@ -69,7 +69,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_the_trace_is_normalised_by_the_open_layers() -> None:
-    run = FisherTrack("fun", 0, tuple(hill(6)))
+    run = FisherRun("fun", 0, tuple(hill(6)))
     assert run.normalised.tolist() == [1, 6, 2]
     assert run.window == 1
     assert (run.peak, run.area, run.hill) == (6, pytest.approx(3.75), pytest.approx(2 / 3))
@@ -78,7 +78,7 @@ def test_the_trace_is_normalised_by_the_open_layers() -> None:
 
 
 def test_while_the_head_learns_alone_there_is_no_value() -> None:
-    run = FisherTrack("lpft", 0, (record(0, (1, 1, 1, 1), 0), record(5, (1, 2, 3, 6))))
+    run = FisherRun("lpft", 0, (record(0, (1, 1, 1, 1), 0), record(5, (1, 2, 3, 6))))
     assert np.isnan(run.normalised[0])
     assert run.peak == 3
     assert caption([run]) == "Per open layer, tr(F) of lpft peaks at 3 at step 5 and ends at 3."
@@ -88,8 +88,8 @@ def test_the_moving_average_is_centred_and_narrower_at_the_ends() -> None:
     values = np.array([0.0, 3.0, 6.0, np.nan, 9.0])
     assert moving_average(values, 3)[:3].tolist() == [1.5, 3.0, 4.5]
     assert np.isnan(moving_average(values, 3)[3])
-    assert FisherTrack("full", 0, tuple(record(step, (1, 1, 1, 1)) for step in range(200))).window == 10
-    assert FisherTrack("full", 0, tuple(record(step, (1, 1, 1, 1)) for step in range(30))).window == 3
+    assert FisherRun("full", 0, tuple(record(step, (1, 1, 1, 1)) for step in range(200))).window == 10
+    assert FisherRun("full", 0, tuple(record(step, (1, 1, 1, 1)) for step in range(30))).window == 3
 
 
 def test_fun_opens_the_largest_trace_first_and_of_equal_ones_the_higher_layer() -> None:
@@ -183,7 +183,7 @@ def test_what_cannot_be_analyzed_is_said(study: Path, command: Command, folder: 
 
 
 def test_tables_of_many_steps_are_thinned_and_their_csv_is_whole() -> None:
-    run = FisherTrack("full", 0, tuple(record(step, (1, 2, 3, 4)) for step in range(101)))
+    run = FisherRun("full", 0, tuple(record(step, (1, 2, 3, 4)) for step in range(101)))
     table = curve_table([run])
     assert (len(table.rows), len(table.records)) == (21, 101)
     assert [row[0].value for row in table.rows[::10]] == [0, 50, 100]
@@ -192,7 +192,7 @@ def test_tables_of_many_steps_are_thinned_and_their_csv_is_whole() -> None:
 
 def test_a_wide_range_has_plain_numbers_on_a_logarithmic_axis() -> None:
     records = [record(step, [10.0**power] * 4) for step, power in ((0, -2), (40, -1), (80, 1))]
-    drawing = draw_curves([FisherTrack("full", 0, tuple(records))], ["full"], "Seen.")
+    drawing = draw_curves([FisherRun("full", 0, tuple(records))], ["full"], "Seen.")
     assert ">0.01</text>" in drawing.svg
     assert "mathdefault" not in drawing.svg
 

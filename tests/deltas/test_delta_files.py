@@ -16,7 +16,7 @@ from torch import Tensor
 import gradgate as gg
 from gradgate import MethodInfo, deltas
 from gradgate.deltas.changes import stored_best
-from gradgate.deltas.safetensors_file import Entry
+from gradgate.deltas.safetensors_file import TensorEntry
 from gradgate.errors import DeltaError
 from support.bits import assert_same_bits, on_disk
 from support.catalog_table import EVERY_CELL, build, changed, method_of, trained
@@ -84,7 +84,7 @@ def test_every_bit_counts(tmp_path: Path) -> None:
 )
 def test_a_tensor_is_stored_in_the_smaller_form(item: str, elements: int, share: float) -> None:
     count = round(share * elements)
-    entry = Entry(item, (elements,))
+    entry = TensorEntry(item, (elements,))
     whole, sparse = entry.bytes, count * (entry.item_bytes + (8 if elements >= 2**31 else 4))
     expected = "not" if count == 0 else "sparse" if sparse < whole else "whole"
     assert stored_best(entry, entry, count).stored == expected

@@ -8,23 +8,23 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evidence.effects import ALL, BASE, ONE_RATE, OTHER_MODEL, PAIRS, Effect, Where
+from evidence.effects import ALL, BASE, ONE_RATE, OTHER_MODEL, PAIRS, ArmEffect, Where
 from evidence.front_pages import INDEX, MARK, README, change, in_picture, replaced
 from evidence.front_picture import FILE, drawn, shown, shown_arm, word
 from evidence.limits import SHORT_TRAINING
 from evidence.pooling import Pooled
-from evidence.summaries import Advice, ArmSummary
+from evidence.summaries import ArmInSituation, SituationAdvice
 from evidence.what_to_use import advices
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def arm(mean: float, low: float, high: float) -> ArmSummary:
-    return ArmSummary("lora", Pooled(mean, (low, high), None, 1), ())
+def arm(mean: float, low: float, high: float) -> ArmInSituation:
+    return ArmInSituation("lora", Pooled(mean, (low, high), None, 1), ())
 
 
-def advice(mean: float, low: float, high: float) -> Advice:
-    return Advice(Where(PAIRS, ALL, BASE), (arm(mean, low, high),), arm(mean, low, high), "")
+def advice(mean: float, low: float, high: float) -> SituationAdvice:
+    return SituationAdvice(Where(PAIRS, ALL, BASE), (arm(mean, low, high),), arm(mean, low, high), "")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_runs_in_doubt_stay_out_of_the_picture_whichever_way_they_point() -> Non
     found = [advice(difference, difference - 0.5, difference + 0.5) for difference in (-2.0, 2.0)]
     assert in_picture(found) == found
     for doubt in (SHORT_TRAINING, ONE_RATE, OTHER_MODEL):
-        effect = Effect(found[0].where, "a", "lora", "lora:r=8", 0.0, 0.1, 5, "a study", doubts=(doubt,))
+        effect = ArmEffect(found[0].where, "a", "lora", "lora:r=8", 0.0, 0.1, 5, "a study", doubts=(doubt,))
         assert in_picture([replace(each, use=replace(each.arms[0], effects=(effect,))) for each in found]) == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import evidence.grids_page
-from evidence.grids import Grid, add_seeds, read_grids
+from evidence.grids import ReplayedGrid, add_seeds, read_grids
 from evidence.grids_page import PAGE, grids_page
 from evidence.replay.baselines import BASELINES, replay_all
 from evidence.replay.squeezed import SQUEEZED
@@ -21,7 +21,7 @@ GRIDS = [grid for grid in read_grids().values() if grid.curves.exists()]
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: grid.name)
-def test_every_arm_has_run_with_every_rate_and_seed(grid: Grid) -> None:
+def test_every_arm_has_run_with_every_rate_and_seed(grid: ReplayedGrid) -> None:
     curves = as_curves(read_rows(grid.curves))
     arms = [read_arm(method.replace("{every}", str(grid.every))) for method in grid.compare["method"]]
     expected = (arm.with_settings({"lr": rate}).name for arm, rate in product(arms, grid.rates))
@@ -32,14 +32,14 @@ def test_every_arm_has_run_with_every_rate_and_seed(grid: Grid) -> None:
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: grid.name)
-def test_short_runs_are_those_that_the_settings_name(grid: Grid) -> None:
+def test_short_runs_are_those_that_the_settings_name(grid: ReplayedGrid) -> None:
     rows = read_rows(grid.curves)
     assert {row.of_steps for row in rows if row.schedule == SQUEEZED} == set(grid.squeezed)
     assert len({row.arm for row in rows}) == len({row.arm for row in rows if row.schedule == WHOLE})
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: grid.name)
-def test_nothing_of_the_machine_is_in_them(grid: Grid) -> None:
+def test_nothing_of_the_machine_is_in_them(grid: ReplayedGrid) -> None:
     assert {row.model for row in read_rows(grid.curves)} == {str(grid.compare["model"]).rpartition("/")[2]}
 
 

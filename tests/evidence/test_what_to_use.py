@@ -21,7 +21,7 @@ from evidence.effects import (
     PAIRS,
     SMALL,
     THOUSANDS,
-    Effect,
+    ArmEffect,
     Where,
     effects,
     family,
@@ -39,8 +39,8 @@ from gradgate.papers.recorded import read_numbers
 WHERE = Where(CLASSIFY, THOUSANDS, SMALL)
 
 
-def effect(task: str, difference: float, variance: float = 0.1, arm: str = "lora", runs: int = 5) -> Effect:
-    return Effect(WHERE, task, arm, f"{arm}:r=8", difference, variance, runs, "a study", memory=0.5)
+def effect(task: str, difference: float, variance: float = 0.1, arm: str = "lora", runs: int = 5) -> ArmEffect:
+    return ArmEffect(WHERE, task, arm, f"{arm}:r=8", difference, variance, runs, "a study", memory=0.5)
 
 
 def test_the_random_effects_mean_is_that_of_statsmodels() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gradgate.settings.budget import Budget
-from gradgate.study.budget import Departure, Verdict
+from gradgate.study.budget import BudgetVerdict, Departure
 from gradgate.study.budget.file import BudgetRecord
 
-VERDICT = Verdict(
+VERDICT = BudgetVerdict(
     winners=("full",),
     decided=True,
     method="full",

@@ -10,7 +10,7 @@ import pytest
 
 from gradgate.errors import DataError
 from gradgate.tasks.readers.files import read_table
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.types import FileFormat
 
 CONLLU = FileFormat(type="conllu")
@@ -21,7 +21,7 @@ def word(number: int | str, form: str, upos: str) -> str:
     return "\t".join([str(number), form, form.lower(), upos, *["_"] * 6]) + "\n"
 
 
-def read(folder: Path, content: str | bytes, fmt: FileFormat, name: str = "a.txt") -> Table:
+def read(folder: Path, content: str | bytes, fmt: FileFormat, name: str = "a.txt") -> SourceTable:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     return read_table(folder / name, fmt)
 

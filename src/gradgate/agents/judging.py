@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from gradgate.agents.results import COLUMNS, RESULTS, ScoresByArm, ask_columns, read_results, rows_of
-from gradgate.agents.tool import Answer, existing, shortened
+from gradgate.agents.tool import ToolAnswer, existing, shortened
 from gradgate.errors import UsageError, nearest, some_of
 from gradgate.settings.base import CheckedSettings
 
@@ -43,7 +43,7 @@ class IsBetterArguments(CheckedSettings):
     columns: dict[str, Any] = Field({}, description=COLUMNS)
 
 
-def is_better(asked: IsBetterArguments) -> Answer:
+def is_better(asked: IsBetterArguments) -> ToolAnswer:
     """Judge one arm against another, corrected over all arms that were compared with it."""
     from gradgate.study.row_noise import with_row_noise
     from gradgate.study.verdicts import verdicts_of
@@ -69,7 +69,7 @@ def is_better(asked: IsBetterArguments) -> Answer:
         "notes": notes,
         "warnings": list(found.warnings),
     }
-    return Answer("\n".join([*said.lines, *notes, *doubts(found.warnings)]), record)
+    return ToolAnswer("\n".join([*said.lines, *notes, *doubts(found.warnings)]), record)
 
 
 class StudyImportArguments(CheckedSettings):
@@ -85,7 +85,7 @@ class StudyImportArguments(CheckedSettings):
     columns: dict[str, Any] = Field({}, description=COLUMNS)
 
 
-def study_import(asked: StudyImportArguments) -> Answer:
+def study_import(asked: StudyImportArguments) -> ToolAnswer:
     """Read results of other programs, and judge every arm against the reference."""
     from gradgate.study.verdicts import verdicts_of
 
@@ -105,7 +105,7 @@ def study_import(asked: StudyImportArguments) -> Answer:
         *imported.notes,
         *doubts(found.warnings),
     ]
-    return Answer("\n".join(lines), {**imported.record(), "words": said.words, "verdicts": said.records})
+    return ToolAnswer("\n".join(lines), {**imported.record(), "words": said.words, "verdicts": said.records})
 
 
 class StudyVerdictsArguments(CheckedSettings):
@@ -115,7 +115,7 @@ class StudyVerdictsArguments(CheckedSettings):
     margin: float | None = Field(None, ge=0, description=MARGIN)
 
 
-def study_verdicts(asked: StudyVerdictsArguments) -> Answer:
+def study_verdicts(asked: StudyVerdictsArguments) -> ToolAnswer:
     """Judge every arm of a study against its reference."""
     from gradgate.study.row_noise import row_verdicts
 
@@ -123,7 +123,7 @@ def study_verdicts(asked: StudyVerdictsArguments) -> Answer:
     several = len({(each.task, each.model) for each in judged}) > 1
     said = _JudgedSentences([(f"{each.task}, {each.model}" if several else "", each) for each in judged])
     text = "\n".join(said.lines) or "Nothing is compared yet."
-    return Answer(text, {"words": said.words, "verdicts": said.records})
+    return ToolAnswer(text, {"words": said.words, "verdicts": said.records})
 
 
 class _JudgedSentences:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gradgate.agents.judging import MARGIN, doubts
 from gradgate.agents.results import COLUMNS, RESULTS, ask_columns, read_results
-from gradgate.agents.tool import Answer, shortened
+from gradgate.agents.tool import ToolAnswer, shortened
 from gradgate.errors import UsageError
 from gradgate.settings.base import CheckedSettings
 
@@ -30,7 +30,7 @@ class NoiseFloorArguments(CheckedSettings):
     columns: dict[str, Any] = Field({}, description=COLUMNS)
 
 
-def noise_floor(asked: NoiseFloorArguments) -> Answer:
+def noise_floor(asked: NoiseFloorArguments) -> ToolAnswer:
     """Say what differences seeds alone make, and which difference is found among them."""
     if (asked.results is None) == (asked.task is None):
         raise UsageError("Expected one of results= and task=: results to measure, or a task whose spread was recorded.")
@@ -45,7 +45,7 @@ def noise_floor(asked: NoiseFloorArguments) -> Answer:
     record = {"conditions": [each.record() for each in floors], "warnings": list(found.warnings)}
     notes = _notes(floors[0]) if len(floors) == 1 else []
     lines = [*shortened([_sentence(each) for each in floors]), *notes, *doubts(found.warnings)]
-    return Answer("\n".join(lines), record)
+    return ToolAnswer("\n".join(lines), record)
 
 
 def _notes(floor: NoiseFloor) -> list[str]:
@@ -82,7 +82,7 @@ def _sentence(floor: NoiseFloor) -> str:
     )
 
 
-def _recorded(asked: NoiseFloorArguments) -> Answer:
+def _recorded(asked: NoiseFloorArguments) -> ToolAnswer:
     """Answer from the recorded runs of like tasks."""
     from gradgate.study.spreads import decidable, recorded_tasks
 
@@ -98,4 +98,4 @@ def _recorded(asked: NoiseFloorArguments) -> Answer:
             f"No spread of {asked.metric} on task={asked.task!r} was recorded. Train one arm with 3 seeds or more, and "
             f"pass its results=. Recorded: {', '.join(recorded_tasks())}."
         )
-    return Answer(f"{found.sentence} This is not from runs of yours.", {"recorded": asdict(found)})
+    return ToolAnswer(f"{found.sentence} This is not from runs of yours.", {"recorded": asdict(found)})

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from gradgate.agents.tool import Answer
+from gradgate.agents.tool import ToolAnswer
 from gradgate.errors import UsageError, nearest
 from gradgate.settings.base import CheckedSettings, checked_settings
 from gradgate.settings.memory import MemorySettings
@@ -25,7 +25,7 @@ class MethodsArguments(CheckedSettings):
     name: str | None = Field(None, description="one method; default all")
 
 
-def methods(asked: MethodsArguments) -> Answer:
+def methods(asked: MethodsArguments) -> ToolAnswer:
     """List the methods, or one with its options."""
     from gradgate.methods import methods as catalog
 
@@ -34,7 +34,7 @@ def methods(asked: MethodsArguments) -> Answer:
         raise UsageError(f"There is no method name={asked.name!r}.{nearest(asked.name, every)} Leave it out for all.")
     found = list(every.values()) if asked.name is None else [every[asked.name]]
     text = "\n".join(f"{info.name}: {info.summary}" for info in found)
-    return Answer(text, {"methods": [info.record() for info in found]})
+    return ToolAnswer(text, {"methods": [info.record() for info in found]})
 
 
 class MemoryArguments(CheckedSettings):
@@ -53,7 +53,7 @@ class MemoryArguments(CheckedSettings):
     )
 
 
-def memory(asked: MemoryArguments) -> Answer:
+def memory(asked: MemoryArguments) -> ToolAnswer:
     """Estimate the memory of a training before it is run."""
     from gradgate.study.arms import estimated_arms
 
@@ -70,7 +70,7 @@ def memory(asked: MemoryArguments) -> Answer:
     lines = [
         f"{each.method}: {each.peak_bytes / GIB:,.2f} GiB at its peak{_fits(each, settings.gpu)}" for each in found
     ]
-    return Answer("\n".join(lines), {"estimates": [each.to_dict() for each in found]})
+    return ToolAnswer("\n".join(lines), {"estimates": [each.to_dict() for each in found]})
 
 
 def _fits(estimate: Any, gpu: float | None) -> str:

@@ -23,7 +23,7 @@ except ImportError:
     ) from None
 
 from gradgate.agents.process import Report, RunsDone, run_command, stop_on_signal
-from gradgate.agents.tool import Answer, ReadingTool
+from gradgate.agents.tool import ReadingTool, ToolAnswer
 from gradgate.agents.tools import AnyTool, find, offered
 
 _INSTRUCTIONS = (
@@ -98,7 +98,7 @@ def _listed(tool: AnyTool) -> ListedTool:
     return ListedTool(name=tool.name, description=tool.description, input_schema=tool.schema, annotations=hints)
 
 
-async def _answer(tool: AnyTool, arguments: dict[str, Any], report: Report) -> Answer:
+async def _answer(tool: AnyTool, arguments: dict[str, Any], report: Report) -> ToolAnswer:
     """Call a tool, in a thread so that the server stays responsive."""
     if isinstance(tool, ReadingTool):
         return await anyio.to_thread.run_sync(tool.call, arguments, abandon_on_cancel=True)

@@ -13,7 +13,7 @@ from gradgate.settings.base import CheckedSettings, checked_settings
 
 
 @dataclass(frozen=True)
-class Answer:
+class ToolAnswer:
     """The answer of a tool.
 
     Attributes:
@@ -62,9 +62,9 @@ class ReadingTool(Tool):
         answer: answers checked arguments.
     """
 
-    answer: Callable[[Any], Answer]
+    answer: Callable[[Any], ToolAnswer]
 
-    def call(self, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Check the arguments, and answer.
 
         Raises:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from gradgate.agents.judging import StudyVerdictsArguments, study_verdicts
 from gradgate.agents.planning import SETTINGS, joined
-from gradgate.agents.tool import Answer, Tool
+from gradgate.agents.tool import Tool, ToolAnswer
 from gradgate.api.shown import PAGE
 from gradgate.places import typed_path
 from gradgate.runs.state import RunState
@@ -34,7 +34,7 @@ class TrainingTool(Tool):
     """
 
     settings: type[CheckedSettings]
-    answer: Callable[[Path, str], Answer]
+    answer: Callable[[Path, str], ToolAnswer]
 
     def command(self, arguments: Mapping[str, Any]) -> tuple[list[str], Path]:
         """Return the command line that trains, and the folder of its study.
@@ -74,7 +74,7 @@ class CompareArguments(CheckedSettings):
     settings: dict[str, Any] = Field({}, description=SETTINGS.format(example=_EXAMPLE))
 
 
-def compared(study: Path, printed: str) -> Answer:
+def compared(study: Path, printed: str) -> ToolAnswer:
     """Judge the study that was trained; the verdict of a budget comes first, as only it counts the arms that left."""
     from gradgate.errors import counted
     from gradgate.study.budget.file import read_budget
@@ -87,7 +87,7 @@ def compared(study: Path, printed: str) -> Answer:
     lost = f"{counted(len(failed), 'run')} failed; the first, {failed[0].label}: {failed[0].error}" if failed else ""
     text = "\n".join(filter(None, [*answer, judged.text, lost, f"Report: {place['report']}"]))
     record = {**place, **spent, **judged.record}
-    return Answer(text, record | {"failed": [run.label for run in failed]} if failed else record)
+    return ToolAnswer(text, record | {"failed": [run.label for run in failed]} if failed else record)
 
 
 class RecommendArguments(CheckedSettings):
@@ -101,8 +101,8 @@ class RecommendArguments(CheckedSettings):
     settings: dict[str, Any] = Field({}, description=SETTINGS.format(example="{'max_length': 128}"))
 
 
-def recommended(study: Path, printed: str) -> Answer:
+def recommended(study: Path, printed: str) -> ToolAnswer:
     """Return what was recommended."""
     record = json.loads(printed)
     lines = [record["advice"], f"Train it again with: {record['command']}", f"Report: {record['report']}"]
-    return Answer("\n".join(lines), record)
+    return ToolAnswer("\n".join(lines), record)

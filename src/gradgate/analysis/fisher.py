@@ -34,7 +34,7 @@ _MISSING = "train with track='fisher:every=50,batches=8'"
 
 
 @dataclass(frozen=True)
-class FisherTrack:
+class FisherRun:
     """The measurements of one run, at least one.
 
     Attributes:
@@ -140,15 +140,15 @@ def top_down(record: FisherRecord) -> float | None:
     )
 
 
-def arms_of(runs: Sequence[FisherTrack]) -> dict[str, list[FisherTrack]]:
+def arms_of(runs: Sequence[FisherRun]) -> dict[str, list[FisherRun]]:
     """Return the runs of each arm, in order."""
-    found: dict[str, list[FisherTrack]] = {}
+    found: dict[str, list[FisherRun]] = {}
     for run in runs:
         found.setdefault(run.arm, []).append(run)
     return found
 
 
-def smoothed_at(runs: Sequence[FisherTrack]) -> dict[int, list[float]]:
+def smoothed_at(runs: Sequence[FisherRun]) -> dict[int, list[float]]:
     """Return step to the values of the smoothed curves there, one per seed that has a number."""
     found: dict[int, list[float]] = {}
     for run in runs:
@@ -158,16 +158,14 @@ def smoothed_at(runs: Sequence[FisherTrack]) -> dict[int, list[float]]:
     return dict(sorted(found.items()))
 
 
-def mean_traces(runs: Sequence[FisherTrack]) -> tuple[list[int], NDArray[np.float64]]:
+def mean_traces(runs: Sequence[FisherRun]) -> tuple[list[int], NDArray[np.float64]]:
     """Return the steps that all runs have measured, and tr(F) there: ``(layers, steps)``, the mean over runs."""
     steps = sorted(set(runs[0].steps).intersection(*(run.steps for run in runs)))
     by_run = [[list(record.traces.values()) for record in run.records if record.step in steps] for run in runs]
     return steps, np.array(by_run).mean(axis=0).T
 
 
-def correlation(
-    runs: Sequence[FisherTrack], quantity: Callable[[FisherTrack], float | None]
-) -> tuple[float, float] | None:
+def correlation(runs: Sequence[FisherRun], quantity: Callable[[FisherRun], float | None]) -> tuple[float, float] | None:
     """Return Spearman's correlation, over schedules, of a quantity with the score, and its two-sided p; means of seeds.
 
     None with fewer than four schedules, or where either is the same for all.
@@ -195,7 +193,7 @@ class TrackedGroup:
     """
 
     folder: Path
-    runs: tuple[FisherTrack, ...]
+    runs: tuple[FisherRun, ...]
     results: StudyResults | None = None
     part: str = ""
 
@@ -225,7 +223,7 @@ def find_tracked(paths: Sequence[Path]) -> list[TrackedGroup]:
     return groups
 
 
-def tracked_runs(results: StudyResults) -> list[FisherTrack]:
+def tracked_runs(results: StudyResults) -> list[FisherRun]:
     """Return the finished runs of a study that have measurements, arm by arm.
 
     Raises:
@@ -236,14 +234,14 @@ def tracked_runs(results: StudyResults) -> list[FisherTrack]:
         if cell.folder is not None and cell.scores is not None:
             records = read_fisher(RunFolder(cell.folder).fisher_file)
             if records:
-                found.append(FisherTrack(cell.arm.name, cell.seed, records, cell.score(results.main_split)))
+                found.append(FisherRun(cell.arm.name, cell.seed, records, cell.score(results.main_split)))
     return found
 
 
-def _single(path: Path) -> FisherTrack:
+def _single(path: Path) -> FisherRun:
     folder = run_folder(path)
     records = read_fisher(folder.fisher_file)
     if not records:
         raise RunError(f"The run in {path} has not tracked its Fisher information: {_MISSING}.")
     run = read_record(folder.run_file, RunRecord)
-    return FisherTrack(arm_of_texts(run.method, run.adapter).name, run.seed, records)
+    return FisherRun(arm_of_texts(run.method, run.adapter).name, run.seed, records)

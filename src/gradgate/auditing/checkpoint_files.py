@@ -16,7 +16,7 @@ from torch import Tensor
 from gradgate import hub
 from gradgate.deltas.bits import code_of
 from gradgate.deltas.patched import open_weights
-from gradgate.deltas.safetensors_file import Entry, damaged, read_header
+from gradgate.deltas.safetensors_file import TensorEntry, damaged, read_header
 from gradgate.deltas.weights import Weights, grouped_by_file
 from gradgate.errors import DeltaError, some_of
 from gradgate.layers.names import canonical_name
@@ -45,7 +45,7 @@ class StoredWeights:
         self._names = {canonical_name(name): name for name in weights.entries}
 
     @cached_property
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, TensorEntry]:
         """Dtype and shape of each tensor."""
         return {name: _described(self._weights.entries[stored]) for name, stored in self._names.items()}
 
@@ -68,9 +68,9 @@ class StoredWeights:
         self._weights.close()
 
 
-def _described(entry: Entry) -> Entry:
+def _described(entry: TensorEntry) -> TensorEntry:
     """Return the entry of what is read of a tensor."""
-    return Entry(_PARTS[entry.dtype], (*entry.shape, 2)) if entry.dtype in _PARTS else entry
+    return TensorEntry(_PARTS[entry.dtype], (*entry.shape, 2)) if entry.dtype in _PARTS else entry
 
 
 def open_checkpoint(name: str) -> StoredWeights:
@@ -103,11 +103,11 @@ class SingleFile:
         self._opened: Any = None
 
     @cached_property
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, TensorEntry]:
         """Dtype and shape of each tensor."""
         if self._safe:
             return read_header(self.path)[0]
-        return {name: Entry(self._code_of(name, each), tuple(each.shape)) for name, each in self._open().items()}
+        return {name: TensorEntry(self._code_of(name, each), tuple(each.shape)) for name, each in self._open().items()}
 
     def _code_of(self, name: str, tensor: Tensor) -> str:
         dtype = torch.float32 if tensor.is_quantized else tensor.dtype

@@ -19,7 +19,7 @@ from gradgate.auditing.adapters import ADAPTER_PART, adapter_record
 from gradgate.auditing.checkpoint_files import StoredWeights, open_checkpoint
 from gradgate.auditing.findings import Finding, listed
 from gradgate.auditing.fingerprints import finite
-from gradgate.auditing.records import ModelRecord, ParameterRecord
+from gradgate.auditing.records import ModelObservations, ParameterRecord
 from gradgate.auditing.report import EXPLAINED, Learned, as_text, verdict
 from gradgate.auditing.rules.coverage import partial_coverage
 from gradgate.auditing.rules.movement import NOT_FINITE
@@ -227,7 +227,7 @@ def _coverage(new: StoredWeights, layers: LayerMap) -> Iterator[Finding]:
         for group in layers
         for name in group.parameter_names
     ]
-    yield from partial_coverage(ModelRecord(layers.model, parameters, mapped=True, adapters=[record]))
+    yield from partial_coverage(ModelObservations(layers.model, parameters, mapped=True, adapters=[record]))
 
 
 def _absent(old: StoredWeights, new: StoredWeights) -> tuple[str, ...]:

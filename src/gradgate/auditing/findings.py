@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from gradgate.auditing.records import ModelRecord, ParameterRecord
+from gradgate.auditing.records import ModelObservations, ParameterRecord
 from gradgate.errors import some_of
 
 Kind = Literal[
@@ -49,7 +49,7 @@ class Finding:
         return {"kind": self.kind, "names": list(self.names), "text": self.text}
 
 
-Rule = Callable[[ModelRecord], Iterable[Finding]]
+Rule = Callable[[ModelObservations], Iterable[Finding]]
 
 
 def finding(kind: Kind, concerned: Sequence[ParameterRecord], text: str) -> Finding:

@@ -18,7 +18,7 @@ from gradgate.auditing.expectation import Expectation
 from gradgate.auditing.fingerprints import Fingerprint, Sample, differs, fingerprints, finite, nonzero
 from gradgate.auditing.labels import LabelCounter
 from gradgate.auditing.places import module_group, place_parameters
-from gradgate.auditing.records import ModelRecord, ParameterRecord
+from gradgate.auditing.records import ModelObservations, ParameterRecord
 from gradgate.auditing.sharding import is_shell, original_class, shapes_of_shards
 from gradgate.auditing.skeleton import map_without_running
 from gradgate.auditing.ties import Ties
@@ -85,7 +85,7 @@ class ModelWatch:
         inner, layers = _named_from(root if model is None else model)
         self._inner = weakref.ref(inner, self._on_death)
         self._shapes = shapes_of_shards(root)
-        self.record = ModelRecord(
+        self.record = ModelObservations(
             original_class(inner).__name__, replicated=is_replicated(root), mapped=layers is not None
         )
         self.tracked: dict[int, Tracked] = {}

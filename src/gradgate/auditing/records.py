@@ -143,7 +143,7 @@ class AdapterRecord:
 
 
 @dataclass
-class ModelRecord:
+class ModelObservations:
     """Observations of one model in one process.
 
     Attributes:
@@ -190,7 +190,7 @@ class ModelRecord:
         """Equal for copies of one model in several processes."""
         return (self.name, *((each.name, *each.shape) for each in self.parameters))
 
-    def merged(self, other: ModelRecord) -> ModelRecord:
+    def merged(self, other: ModelObservations) -> ModelObservations:
         """Return the observations of two processes that train the same model, as one."""
         pairs = list(zip(self.parameters, other.parameters, strict=True))
         in_step = self.steps == other.steps  # else one was cut off, and its last look was an earlier one
@@ -221,7 +221,7 @@ class ProcessRecord:
     """
 
     rank: int = 0
-    models: list[ModelRecord] = field(default_factory=list)
+    models: list[ModelObservations] = field(default_factory=list)
     trouble: str = ""
     ended: bool = False
 
@@ -234,7 +234,7 @@ class ProcessRecord:
         """Read what :meth:`write` wrote."""
         content = json.loads(path.read_text(encoding="utf-8"))
         models = [
-            ModelRecord(
+            ModelObservations(
                 **{
                     **model,
                     "parameters": [ParameterRecord(**each) for each in model["parameters"]],
@@ -247,13 +247,13 @@ class ProcessRecord:
         return cls(content["rank"], models, content["trouble"], content["ended"])
 
 
-def merge(processes: Iterable[ProcessRecord]) -> list[ModelRecord]:
+def merge(processes: Iterable[ProcessRecord]) -> list[ModelObservations]:
     """Return the models of all processes, those that processes of several ranks trained together once.
 
     Equal models of one rank, as of the runs of a search, were trained one after the other, so the first ones of all
     ranks belong together, then the second ones.
     """
-    models: list[ModelRecord] = []
+    models: list[ModelObservations] = []
     places: dict[tuple[Any, ...], int] = {}
     seen: Counter[tuple[Any, ...]] = Counter()
     for process in sorted(processes, key=lambda each: each.rank):

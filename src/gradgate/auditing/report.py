@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from gradgate.auditing.findings import Finding
-from gradgate.auditing.records import ModelRecord, ParameterRecord, ProcessRecord, merge
+from gradgate.auditing.records import ModelObservations, ParameterRecord, ProcessRecord, merge
 from gradgate.auditing.rules import findings_of
 from gradgate.auditing.rules.gradients import unused_by_design
 from gradgate.console import PlainConsole
@@ -54,7 +54,7 @@ class AuditReport:
         notes: what the audit could not see, and why.
     """
 
-    models: tuple[ModelRecord, ...]
+    models: tuple[ModelObservations, ...]
     selector: str | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -174,14 +174,14 @@ def verdict(selector: str, expected: bool | None, errors: Iterable[str]) -> list
     return [f"expectation {selector}: {word}", *(errors if expected is None else ())]
 
 
-def _came_true(model: ModelRecord) -> bool:
+def _came_true(model: ModelObservations) -> bool:
     selected = set(model.selected or ()) - {each.name for each in model.parameters if each.empty}
     learned = {each.name for each in model.parameters if each.learned}
     strayed = any(each.learned and each.moved_unselected for each in model.parameters)
     return not strayed and not learned - selected and all(map(unused_by_design, selected - learned))
 
 
-def _headline(model: ModelRecord, variable: str) -> str:
+def _headline(model: ModelObservations, variable: str) -> str:
     learned = [each for each in model.parameters if each.learned]
     elements, total = sum(each.elements for each in learned), sum(each.elements for each in model.parameters)
     share = elements / max(total, 1)
@@ -194,7 +194,7 @@ def _headline(model: ModelRecord, variable: str) -> str:
     )
 
 
-def _table(model: ModelRecord, full: bool) -> Table:
+def _table(model: ModelObservations, full: bool) -> Table:
     """Return one row per tower, layer and part, or per run of layers in the same state."""
     rows = _rows(model, full)
     has_towers = any(each.tower for each in model.parameters)
@@ -236,7 +236,7 @@ def _share(flags: list[bool]) -> str:
 Row = tuple[tuple[str, str, str], list[ParameterRecord]]
 
 
-def _rows(model: ModelRecord, full: bool) -> list[Row]:
+def _rows(model: ModelObservations, full: bool) -> list[Row]:
     members: dict[tuple[str, str, str], list[ParameterRecord]] = {}
     for each in model.parameters:
         members.setdefault((each.tower, each.group, each.part if full else ""), []).append(each)

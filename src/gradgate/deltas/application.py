@@ -10,7 +10,7 @@ from pathlib import Path
 from gradgate.deltas.delta import Delta, load
 from gradgate.deltas.model_files import copy_files, has_tokenizer
 from gradgate.deltas.patched import Patched, open_weights
-from gradgate.deltas.safetensors_file import Entry, streamed
+from gradgate.deltas.safetensors_file import TensorEntry, streamed
 from gradgate.deltas.weights import INDEX_FILE, WEIGHTS_FILE
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import write_files
@@ -81,7 +81,7 @@ def _write_weights(trained: Patched, folder: Path, most: int) -> None:
         write_files(folder, {INDEX_FILE: json.dumps(index, indent=2) + "\n"})
 
 
-def _shards(entries: dict[str, Entry], most: int) -> Iterator[list[str]]:
+def _shards(entries: dict[str, TensorEntry], most: int) -> Iterator[list[str]]:
     """Yield the names in order, in groups of at most ``most`` bytes, or of one tensor."""
     names: list[str] = []
     size = 0

@@ -13,7 +13,7 @@ from gradgate.deltas.delta import FLOATS, INDICES, VALUES, Origin, can_cast
 from gradgate.deltas.fingerprint import digests_of, fingerprint, in_threads
 from gradgate.deltas.patched import RENAMED, Mapped
 from gradgate.deltas.plain_model import check_comparable
-from gradgate.deltas.safetensors_file import Entry, sum_bytes
+from gradgate.deltas.safetensors_file import TensorEntry, sum_bytes
 from gradgate.deltas.weights import Weights, grouped_by_file
 from gradgate.errors import DeltaError
 
@@ -50,16 +50,16 @@ class Changes:
     found: dict[str, Change]
 
     @cached_property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, TensorEntry]:
         """Tensors of the delta."""
-        entries: dict[str, Entry] = {}
+        entries: dict[str, TensorEntry] = {}
         for name, change in self.found.items():
             entry = self.trained.entries[name]
             if change.stored == "whole":
                 entries[name] = entry
             elif change.stored == "sparse":
-                entries[name + INDICES] = Entry(index_type(entry.elements), (change.count,))
-                entries[name + VALUES] = Entry(entry.dtype, (change.count,))
+                entries[name + INDICES] = TensorEntry(index_type(entry.elements), (change.count,))
+                entries[name + VALUES] = TensorEntry(entry.dtype, (change.count,))
         return entries
 
     @property
@@ -136,7 +136,7 @@ def _change(name: str, trained: Weights, base: Mapped) -> Change:
     return stored_best(mine, theirs, count_changed(tensor, of_base, cast=mine.dtype != base.own_dtype(name)))
 
 
-def comparable(mine: Entry, theirs: Entry, own: str) -> bool:
+def comparable(mine: TensorEntry, theirs: TensorEntry, own: str) -> bool:
     """Return True if a tensor's dtype is the base's or can be cast from it, and its shape differs only in rows.
 
     Args:
@@ -149,11 +149,11 @@ def comparable(mine: Entry, theirs: Entry, own: str) -> bool:
     return of_a_kind and mine.item_bytes in (1, 2, 4, 8) and (mine.shape == theirs.shape or rows_only)
 
 
-def stored_best(mine: Entry, theirs: Entry, count: int) -> Change:
+def stored_best(mine: TensorEntry, theirs: TensorEntry, count: int) -> Change:
     """Return the smaller form of a tensor with ``count`` changed elements; ``whole`` if both are equally large."""
     if count == 0 and mine.shape == theirs.shape:
         return Change("not", 0)
-    sparse = count * (Entry(index_type(mine.elements), ()).bytes + mine.item_bytes)
+    sparse = count * (TensorEntry(index_type(mine.elements), ()).bytes + mine.item_bytes)
     return Change("sparse" if sparse < mine.bytes else "whole", count)
 
 
@@ -170,7 +170,7 @@ def _matches(trained: Collection[str], base: Collection[str], mine: str, theirs:
     return sum(theirs + name in base for name in stripped)
 
 
-def _cast(trained: Mapping[str, Entry], base: Mapping[str, Entry]) -> str | None:
+def _cast(trained: Mapping[str, TensorEntry], base: Mapping[str, TensorEntry]) -> str | None:
     """Return the dtype that most floating-point tensors were cast to before training; None if most were not cast."""
     pairs = [(base[name].dtype, entry.dtype) for name, entry in trained.items() if name in base]
     floats = [(before, after) for before, after in pairs if {before, after} <= set(FLOATS)]

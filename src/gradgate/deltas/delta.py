@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from gradgate.deltas.safetensors_file import DIGEST, Entry, check_digest, damaged, read_header, sum_bytes
+from gradgate.deltas.safetensors_file import DIGEST, TensorEntry, check_digest, damaged, read_header, sum_bytes
 from gradgate.deltas.weights import is_plain
 from gradgate.errors import DeltaError, fault_with_place
 from gradgate.places import typed_path
@@ -132,9 +132,9 @@ class Delta:
 
     path: Path
     origin: Origin
-    whole: dict[str, Entry]
-    sparse: dict[str, Entry]
-    entries: dict[str, Entry] = field(repr=False)
+    whole: dict[str, TensorEntry]
+    sparse: dict[str, TensorEntry]
+    entries: dict[str, TensorEntry] = field(repr=False)
 
     @cached_property
     def bytes(self) -> int:
@@ -210,9 +210,9 @@ def _is_name(name: str) -> bool:
     return bool(name) and name.isprintable() and not any(mark in name for mark in "/\\") and ".." not in name
 
 
-def _sparse(path: Path, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+def _sparse(path: Path, entries: Mapping[str, TensorEntry]) -> dict[str, TensorEntry]:
     """Return the sparse tensors, each with the dtype and the number of its values."""
-    sparse: dict[str, Entry] = {}
+    sparse: dict[str, TensorEntry] = {}
     stems = dict.fromkeys(name[: -len(end)] for name in entries for end in (INDICES, VALUES) if name.endswith(end))
     for stem in stems:
         places, values = entries.get(stem + INDICES), entries.get(stem + VALUES)

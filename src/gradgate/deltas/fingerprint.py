@@ -17,7 +17,7 @@ from typing import TypeVar
 from xxhash import xxh3_128_hexdigest
 
 from gradgate.deltas.bits import digest_of
-from gradgate.deltas.safetensors_file import Entry
+from gradgate.deltas.safetensors_file import TensorEntry
 from gradgate.deltas.weights import Checkpoint, Weights, grouped_by_file
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ Digests = dict[str, str]
 _KNOWN: dict[tuple[Path, int, int], Digests] = {}
 
 
-def fingerprint(entries: Mapping[str, Entry], digests: Mapping[str, str]) -> str:
+def fingerprint(entries: Mapping[str, TensorEntry], digests: Mapping[str, str]) -> str:
     """Return the fingerprint of tensors, as 32 hexadecimal digits."""
     lines = (f"{name}\t{entries[name].dtype}\t{list(entries[name].shape)}\t{digests[name]}\n" for name in entries)
     return xxh3_128_hexdigest("".join(sorted(lines)).encode())

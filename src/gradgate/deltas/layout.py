@@ -24,7 +24,7 @@ Read = Callable[[str], Tensor]
 
 
 @dataclass(frozen=True)
-class Group:
+class ConvertedTensors:
     """Tensors in memory whose elements are in other tensors on disk, or in another order.
 
     Attributes:
@@ -97,7 +97,7 @@ class Layout:
     """
 
     names: Mapping[str, str]
-    groups: tuple[Group, ...]
+    groups: tuple[ConvertedTensors, ...]
 
     def names_in_memory(self, name: str) -> tuple[str, ...]:
         """Return the tensors in memory that contain elements of a tensor on disk, or of its group."""
@@ -134,10 +134,10 @@ class Layout:
         return cls(names, tuple(groups))
 
 
-def _group(model: nn.Module, members: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> Group:
+def _group(model: nn.Module, members: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> ConvertedTensors:
     ordered = {name: tensor for name, tensor in tensors.items() if name in members}
     meta = {name: torch.empty_like(tensor, device="meta") for name, tensor in ordered.items()}
-    return Group(model, ordered, tuple(_on_disk(model, meta)))
+    return ConvertedTensors(model, ordered, tuple(_on_disk(model, meta)))
 
 
 def _stage(name: str) -> str:

@@ -14,7 +14,7 @@ from gradgate import hub
 from gradgate.deltas.bits import code_of, dtype_of, flat_bits
 from gradgate.deltas.delta import DELTA_FILE, FLOATS, INDICES, VALUES, Delta, Origin, can_cast, load
 from gradgate.deltas.fingerprint import digests_of, fingerprint
-from gradgate.deltas.safetensors_file import Entry, damaged
+from gradgate.deltas.safetensors_file import TensorEntry, damaged
 from gradgate.deltas.weights import Checkpoint, Weights, find_folder, has_weights
 from gradgate.errors import DeltaError
 
@@ -70,10 +70,10 @@ class Mapped:
         return self._names[name]
 
     @cached_property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, TensorEntry]:
         """Dtype and shape of each tensor, after the cast."""
         of_base = self.base.entries
-        return {name: Entry(self._type(name), of_base[theirs].shape) for name, theirs in self._names.items()}
+        return {name: TensorEntry(self._type(name), of_base[theirs].shape) for name, theirs in self._names.items()}
 
     def _type(self, name: str) -> str:
         own = self.own_dtype(name)
@@ -124,16 +124,16 @@ class Patched:
             shape, new = self._shared[name].shape, self.delta.origin.shapes.get(name)
             if new is not None and (not new or new[1:] != shape[1:] or min(new) < 0):
                 raise damaged(self.delta.path, f"{name} has the shape {list(new)}, and {list(shape)} in the base")
-            beyond = Entry(values.dtype, new or shape).elements - self._shared[name].elements
+            beyond = TensorEntry(values.dtype, new or shape).elements - self._shared[name].elements
             if beyond > values.elements:
                 raise damaged(self.delta.path, f"{name}{INDICES} leaves out elements of the rows that the base lacks")
 
     @cached_property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, TensorEntry]:
         """Dtype and shape of each tensor of the trained model."""
         shapes = self.delta.origin.shapes
         patched = {
-            name: Entry(values.dtype, shapes.get(name, self._shared[name].shape))
+            name: TensorEntry(values.dtype, shapes.get(name, self._shared[name].shape))
             for name, values in self.delta.sparse.items()
         }
         return {**self._shared, **patched, **self.delta.whole}
@@ -216,6 +216,6 @@ def check_base(base: Weights, delta: Delta) -> None:
         )
 
 
-def entry_of(tensor: Tensor) -> Entry:
+def entry_of(tensor: Tensor) -> TensorEntry:
     """Return the dtype and shape of a tensor in memory."""
-    return Entry(code_of(tensor.dtype), tuple(tensor.shape))
+    return TensorEntry(code_of(tensor.dtype), tuple(tensor.shape))

@@ -26,7 +26,7 @@ _NO_DIGEST = "0" * 32
 _BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
 
 
-class Entry(NamedTuple):
+class TensorEntry(NamedTuple):
     """A file's description of one tensor.
 
     Attributes:
@@ -64,7 +64,7 @@ def bytes_of(dtype: str) -> int:
     return int(digits) // 8
 
 
-def read_header(path: Path) -> tuple[dict[str, Entry], dict[str, str]]:
+def read_header(path: Path) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     """Read the entries and the metadata of a file, without reading a tensor or importing torch.
 
     Raises:
@@ -74,7 +74,7 @@ def read_header(path: Path) -> tuple[dict[str, Entry], dict[str, str]]:
     try:
         with safe_open(path, framework="numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - it is not a dict
-            entries = {name: Entry(part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
+            entries = {name: TensorEntry(part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
             return entries, dict(file.metadata() or {})
     except (SafetensorError, OSError, ValueError) as error:
         raise damaged(path, str(error)) from None
@@ -135,7 +135,7 @@ class StreamedFile:
         metadata: of the file.
     """
 
-    def __init__(self, file: IO[bytes], entries: Mapping[str, Entry], metadata: Mapping[str, str]) -> None:
+    def __init__(self, file: IO[bytes], entries: Mapping[str, TensorEntry], metadata: Mapping[str, str]) -> None:
         self._file = file
         self._places: dict[str, tuple[int, int]] = {}
         header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
@@ -191,7 +191,7 @@ def _make_room(file: IO[bytes], size: int) -> None:
 
 @contextmanager
 def streamed(
-    path: Path, entries: Mapping[str, Entry], metadata: Mapping[str, str], *, digest: bool = False
+    path: Path, entries: Mapping[str, TensorEntry], metadata: Mapping[str, str], *, digest: bool = False
 ) -> Iterator[StreamedFile]:
     """Write a file that replaces an existing one only once it is complete and on disk.
 
@@ -218,6 +218,6 @@ def streamed(
         ) from error
 
 
-def sum_bytes(entries: Iterable[Entry]) -> int:
+def sum_bytes(entries: Iterable[TensorEntry]) -> int:
     """Return the total size of tensors, in bytes."""
     return sum(entry.bytes for entry in entries)

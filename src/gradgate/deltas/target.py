@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gradgate.deltas.bits import changed_at, code_of, count_changed, dtype_of, flat_bits
 from gradgate.deltas.changes import index_type, stored_best
 from gradgate.deltas.delta import FLOATS
-from gradgate.deltas.layout import Group, Layout
+from gradgate.deltas.layout import ConvertedTensors, Layout
 from gradgate.deltas.model_files import dtype_in_memory
 from gradgate.deltas.patched import Patched, entry_of
 from gradgate.deltas.plain_model import check_in_memory
@@ -100,7 +100,7 @@ class Target:
                 self._check_bits(trained, name, tensor, trained.base.read(name, code_of(tensor.dtype)))
             compared.add(name)
 
-    def _check_group(self, trained: Patched, group: Group) -> None:
+    def _check_group(self, trained: Patched, group: ConvertedTensors) -> None:
         places = group.places()
         dtypes = {code_of(tensor.dtype) for tensor in group.memory.values()}
         of_base = group.assemble(places, lambda name: trained.base.read(name, min(dtypes)))
@@ -147,7 +147,7 @@ class Target:
         elif changed:
             yield self._whole(name, tensor, trained.read(name).to(dtype))
 
-    def _of_group(self, trained: Patched, group: Group, *, changed: bool) -> Iterator[Patch]:
+    def _of_group(self, trained: Patched, group: ConvertedTensors, *, changed: bool) -> Iterator[Patch]:
         """Yield the patches of tensors that transformers assembles from others."""
         dtypes = {self._type_of(trained, part, tensor) for part in group.disk for tensor in group.memory.values()}
         if not changed and dtypes == {tensor.dtype for tensor in group.memory.values()}:
@@ -215,7 +215,7 @@ class Target:
         """Return the tensor in memory with a name on disk, which may also be its name in memory."""
         return self.tensors.get(self.layout.names.get(name, name))
 
-    def _groups(self, trained: Patched) -> list[Group]:
+    def _groups(self, trained: Patched) -> list[ConvertedTensors]:
         """Return the groups whose parts are stored one by one."""
         return [group for group in self.layout.groups if any(name in trained.entries for name in group.disk)]
 

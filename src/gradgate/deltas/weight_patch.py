@@ -21,7 +21,7 @@ from torch import Tensor
 from gradgate.deltas.bits import flat_bits
 from gradgate.deltas.delta import ENCODING, INDICES, VALUES, Delta, load
 from gradgate.deltas.patched import Patched, check_places, entry_of, open_weights
-from gradgate.deltas.safetensors_file import Entry, damaged, read_header
+from gradgate.deltas.safetensors_file import TensorEntry, damaged, read_header
 from gradgate.deltas.weights import Weights
 from gradgate.errors import DeltaError
 
@@ -119,7 +119,7 @@ class PatchFile:
             raise damaged(self._path, f"its entries for {name} do not fit a tensor {wanted.dtype} {list(wanted.shape)}")
 
     @property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, TensorEntry]:
         """Dtype and shape of each tensor, as in the base."""
         return dict(self.base.entries)
 

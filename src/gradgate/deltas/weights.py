@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from safetensors import SafetensorError, safe_open
 
 from gradgate import hub
-from gradgate.deltas.safetensors_file import Entry, damaged, read_header
+from gradgate.deltas.safetensors_file import TensorEntry, damaged, read_header
 from gradgate.errors import DeltaError, RunError
 from gradgate.files import read_json
 
@@ -37,7 +37,7 @@ class Weights(Protocol):
     folder: Path
 
     @property
-    def entries(self) -> Mapping[str, Entry]: ...
+    def entries(self) -> Mapping[str, TensorEntry]: ...
 
     def read(self, name: str) -> Tensor:
         """Read one tensor, which must not be modified: its memory may be the mapped file."""
@@ -68,15 +68,15 @@ class Checkpoint:
         return (*self._files, *self._index)
 
     @cached_property
-    def _places(self) -> dict[str, tuple[Path, Entry]]:
-        places: dict[str, tuple[Path, Entry]] = {}
+    def _places(self) -> dict[str, tuple[Path, TensorEntry]]:
+        places: dict[str, tuple[Path, TensorEntry]] = {}
         for file in self._files:
             entries = _pickled_entries(self._opened(file)) if file.suffix == ".bin" else read_header(file)[0]
             places |= {name: (file, entry) for name, entry in entries.items()}
         return places
 
     @cached_property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, TensorEntry]:
         """Dtype and shape of each tensor."""
         return {name: entry for name, (_, entry) in self._places.items()}
 
@@ -153,10 +153,10 @@ def _unpickled(file: Path) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in content.items() if isinstance(tensor, torch.Tensor)}
 
 
-def _pickled_entries(tensors: Mapping[str, Tensor]) -> dict[str, Entry]:
+def _pickled_entries(tensors: Mapping[str, Tensor]) -> dict[str, TensorEntry]:
     from gradgate.deltas.bits import code_of
 
-    return {name: Entry(code_of(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
+    return {name: TensorEntry(code_of(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
 
 
 def grouped_by_file(weights: Weights) -> Iterable[list[str]]:

@@ -23,7 +23,7 @@ from gradgate.runs.progress import RunProgress
 from gradgate.settings.run import RunConfig
 from gradgate.tasks import TaskData
 from gradgate.tasks.kinds import sequence
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.unlabelled import SPLIT, examples_of, load_unlabelled, read_file, read_text, read_texts
 from gradgate.training.arguments import scoring_arguments
@@ -103,7 +103,7 @@ def _predicted(
     return Predictions(predicted, cells, probabilities)
 
 
-def _read_rows(run: FinishedRun, rows: Path | str | Sequence[Any], **passed: Any) -> tuple[TaskSpec, Table]:
+def _read_rows(run: FinishedRun, rows: Path | str | Sequence[Any], **passed: Any) -> tuple[TaskSpec, SourceTable]:
     """Read rows as a run's task does, with other columns or another folder of its data if these are passed."""
     columns = {name: value for name, value in passed.items() if value}
     changed = run.config.model_copy(update=columns)
@@ -132,7 +132,7 @@ def _in_language(run: FinishedRun, language: str | None, note: Callable[[str], N
     return adapters.running(run.model, language)
 
 
-def _kept(table: Table, examples: Table, names: Sequence[str]) -> list[dict[str, Any]]:
+def _kept(table: SourceTable, examples: SourceTable, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the cells of these columns, by example; of one that has several rows, such as tokens, the first row's."""
     table = table if len(table) == len(examples) else examples
     columns = {name: table.column(name, "keep=") for name in names}
@@ -161,7 +161,12 @@ class _Task:
 
     @classmethod
     def of(
-        cls, run: FinishedRun, spec: TaskSpec, examples: Table, batch_size: int | None, note: Callable[[str], None]
+        cls,
+        run: FinishedRun,
+        spec: TaskSpec,
+        examples: SourceTable,
+        batch_size: int | None,
+        note: Callable[[str], None],
     ) -> _Task:
         data = replace(load_unlabelled(spec, run.task.labels, examples), may_lack_answers=run.may_lack_answers)
         for text in data.notes:

@@ -19,7 +19,7 @@ from gradgate.memory.live_bytes import LiveBytes
 MakeOptimizer = Callable[[list[Parameter]], torch.optim.Optimizer]
 
 
-class Cost(NamedTuple):
+class ParameterCost(NamedTuple):
     """The memory of an optimizer for one parameter, in bytes.
 
     Attributes:
@@ -85,10 +85,10 @@ class OptimizerCost:
             )
         self._name = optimizer if isinstance(optimizer, str) else ""
         self._make = optimizer if callable(optimizer) else _EXECUTED.get(optimizer)
-        self._costs: dict[Any, Cost] = {}
+        self._costs: dict[Any, ParameterCost] = {}
         self._mode = FakeTensorMode()
 
-    def of(self, shape: tuple[int, ...], dtype: torch.dtype) -> Cost:
+    def of(self, shape: tuple[int, ...], dtype: torch.dtype) -> ParameterCost:
         """Return the cost of a parameter."""
         key = shape, dtype
         if key not in self._costs:
@@ -96,21 +96,21 @@ class OptimizerCost:
             elements = torch.Size(shape).numel()
             if quantized and elements >= _LEAST_QUANTIZED:
                 states, bits, block = quantized
-                self._costs[key] = Cost(states * (elements * bits // 8 + 4 * -(-elements // block)), 0, 0, 0)
+                self._costs[key] = ParameterCost(states * (elements * bits // 8 + 4 * -(-elements // block)), 0, 0, 0)
             elif quantized:
-                self._costs[key] = Cost(4 * quantized[0] * elements, 0, 0, 0)
+                self._costs[key] = ParameterCost(4 * quantized[0] * elements, 0, 0, 0)
             else:
                 self._costs[key] = self._measured(shape, dtype)
         return self._costs[key]
 
-    def _measured(self, shape: tuple[int, ...], dtype: torch.dtype) -> Cost:
+    def _measured(self, shape: tuple[int, ...], dtype: torch.dtype) -> ParameterCost:
         with self._mode:
             state, (first, later) = self._stepped(1, shape, dtype)
             # A second parameter shows what the first one leaves alive while the next one is stepped.
             _, (_, both) = self._stepped(2, shape, dtype)
         if self._name in _FUSED:
-            return Cost(state, 0, 0, 0)
-        return Cost(state, first - state, later - state, both - 2 * state - (later - state))
+            return ParameterCost(state, 0, 0, 0)
+        return ParameterCost(state, first - state, later - state, both - 2 * state - (later - state))
 
     def _stepped(self, count: int, shape: tuple[int, ...], dtype: torch.dtype) -> tuple[int, list[int]]:
         """Return the bytes of the states of ``count`` equal parameters, and the peaks of two steps."""

@@ -29,7 +29,7 @@ from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import Timeline
 from gradgate.tuner.effect import ComingStep, Effects
 from gradgate.tuner.effects import Trained, effects_of_passes
-from gradgate.tuner.frozen_layers import FrozenLayers
+from gradgate.tuner.frozen_layers import FrozenBottom
 from gradgate.tuner.gating import Gating
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -216,7 +216,7 @@ class Passes:
             for group, gate in plan.items()
             for name in (gating.groups[group] if gate.chosen else ())
         }
-        trained = Trained(model, layers, self._method, gating, 0, FrozenLayers(model, layers))
+        trained = Trained(model, layers, self._method, gating, 0, FrozenBottom(model, layers))
         effects = Effects([gating, *effects_of_passes(trained)])
         with self._workload.in_training(model, self._loss.training), data_free(model), _no_log():
             try:

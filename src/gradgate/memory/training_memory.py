@@ -14,7 +14,7 @@ from gradgate.layers import LayerMap
 from gradgate.measure import FisherRequest, OutlierRequest, Request, SelectionRequest
 from gradgate.memory.measurements import Measurements
 from gradgate.memory.open_pattern import OpenPattern
-from gradgate.memory.optimizer_cost import Cost, OptimizerCost
+from gradgate.memory.optimizer_cost import OptimizerCost, ParameterCost
 from gradgate.memory.passes import Passes, StepTrace
 from gradgate.memory.phases import PlannedPhase
 from gradgate.memory.quantized import QuantizedBase
@@ -276,7 +276,7 @@ class TrainingMemory:
         """Return the dtype of the tensor that the optimizer steps: the master's, or the parameter's."""
         return torch.float32 if self._has_master(name) else self._parameters[name].dtype
 
-    def _cost(self, name: str) -> Cost:
+    def _cost(self, name: str) -> ParameterCost:
         return self._optimizer.of(self._sharding.shape(name), self._acting(name))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from scipy import stats
 
 from gradgate.analysis import landscape, representations
-from gradgate.analysis.fisher import FEWEST_LAYERS, FisherTrack, correlation
+from gradgate.analysis.fisher import FEWEST_LAYERS, FisherRun, correlation
 from gradgate.analysis.folder import AnalysisFolder
 from gradgate.analysis.landscape import LandscapeRow
 from gradgate.analysis.representations import RepresentationRow
@@ -82,12 +82,12 @@ def _flatness(study: Path) -> dict[tuple[str, int], float]:
     return found
 
 
-def tracked_run(cell: RunResult, score: float | None = None) -> FisherTrack | None:
+def tracked_run(cell: RunResult, score: float | None = None) -> FisherRun | None:
     """Return the measurements of a run; None if there are none, or they are unreadable, which the report mentions."""
     if cell.folder is not None:
         with suppress(RunError):
             records = read_fisher(RunFolder(cell.folder).fisher_file)
-            return FisherTrack(cell.arm.name, cell.seed, records, score) if records else None
+            return FisherRun(cell.arm.name, cell.seed, records, score) if records else None
     return None
 
 

@@ -17,7 +17,7 @@ STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
 @dataclass(frozen=True)
-class Bar:
+class IntervalBar:
     """An interval around a mean, drawn in a cell; all three are places between 0, left, and 1, right."""
 
     low: float
@@ -60,7 +60,7 @@ class Entry:
     detail: str = ""
     rank: Rank = ""
     heat: float | None = None
-    bar: Bar | None = None
+    bar: IntervalBar | None = None
     links: tuple[Link, ...] = ()
 
     @property

@@ -9,7 +9,7 @@ from statistics import fmean
 from gradgate.errors import RunError, UsageError
 from gradgate.places import typed_path
 from gradgate.runs.folder import RunFolder
-from gradgate.study.budget.verdict import Verdict
+from gradgate.study.budget.verdict import BudgetVerdict
 from gradgate.study.conditions import read_conditions
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.run_result import RunResult
@@ -80,7 +80,7 @@ def _of_study(path: Path) -> ChosenRun:
     return ChosenRun(best.files, why)
 
 
-def recommended_arm(path: Path, verdict: Verdict) -> str | None:
+def recommended_arm(path: Path, verdict: BudgetVerdict) -> str | None:
     """Return the arm that the verdict of a study recommends: the winner, or the cheapest of a tie.
 
     Without a test, early scores are all that is known of most arms, so the arm of the finished run with the best score

@@ -10,7 +10,7 @@ from typing import Any
 from gradgate.errors import DataError
 from gradgate.tasks.joined_labels import has_label_lists, refuse_joined
 from gradgate.tasks.local_numbers import are_local, in_points, is_whole
-from gradgate.tasks.readers.rows import MISSING, Table, as_text, unnamed
+from gradgate.tasks.readers.rows import MISSING, SourceTable, as_text, unnamed
 from gradgate.tasks.spelling import Spelling
 from gradgate.tasks.types import KindName
 
@@ -37,7 +37,7 @@ _SHOWN = 40
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 
 
-def find_text(table: Table, text: str | None, pair: str | None, label: str | None) -> str | tuple[str, str]:
+def find_text(table: SourceTable, text: str | None, pair: str | None, label: str | None) -> str | tuple[str, str]:
     """Find the text column, or the two of a pair.
 
     Args:
@@ -62,7 +62,7 @@ def find_text(table: Table, text: str | None, pair: str | None, label: str | Non
     return found[0]
 
 
-def find_label(table: Table, text: str | tuple[str, ...]) -> str:
+def find_label(table: SourceTable, text: str | tuple[str, ...]) -> str:
     """Find the label column of a table with these text columns.
 
     Raises:
@@ -90,7 +90,7 @@ def find_label(table: Table, text: str | tuple[str, ...]) -> str:
     return found[0]
 
 
-def find_kind(table: Table, label: str) -> KindName:
+def find_kind(table: SourceTable, label: str) -> KindName:
     """Infer ``classification`` for words and a few whole numbers, ``regression`` for numbers with decimals.
 
     Lists of labels, and several columns, are ``multi-label``.
@@ -128,7 +128,7 @@ def find_kind(table: Table, label: str) -> KindName:
     )
 
 
-def _refuse_broken_scores(table: Table, label: str, cells: Sequence[str], numbers: set[str]) -> None:
+def _refuse_broken_scores(table: SourceTable, label: str, cells: Sequence[str], numbers: set[str]) -> None:
     """Refuse a column of numbers in which some cells are not numbers; if numbers are few, labels are words."""
     scores = sum(word in numbers for word in cells)
     decimal = any(not is_whole(word) for word in numbers)
@@ -175,22 +175,22 @@ def _is_mostly_scores(cells: Sequence[Any]) -> bool:
     return len(numbers) >= _NEARLY_ALL * len(cells) > 0 and not all(map(is_whole, numbers))
 
 
-def _named(table: Table) -> list[str]:
+def _named(table: SourceTable) -> list[str]:
     """Return the columns that the file names, and not those that have a number because it does not."""
     return [name for place, name in enumerate(table.columns, 1) if name != unnamed(place)]
 
 
-def _may_lack_header(table: Table) -> bool:
+def _may_lack_header(table: SourceTable) -> bool:
     """Return True unless the names of columns are written in each row, or in a schema."""
     return table.lines is not None and not table.source.lower().endswith((".jsonl", ".ndjson", ".jsonlines", ".json"))
 
 
-def _sample(table: Table, column: str) -> Sequence[Any]:
+def _sample(table: SourceTable, column: str) -> Sequence[Any]:
     """Return the cells of the first rows that have one."""
     return [cell for cell in table.columns[column][:_LOOKED_AT] if cell is not None and cell is not MISSING]
 
 
-def _ambiguous(table: Table, what: str, found: list[str], parameter: str) -> str:
+def _ambiguous(table: SourceTable, what: str, found: list[str], parameter: str) -> str:
     which = f"several could be the {what} ({', '.join(found)})" if found else f"none is known to be the {what}"
     columns = ", ".join(_shown(column) for column in table.columns)
     examples = "; ".join(f"{_shown(name)}: {_shown(cells[0])}" for name, cells in table.columns.items() if len(cells))

@@ -17,7 +17,7 @@ from gradgate.tasks.kinds.generation import Generation
 from gradgate.tasks.kinds.sequence import NO_TEST
 from gradgate.tasks.languages import absent_languages
 from gradgate.tasks.readers.files import files_of
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.tables import check_place, read_one, read_tables, read_tests
 from gradgate.tasks.types import LEAST_DEV, TRAIN_AND_DEV, GenerationOptions, base_of
@@ -85,7 +85,7 @@ def load_to_train(spec: TaskSpec) -> TaskData:
     return data
 
 
-def _check_labelled(spec: TaskSpec, tables: dict[str, Table]) -> None:
+def _check_labelled(spec: TaskSpec, tables: dict[str, SourceTable]) -> None:
     """Refuse files without the column of labels: it may have another name there."""
     absent = (table for table in tables.values() if spec.label_column not in table.columns)
     table = next(absent, None)
@@ -108,7 +108,7 @@ def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
     return tests_of(spec, labels, tables)
 
 
-def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, Table]) -> TaskData:
+def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, SourceTable]) -> TaskData:
     """Build the data of :func:`load_tests` from tables that were read already."""
     if labels is not None:
         raw = {cell: name for cell, name in (spec.label_map or {}).items() if name in labels}
@@ -154,7 +154,7 @@ def count_rows(spec: TaskSpec) -> dict[str, dict[str, int]]:
     return counts
 
 
-def _counted(spec: TaskSpec, tables: dict[str, Table]) -> dict[str, dict[str, int]]:
+def _counted(spec: TaskSpec, tables: dict[str, SourceTable]) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {}
     for split, table in tables.items():
         counts.setdefault(base_of(split), {})[spec.language_of(split)] = len(table)
@@ -179,7 +179,7 @@ def absent_notes(spec: TaskSpec) -> list[str]:
     return [f"not scored in {', '.join(absent)}: {spec.folder} has no such files"] if absent else []
 
 
-def reading_notes(tables: dict[str, Table]) -> list[str]:
+def reading_notes(tables: dict[str, SourceTable]) -> list[str]:
     """Return the notes on how the files of the splits were read, each once."""
     return list(dict.fromkeys(note for table in tables.values() for note in table.notes))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError, UsageError
-from gradgate.tasks.catalog import Entry, at_folder, entries, plain
+from gradgate.tasks.catalog import CatalogEntry, at_folder, entries, plain
 from gradgate.tasks.columns import find_kind, find_label, find_text
 from gradgate.tasks.folders import BY_COLUMN, Splits, splits_of_file, splits_of_folder
 from gradgate.tasks.forms import recognise
@@ -18,7 +18,7 @@ from gradgate.tasks.forms.base import found_name
 from gradgate.tasks.forms.rows import TOKENS, tag_columns
 from gradgate.tasks.language_column import choose_source, find_language_column, languages_in, may_name_languages
 from gradgate.tasks.readers.files import read_table
-from gradgate.tasks.readers.rows import Table, as_text, paths_in, renamed, with_paths
+from gradgate.tasks.readers.rows import SourceTable, as_text, paths_in, renamed, with_paths
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
 from gradgate.tasks.split_column import find_split_column
 from gradgate.tasks.types import KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares, default_shares
@@ -115,7 +115,7 @@ def check_source(source: str | None, where: str) -> None:
         )
 
 
-def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> bool:
+def _agrees(spec: TaskSpec, folder: Path, entry: CatalogEntry, *, by_name: bool) -> bool:
     """Return True if the first rows of train and dev, else of the first file, have the form of the catalogue's task."""
     paths = {split: folder / file for split, file in (spec.files or {}).items() if (folder / file).is_file()}
     looked_at = [split for split in TRAIN_AND_DEV if split in paths] or list(paths)[:1]
@@ -135,7 +135,7 @@ def _agrees(spec: TaskSpec, folder: Path, entry: Entry, *, by_name: bool) -> boo
     return all(_has_columns(table, spec) for table in tables)
 
 
-def _has_columns(table: Table, spec: TaskSpec) -> bool:
+def _has_columns(table: SourceTable, spec: TaskSpec) -> bool:
     if not len(table) or not {*spec.text_columns, spec.label_column} <= set(table.columns):
         return False
     label = as_text(table.columns[spec.label_column][0])
@@ -188,7 +188,7 @@ def _by_column(found: Splits, file: str, column: str, values: Mapping[str, str])
     return replace(found, files=dict.fromkeys(values, file), formats=formats, found=BY_COLUMN)
 
 
-def _columns(train: Table, given: Given) -> dict[str, Any]:
+def _columns(train: SourceTable, given: Given) -> dict[str, Any]:
     """Return the kind, form and columns of rows, as entries of a task file.
 
     Raises:
@@ -217,6 +217,6 @@ def _columns(train: Table, given: Given) -> dict[str, Any]:
     return {"kind": given.kind or find_kind(train, label), "text": text, "label": label}
 
 
-def holds_responses(table: Table) -> bool:
+def holds_responses(table: SourceTable) -> bool:
     """Return True if the columns are those of prompts and responses, or of messages."""
     return recognise(table, _GENERATION.name) is not None

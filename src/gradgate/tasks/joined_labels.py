@@ -7,14 +7,14 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.local_numbers import is_whole
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.types import SEPARATORS
 
 _LONGEST = 40  # characters of a label
 _PLURALS = ("labels", "tags", "genres", "topics", "categories", "classes", "emotions", "codes", "keywords")
 
 
-def has_label_lists(table: Table, label: str) -> bool:
+def has_label_lists(table: SourceTable, label: str) -> bool:
     """Return True if the cells of a column are lists of labels, or texts that are lists.
 
     Raises:
@@ -31,7 +31,7 @@ def has_label_lists(table: Table, label: str) -> bool:
     return bool(rows)
 
 
-def refuse_joined(table: Table, label: str, words: Sequence[str]) -> None:
+def refuse_joined(table: SourceTable, label: str, words: Sequence[str]) -> None:
     """Ask for the kind if many values of a column look like several labels in one text, such as ``drama|comedy``.
 
     Joined values are at least two, some of their parts are values too, and there are not more parts than values. Commas

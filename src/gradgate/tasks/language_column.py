@@ -10,7 +10,7 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.languages import INDO_EUROPEAN
-from gradgate.tasks.readers.rows import Table, as_text, noted, select_rows
+from gradgate.tasks.readers.rows import SourceTable, as_text, noted, select_rows
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import DEV, TRAIN, base_of
 
@@ -29,12 +29,12 @@ _IN_ENGLISH = (
 _CODE = re.compile(r"([a-z]{2,3})([-_][A-Za-z]{2,4})?")
 
 
-def may_name_languages(table: Table) -> bool:
+def may_name_languages(table: SourceTable) -> bool:
     """Return True if a column is called as one of languages usually is."""
     return any(name.lower() in NAMES for name in table.columns)
 
 
-def find_language_column(tables: Sequence[Table]) -> str | None:
+def find_language_column(tables: Sequence[SourceTable]) -> str | None:
     """Return the column of the first table with a language in each row, if the tables have several; None without one.
 
     Raises:
@@ -51,7 +51,7 @@ def find_language_column(tables: Sequence[Table]) -> str | None:
     return None
 
 
-def _check_languages(table: Table, name: str) -> None:
+def _check_languages(table: SourceTable, name: str) -> None:
     for row, cell in enumerate(table.columns[name]):
         if not isinstance(cell, str) or not (_is_language(cell.strip()) or _CODE.fullmatch(cell.strip())):
             raise DataError(
@@ -60,7 +60,7 @@ def _check_languages(table: Table, name: str) -> None:
             )
 
 
-def languages_in(tables: Iterable[Table], column: str) -> list[str]:
+def languages_in(tables: Iterable[SourceTable], column: str) -> list[str]:
     """Return the languages in a column of some tables, most rows first.
 
     Raises:
@@ -103,7 +103,7 @@ def choose_source(languages: Sequence[str], source: str | None, where: str) -> s
     return found
 
 
-def by_language(spec: TaskSpec, tables: dict[str, Table]) -> dict[str, Table]:
+def by_language(spec: TaskSpec, tables: dict[str, SourceTable]) -> dict[str, SourceTable]:
     """Return train and dev in the task's source language, and a split per language for each other one.
 
     Without test splits, dev has one for each other language.
@@ -112,7 +112,7 @@ def by_language(spec: TaskSpec, tables: dict[str, Table]) -> dict[str, Table]:
     if column is None:
         return tables
     tested = any(base_of(split) not in (TRAIN, DEV) for split in tables)
-    found: dict[str, Table] = {}
+    found: dict[str, SourceTable] = {}
     for split, table in tables.items():
         if column not in table.columns:
             found[split] = table
@@ -129,7 +129,7 @@ def by_language(spec: TaskSpec, tables: dict[str, Table]) -> dict[str, Table]:
     return {split: found[split] for split in (*order, *(split for split in found if split not in order))}
 
 
-def _with_note(table: Table, split: str, source: str, left_out: dict[str, int]) -> Table:
+def _with_note(table: SourceTable, split: str, source: str, left_out: dict[str, int]) -> SourceTable:
     if not left_out:
         return table
     others = ", ".join(f"{count:,} in {language}" for language, count in left_out.items())
@@ -141,7 +141,7 @@ def _with_note(table: Table, split: str, source: str, left_out: dict[str, int]) 
     )
 
 
-def _rows_by_language(table: Table, column: str) -> dict[str, list[int]]:
+def _rows_by_language(table: SourceTable, column: str) -> dict[str, list[int]]:
     rows: dict[str, list[int]] = {}
     for row, cell in enumerate(table.columns[column]):
         rows.setdefault(as_text(cell), []).append(row)

@@ -8,7 +8,7 @@ from typing import Any
 from gradgate.errors import DataError
 from gradgate.tasks.forms import in_form
 from gradgate.tasks.local_numbers import in_points
-from gradgate.tasks.readers.rows import Table, noted, with_paths
+from gradgate.tasks.readers.rows import SourceTable, noted, with_paths
 from gradgate.tasks.spec import TaskSpec
 
 MISSING_WORDS = frozenset({"nan", "<na>", "#n/a", "#na", "#null!", "#ref!", "#value!", "#div/0!", "#name?"})
@@ -20,7 +20,7 @@ _NO_CLASS = "-1"
 _SINGLE = {"S": "B", "U": "B", "E": "I", "L": "I"}
 
 
-def laid_out(spec: TaskSpec, table: Table) -> Table:
+def laid_out(spec: TaskSpec, table: SourceTable) -> SourceTable:
     """Return a table with the columns of a task, and cells as its kind reads them.
 
     The rows become those of the task's form. A column such as ``input.text`` that the table does not have is a path
@@ -41,7 +41,7 @@ def laid_out(spec: TaskSpec, table: Table) -> Table:
     return table
 
 
-def _refuse_missing_words(table: Table, column: str) -> None:
+def _refuse_missing_words(table: SourceTable, column: str) -> None:
     """Raise DataError for words among labels that stand for no label."""
     cells = table.columns.get(column, ())
     known = {cell.strip().lower() for cell in {cell if isinstance(cell, str) else "" for cell in cells}}
@@ -58,7 +58,7 @@ def _refuse_missing_words(table: Table, column: str) -> None:
             )
 
 
-def _in_iob2(table: Table, column: str) -> Table:
+def _in_iob2(table: SourceTable, column: str) -> SourceTable:
     """Return the table with tags of BIOES or BILOU as those of IOB2, which mark the same entities."""
     cells = table.columns.get(column, ())
     known = {tag for cell in cells if isinstance(cell, list) for tag in cell if isinstance(tag, str)}

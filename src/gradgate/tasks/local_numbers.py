@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table, noted
+from gradgate.tasks.readers.rows import SourceTable, noted
 
 _COMMA = re.compile(r"[+-]?\d+,\d+")
 _ARABIC = str.maketrans("٫٬", ".,")
@@ -44,7 +44,7 @@ def are_local(words: Sequence[str]) -> bool:
     return local > 0 and 2 * (local + plain) > len(words)
 
 
-def in_points(table: Table, column: str) -> Table:
+def in_points(table: SourceTable, column: str) -> SourceTable:
     """Return the table with decimal commas of a column of scores as points, and a note on it.
 
     Raises:
@@ -69,7 +69,7 @@ def in_points(table: Table, column: str) -> Table:
                  f"{changed[local[0]]}")  # fmt: skip
 
 
-def _refuse_points(table: Table, column: str) -> None:
+def _refuse_points(table: SourceTable, column: str) -> None:
     """Raise DataError for ``1.234`` among decimal commas, whose point may part thousands."""
     for row, cell in enumerate(table.columns[column]):
         if isinstance(cell, str) and _POINT.fullmatch(cell.strip()):

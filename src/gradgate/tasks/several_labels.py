@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import MISSING, Table, as_text
+from gradgate.tasks.readers.rows import MISSING, SourceTable, as_text
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import SEPARATORS, TRAIN, MultiLabelOptions
 from gradgate.tasks.written import parsed
@@ -23,7 +23,7 @@ def label_columns(spec: TaskSpec, columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for part in spec.label_column.split(",") if (name := part.strip()))
 
 
-def with_label_lists(spec: TaskSpec, tables: Mapping[str, Table]) -> tuple[dict[str, Table], list[str]]:
+def with_label_lists(spec: TaskSpec, tables: Mapping[str, SourceTable]) -> tuple[dict[str, SourceTable], list[str]]:
     """Return tables whose label column has a list of labels per row, and notes on how labels were separated.
 
     A split without the columns, or whose cells are all empty or -1, stays as it is: it is unlabelled.
@@ -38,7 +38,7 @@ def with_label_lists(spec: TaskSpec, tables: Mapping[str, Table]) -> tuple[dict[
     return listed, [] if separator is None else [f"labels are separated by {separator!r}"]
 
 
-def _refuse_unnamed_marks(table: Table, column: str) -> None:
+def _refuse_unnamed_marks(table: SourceTable, column: str) -> None:
     """Raise DataError if each row has a list of as many marks of 0 and 1, which says no names of labels."""
     cells = table.columns[column]
     lists = [cell for cell in cells if isinstance(cell, list | tuple)]
@@ -52,13 +52,13 @@ def _refuse_unnamed_marks(table: Table, column: str) -> None:
         )
 
 
-def label_sets(spec: TaskSpec, table: Table) -> list[frozenset[str]]:
+def label_sets(spec: TaskSpec, table: SourceTable) -> list[frozenset[str]]:
     """Return the labels of each row, as the data spell them; raise DataError as :func:`with_label_lists`."""
     listed = _with_lists(spec, table, find_separator(spec, {TRAIN: table}))
     return [frozenset(map(as_text, cell)) for cell in listed.column(spec.label_column, "label=")]
 
 
-def find_separator(spec: TaskSpec, tables: Mapping[str, Table]) -> str | None:
+def find_separator(spec: TaskSpec, tables: Mapping[str, SourceTable]) -> str | None:
     """Return what separates labels in one text: the task's, or the first of ``SEPARATORS`` that occurs; None without.
 
     Train decides; without it, a separator between known labels does.
@@ -79,7 +79,7 @@ def find_separator(spec: TaskSpec, tables: Mapping[str, Table]) -> str | None:
     return found[0] if found else None
 
 
-def _with_lists(spec: TaskSpec, table: Table, separator: str | None) -> Table:
+def _with_lists(spec: TaskSpec, table: SourceTable, separator: str | None) -> SourceTable:
     names = label_columns(spec, table.columns)
     if not set(names) & set(table.columns):
         return table

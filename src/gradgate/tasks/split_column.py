@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.readers.rows import SourceTable, as_text
 from gradgate.tasks.types import SPLIT_WORDS
 
 NAMES = ("split", "set", "subset", "partition", "fold", "data_split", "dataset_split", "phase", "dataset")
@@ -15,7 +15,7 @@ _NEARLY_ALL = 0.9  # of the rows
 _HELP = "Give each row train, dev or test, or rename the column if it should not count"
 
 
-def find_split_column(table: Table) -> tuple[str, dict[str, str]] | None:
+def find_split_column(table: SourceTable) -> tuple[str, dict[str, str]] | None:
     """Return the column, and our splits -> what the rows of each have in it; None without a column that has train.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from gradgate.errors import DataError
 from gradgate.tasks.class_counts import OTHER_LABEL, in_numbers, looks_like_ids
-from gradgate.tasks.readers.rows import Table, as_text, select_rows
+from gradgate.tasks.readers.rows import SourceTable, as_text, select_rows
 from gradgate.tasks.several_labels import label_sets
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.spelling import Spelling
@@ -37,7 +37,7 @@ def missing_parts(spec: TaskSpec) -> tuple[str, ...]:
     return (*dev, *(("test",) if not tests and spec.split.test else ()))
 
 
-def divide(spec: TaskSpec, table: Table) -> dict[str, Table]:
+def divide(spec: TaskSpec, table: SourceTable) -> dict[str, SourceTable]:
     """Divide the rows of the train file into ``train`` and those of ``dev`` and ``test`` that have no file.
 
     The same rows go to the same split in every run: texts are ordered by a digest of the text and ``DATA_SEED``. Labels
@@ -96,7 +96,7 @@ def division_note(spec: TaskSpec, rows: dict[str, int]) -> str | None:
     return f"{file}: {', '.join(counts)} ({how}data seed {DATA_SEED})"
 
 
-def _groups(spec: TaskSpec, table: Table) -> list[list[int]]:
+def _groups(spec: TaskSpec, table: SourceTable) -> list[list[int]]:
     """Return rows that must stay together, in the order in which they are drawn."""
     names = spec.text_columns
     if spec.kind == "question-answering":
@@ -115,7 +115,7 @@ def _digest(key: str) -> bytes:
     return sha256(f"{DATA_SEED}\0{key}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _strata(spec: TaskSpec, table: Table) -> Sequence[object]:
+def _strata(spec: TaskSpec, table: SourceTable) -> Sequence[object]:
     """Return what is divided evenly: each row's label, or the tenth of its score."""
     if spec.kind not in _STRATIFIED:
         return [None] * len(table)
@@ -189,7 +189,7 @@ def _articles_of(spec: TaskSpec) -> Mapping[Literal["train", "dev"], int] | None
     return spec.options.articles if isinstance(spec.options, QuestionAnsweringOptions) else None
 
 
-def cut_by_article(spec: TaskSpec, tests: dict[str, Table]) -> dict[str, Table]:
+def cut_by_article(spec: TaskSpec, tests: dict[str, SourceTable]) -> dict[str, SourceTable]:
     """Cut the articles of the source language: the first are ``train``, the next ``dev``, the rest stay in each test.
 
     Articles are identified by their place in the file, which is the same in every language, so that none of them is in
@@ -226,6 +226,6 @@ def _cut_note(spec: TaskSpec) -> str:
     )
 
 
-def _articles(table: Table, first: int, end: int | None) -> Table:
+def _articles(table: SourceTable, first: int, end: int | None) -> SourceTable:
     numbers = table.column(_ARTICLE, "`articles` of the task")
     return select_rows(table, [row for row, n in enumerate(numbers) if n >= first and (end is None or n < end)])

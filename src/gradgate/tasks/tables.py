@@ -14,7 +14,7 @@ from gradgate.tasks.language_column import by_language
 from gradgate.tasks.layout import laid_out
 from gradgate.tasks.readers.files import files_of, missing, read_table, type_by_ending
 from gradgate.tasks.readers.hub import check_reachable, read_split
-from gradgate.tasks.readers.rows import Table, renamed
+from gradgate.tasks.readers.rows import SourceTable, renamed
 from gradgate.tasks.several_labels import label_columns
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.splits import cut_by_article, divide, is_cut, missing_parts
@@ -31,7 +31,7 @@ _WHY_DEV = (
 )
 
 
-def read_tables(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> dict[str, Table]:
+def read_tables(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> dict[str, SourceTable]:
     """Read every split that a run needs, ``train`` and ``dev`` first: split -> table.
 
     Files are read if the task has a folder, else the hub.
@@ -55,7 +55,7 @@ def read_tables(spec: TaskSpec, required: Sequence[str] = TRAIN_AND_DEV) -> dict
     return by_language(spec, tables)
 
 
-def read_tests(spec: TaskSpec) -> dict[str, Table]:
+def read_tests(spec: TaskSpec) -> dict[str, SourceTable]:
     """Read what a trained model is scored on: test splits, or dev if there are none; split -> table.
 
     Raises:
@@ -65,7 +65,7 @@ def read_tests(spec: TaskSpec) -> dict[str, Table]:
     return by_language(spec, _tests(spec))
 
 
-def _tests(spec: TaskSpec) -> dict[str, Table]:
+def _tests(spec: TaskSpec) -> dict[str, SourceTable]:
     parts = missing_parts(spec)
     if "test" in parts:
         return {"test": divide(spec, read_one(spec, "train"))["test"]}
@@ -89,7 +89,7 @@ def check_place(spec: TaskSpec) -> None:
         check_reachable(spec.hub)
 
 
-def read_one(spec: TaskSpec, split: str) -> Table:
+def read_one(spec: TaskSpec, split: str) -> SourceTable:
     """Read the table of one split, its columns under the names that the task uses."""
     if spec.folder is not None:
         path, fmt = spec.folder / (spec.files or {})[split], spec.format_of(split)
@@ -169,7 +169,7 @@ def _require(spec: TaskSpec, splits: tuple[str, ...], required: Sequence[str]) -
             raise DataError(f"{missing(path)}. {_WHY_DEV if split == 'dev' else 'Pass another one with train_file='}")
 
 
-def _with_questions(spec: TaskSpec, split: str, table: Table) -> Table:
+def _with_questions(spec: TaskSpec, split: str, table: SourceTable) -> SourceTable:
     """Return the table with the questions of equal ``idx`` in the file that ``question_from`` names."""
     if not isinstance(spec.options, MultipleChoiceOptions):
         return table

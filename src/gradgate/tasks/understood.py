@@ -16,7 +16,7 @@ from gradgate.tasks.forms.base import LOOKED_AT
 from gradgate.tasks.kinds.generation import turns_of
 from gradgate.tasks.readers.file_forms import FILE_FORMS
 from gradgate.tasks.readers.files import files_of, missing, read_table, type_of
-from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.readers.rows import MISSING, SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.splits import division_note
 from gradgate.tasks.tables import read_tables
@@ -104,7 +104,7 @@ def _mapped(spec: TaskSpec) -> list[str]:
     return list(dict.fromkeys((spec.label_map or {}).values()))
 
 
-def _rows(spec: TaskSpec, tables: Mapping[str, Table]) -> dict[str, dict[str, int]]:
+def _rows(spec: TaskSpec, tables: Mapping[str, SourceTable]) -> dict[str, dict[str, int]]:
     """Return the rows that a run reads, and those of dev in other languages, which it does not."""
     if spec.folder is None or spec.language_column is not None or set(spec.places) <= set(tables):
         counts: dict[str, dict[str, int]] = {}
@@ -130,7 +130,7 @@ def _form(spec: TaskSpec) -> str:
     return ", ".join(part for part in (rows, FILE_FORMS[kind].shown, where) if part)
 
 
-def _columns(spec: TaskSpec, table: Table) -> dict[str, str]:
+def _columns(spec: TaskSpec, table: SourceTable) -> dict[str, str]:
     """Return the part of each column; those that a form reads have one part together."""
     parts: dict[str, str] = {}
     by_split = dict.fromkeys(spec.format_of(TRAIN).rows, "split")
@@ -198,7 +198,7 @@ def _example(row: dict[str, Any], labels: Sequence[str] | None) -> dict[str, Any
     return shown
 
 
-def _doubts(spec: TaskSpec, table: Table, columns: Mapping[str, str], train: Dataset) -> list[str]:
+def _doubts(spec: TaskSpec, table: SourceTable, columns: Mapping[str, str], train: Dataset) -> list[str]:
     """Return what looks wrong, or may be meant otherwise."""
     doubts = []
     for name, part in columns.items():

@@ -15,7 +15,7 @@ from gradgate.tasks.kinds import TaskData
 from gradgate.tasks.layout import laid_out
 from gradgate.tasks.readers.decoding import decode, lines_of
 from gradgate.tasks.readers.files import ENDINGS, files_of, missing, read_table
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import FileFormat, KindName
 
@@ -25,7 +25,7 @@ STANDARD_INPUT = "standard input"
 IN_MEMORY = "The rows"
 
 
-def read_file(path: Path, spec: TaskSpec) -> Table:
+def read_file(path: Path, spec: TaskSpec) -> SourceTable:
     """Read rows from a file like those of the task, from another table, or else from text as :func:`read_text` does.
 
     A file that is named like one of the task's has its format, as GLUE's files differ in theirs; others of the same
@@ -46,7 +46,7 @@ def read_file(path: Path, spec: TaskSpec) -> Table:
     return read_text(decode(path)[0], spec, str(path))
 
 
-def read_text(text: str, spec: TaskSpec, source: str = STANDARD_INPUT) -> Table:
+def read_text(text: str, spec: TaskSpec, source: str = STANDARD_INPUT) -> SourceTable:
     """Read rows from text: JSON objects, one per line, or one example per line.
 
     Raises:
@@ -63,7 +63,7 @@ def read_text(text: str, spec: TaskSpec, source: str = STANDARD_INPUT) -> Table:
             raise DataError(str(error).replace(str(file), source)) from None
 
 
-def read_texts(texts: Sequence[Any], spec: TaskSpec) -> Table:
+def read_texts(texts: Sequence[Any], spec: TaskSpec) -> SourceTable:
     """Return the table of texts in memory: one per row, or a sequence of the texts of each row.
 
     Raises:
@@ -83,10 +83,10 @@ def read_texts(texts: Sequence[Any], spec: TaskSpec) -> Table:
     if tokens:
         cells = [[words.split() if isinstance(words, str) else words] for (words,) in cells]
     by_column = zip(*cells, strict=True)
-    return Table(IN_MEMORY, dict(zip(columns, map(list, by_column), strict=True)))
+    return SourceTable(IN_MEMORY, dict(zip(columns, map(list, by_column), strict=True)))
 
 
-def _lines(text: str, source: str, spec: TaskSpec) -> Table:
+def _lines(text: str, source: str, spec: TaskSpec) -> SourceTable:
     """Read one example per line; a tab separates texts of a pair, spaces separate tokens; empty lines are skipped."""
     columns = spec.text_columns
     numbered = [(number, line) for number, line in enumerate(lines_of(text), 1) if line.strip()]
@@ -104,10 +104,12 @@ def _lines(text: str, source: str, spec: TaskSpec) -> Table:
             )
         cells.append([parts[0].split()] if spec.kind == "token-classification" else parts)
     by_column = zip(*cells, strict=True)
-    return Table(source, dict(zip(columns, map(list, by_column), strict=True)), [number for number, _ in numbered])
+    return SourceTable(
+        source, dict(zip(columns, map(list, by_column), strict=True)), [number for number, _ in numbered]
+    )
 
 
-def examples_of(spec: TaskSpec, table: Table) -> Table:
+def examples_of(spec: TaskSpec, table: SourceTable) -> SourceTable:
     """Return the table with a row per example, and the columns of the task but for the label.
 
     Raises:
@@ -118,7 +120,7 @@ def examples_of(spec: TaskSpec, table: Table) -> Table:
     return laid_out(spec, table)
 
 
-def load_unlabelled(spec: TaskSpec, labels: Sequence[str] | None, table: Table) -> TaskData:
+def load_unlabelled(spec: TaskSpec, labels: Sequence[str] | None, table: SourceTable) -> TaskData:
     """Load examples as a test split whose labels stand for unknown ones and mean nothing.
 
     Args:
@@ -134,32 +136,32 @@ def load_unlabelled(spec: TaskSpec, labels: Sequence[str] | None, table: Table) 
     return tests_of(spec, labels, {SPLIT: replace(table, columns=columns)})
 
 
-StandIns = Callable[[TaskSpec, Table, Sequence[str]], list[Any]]
+StandIns = Callable[[TaskSpec, SourceTable, Sequence[str]], list[Any]]
 
 
-def _a_label(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+def _a_label(spec: TaskSpec, table: SourceTable, labels: Sequence[str]) -> list[Any]:
     return [labels[-1]] * len(table)  # the first may be -1, which marks unlabelled rows
 
 
-def _a_label_in_a_list(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+def _a_label_in_a_list(spec: TaskSpec, table: SourceTable, labels: Sequence[str]) -> list[Any]:
     return [[labels[-1]]] * len(table)
 
 
-def _a_number(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+def _a_number(spec: TaskSpec, table: SourceTable, labels: Sequence[str]) -> list[Any]:
     return [0] * len(table)
 
 
-def _a_tag_each(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+def _a_tag_each(spec: TaskSpec, table: SourceTable, labels: Sequence[str]) -> list[Any]:
     words = table.column(spec.text_columns[0], "text=")
     return [[labels[0]] * (0 if isinstance(cell, str) else len(cell)) for cell in words]
 
 
-def _an_answer(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+def _an_answer(spec: TaskSpec, table: SourceTable, labels: Sequence[str]) -> list[Any]:
     contexts = table.column(spec.text_columns[1], "text_pair=")
     return [[{"text": text[:1], "answer_start": 0}] if isinstance(text, str) else [] for text in contexts]
 
 
-def _a_response(spec: TaskSpec, table: Table, labels: Sequence[str]) -> list[Any]:
+def _a_response(spec: TaskSpec, table: SourceTable, labels: Sequence[str]) -> list[Any]:
     return ["?"] * len(table)
 
 

@@ -52,7 +52,7 @@ def detach(model: nn.Module) -> None:
             detach_tuner(audit=False)
 
 
-class Attached(Effect):
+class TunerMark(Effect):
     """Marks a model as having a tuner, so that a second is refused and copies of the model are made without it.
 
     A second tuner would mistake what the first one closed for permanently frozen. Two tuners of one optimizer would

@@ -30,7 +30,7 @@ def fingerprint(tensor: Tensor) -> str:
     return blake2b(flat.numpy().tobytes(), digest_size=16).hexdigest()
 
 
-class Audit(Effect):
+class TensorAudit(Effect):
     """Compares the tensors of a model: what the plan closes must not move, what it opens must.
 
     Closed parameters are compared bit for bit at each change of phase, after the first step of each phase and at the

@@ -11,7 +11,7 @@ from gradgate.errors import AttachError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.traits import Traits
-from gradgate.tuner.audit import Audit
+from gradgate.tuner.audit import TensorAudit
 from gradgate.tuner.averaged_weights import AveragedWeights
 from gradgate.tuner.backward import Checkpointing, GraphLimits
 from gradgate.tuner.checks import DistributedChecks, EmptyGroups, FiniteGradients, MomentumOfAdam, reached_names
@@ -19,7 +19,7 @@ from gradgate.tuner.chunked_step import ChunkedStep
 from gradgate.tuner.dropout import DropoutOff
 from gradgate.tuner.effect import Effect
 from gradgate.tuner.foreign_changes import ForeignChanges
-from gradgate.tuner.frozen_layers import FrozenBatchNorms, FrozenLayers
+from gradgate.tuner.frozen_layers import FrozenBatchNorms, FrozenBottom
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.gradient_release import GradientRelease
 from gradgate.tuner.masters import Masters
@@ -48,7 +48,7 @@ class Trained:
     method: Method
     gating: Gating
     seed: int
-    frozen_layers: FrozenLayers | None
+    frozen_layers: FrozenBottom | None
 
     @property
     def traits(self) -> Traits:
@@ -119,7 +119,7 @@ def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, releas
         # The audit expects what the scaled learning rates let move.
         LearningRates(gating),
         # The audit compares before any chunk of the optimizer's step, and after the last weight is put back.
-        *([Audit(gating, stepping.replicas)] if audit else []),
+        *([TensorAudit(gating, stepping.replicas)] if audit else []),
         # Steps chunks before the optimizer's own step, so no later effect may prepare a step.
         chunked,
         masters,

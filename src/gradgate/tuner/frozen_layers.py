@@ -17,7 +17,7 @@ from gradgate.model_copies import noted
 from gradgate.tuner.effect import ComingStep, Effect
 
 
-class FrozenLayers(Effect):
+class FrozenBottom(Effect):
     """Follows the closed groups from the bottom of a model, as its plans change.
 
     Args:

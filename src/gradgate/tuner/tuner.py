@@ -27,12 +27,12 @@ from gradgate.methods.catalog import method as read_method
 from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import Timeline
 from gradgate.methods.traits import MethodState
-from gradgate.tuner.attached import Attached, free
+from gradgate.tuner.attached import TunerMark, free
 from gradgate.tuner.audit import audited
 from gradgate.tuner.checks import check_quantized, check_reachable, check_types, new_clock, reached_names, whole_number
 from gradgate.tuner.effect import ComingStep, Effects, OptimizerStep
 from gradgate.tuner.effects import Stepping, Trained, ordered_effects
-from gradgate.tuner.frozen_layers import FrozenLayers
+from gradgate.tuner.frozen_layers import FrozenBottom
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.masters import MasterPrecision, Masters
 from gradgate.tuner.measuring import Measuring
@@ -69,7 +69,7 @@ class Tuner:
         total_steps: optimizer steps of the whole training; needed by methods that count epochs.
         steps_per_epoch: optimizer steps in one pass over the data; needed by methods that count epochs.
         seed: of every random draw that the method makes.
-        audit: compare tensors bit for bit at each phase change; see :class:`gradgate.tuner.audit.Audit`. None is
+        audit: compare tensors bit for bit at each phase change; see :class:`gradgate.tuner.audit.TensorAudit`. None is
             False unless the environment variable ``GRADGATE_AUDIT`` is 1.
         layers: a layer map, or the path of the layer stack for :func:`map_layers`; detected by default.
         fisher_data: called with the number of steps done when a method measures the Fisher information; returns
@@ -134,7 +134,7 @@ class Tuner:
         self.layers = self._mapped(layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers))
         self.method.check(self.layers)
         self.memory, self.timeline, self._open_sum = MethodState(seed=seed), Timeline(), 0.0
-        attached = Attached(self._model, self._optimizers.with_inner(), self.method.spec, self.detach)
+        attached = TunerMark(self._model, self._optimizers.with_inner(), self.method.spec, self.detach)
         scale = checked_lr_scale(lr_scale or {})
         self._gating = Gating(self._model, self.layers, self.method.selection(self.layers), seed, scale)
         self._settings = settings_of(self._gating.groups, lr_scale or {}, frozen_dropout)
@@ -157,7 +157,7 @@ class Tuner:
         frozen = (name for name, parameter in named_parameters(self._model).items() if not parameter.requires_grad)
         return layer_map.at(self.method.traits.unit).with_frozen(frozen)
 
-    def _quiet_frozen_layers(self, cache: ActivationCache | None, dropout: bool) -> FrozenLayers | None:
+    def _quiet_frozen_layers(self, cache: ActivationCache | None, dropout: bool) -> FrozenBottom | None:
         if dropout and cache is not None:
             raise AttachError(
                 "With frozen_dropout the output of the closed layers differs in each forward pass, so an activation "
@@ -166,11 +166,11 @@ class Tuner:
         if dropout:
             return None
         if cache is None:
-            return FrozenLayers(self._model, self.layers)
+            return FrozenBottom(self._model, self.layers)
         horizon = Horizon(self.method, self.layers, self.clock, self.memory.seed, cache.passes)
         if lacking := horizon.lacking:
             cache.note(f"The activation cache is not used: how long layers stay closed needs {' and '.join(lacking)}.")
-        return FrozenLayers(self._model, self.layers, cache, horizon)
+        return FrozenBottom(self._model, self.layers, cache, horizon)
 
     def _attach(self, state: Mapping[str, Any] | None) -> None:
         if state is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gradgate.auditing.findings import KINDS, Finding, Rule
-from gradgate.auditing.records import ModelRecord
+from gradgate.auditing.records import ModelObservations
 from gradgate.auditing.rules.coverage import partial_coverage
 from gradgate.auditing.rules.expectation import unexpected
 from gradgate.auditing.rules.gradients import no_gradient, unused, zero_gradient, zero_tokens
@@ -37,7 +37,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def findings_of(models: Iterable[ModelRecord]) -> list[Finding]:
+def findings_of(models: Iterable[ModelObservations]) -> list[Finding]:
     """Return the findings of all rules about all models, in the order of the kinds."""
     found = {finding: None for model in models for rule in RULES for finding in rule(model)}
     return sorted(found, key=lambda finding: KINDS.index(finding.kind))

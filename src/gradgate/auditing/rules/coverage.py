@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gradgate.auditing.findings import Finding, finding, listed
-from gradgate.auditing.records import AdapterRecord, ModelRecord, ParameterRecord
+from gradgate.auditing.records import AdapterRecord, ModelObservations, ParameterRecord
 
 _PADDED_TO = 64  # tables are padded to a multiple of it, with rows that no token uses
 
 
-def partial_coverage(model: ModelRecord) -> Iterator[Finding]:
+def partial_coverage(model: ModelObservations) -> Iterator[Finding]:
     """Find adapters in some layers only, targets that no module has, and new token rows that are closed."""
     for adapter in model.adapters:
         yield from _missed_layers(model, adapter)
@@ -28,7 +28,7 @@ def partial_coverage(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def _missed_layers(model: ModelRecord, adapter: AdapterRecord) -> Iterator[Finding]:
+def _missed_layers(model: ModelObservations, adapter: AdapterRecord) -> Iterator[Finding]:
     if adapter.chosen_layers or not model.mapped:
         return
     towers: dict[str, dict[str, bool]] = defaultdict(dict)
@@ -67,7 +67,7 @@ def _missed_targets(adapter: AdapterRecord) -> Iterator[Finding]:
         )
 
 
-def _rows_are_closed(model: ModelRecord, table: ParameterRecord) -> bool:
+def _rows_are_closed(model: ModelObservations, table: ParameterRecord) -> bool:
     padded = table.shape[0] % _PADDED_TO == 0 and table.shape[0] - table.new_rows < _PADDED_TO
     home = table.name.rpartition(".")[0].removesuffix(".base_layer").removesuffix(".original_module")
     added = any(each.opened for each in model.parameters if each.name.startswith(f"{home}."))

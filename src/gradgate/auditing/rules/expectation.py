@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gradgate.auditing.adapters import ADAPTER_PART
 from gradgate.auditing.findings import Finding, finding
-from gradgate.auditing.records import ModelRecord
+from gradgate.auditing.records import ModelObservations
 from gradgate.auditing.rules.gradients import unused_by_design
 
 _TEACHER = re.compile(r"(^|[._])(teacher|ref_model|reference_model)([._]|$)")
@@ -19,7 +19,7 @@ UNSELECTED_ROWS = (
 _ADDED = re.compile(r"modules_to_save|prompt_|token_adapter")
 
 
-def unexpected(model: ModelRecord) -> Iterator[Finding]:
+def unexpected(model: ModelObservations) -> Iterator[Finding]:
     """Find what learned though it was not selected or is a teacher, and what was selected and did not learn."""
     if model.selected is not None and not model.selector_error:
         yield from _against_selection(model, set(model.selected))
@@ -46,7 +46,7 @@ def unexpected(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def _against_selection(model: ModelRecord, selected: set[str]) -> Iterator[Finding]:
+def _against_selection(model: ModelObservations, selected: set[str]) -> Iterator[Finding]:
     more = [each for each in model.parameters if each.learned and each.name not in selected]
     if more:
         yield finding(
@@ -67,7 +67,7 @@ def _against_selection(model: ModelRecord, selected: set[str]) -> Iterator[Findi
         yield finding("unexpected", less, f"{{names}}: was expected to learn, but did not.{why}")
 
 
-def _apart(model: ModelRecord) -> Iterator[Finding]:
+def _apart(model: ModelObservations) -> Iterator[Finding]:
     """Find a model of which each process trains a copy of its own, and what learns in some processes only."""
     matrices = [each for each in model.parameters if each.learned and len(each.shape) > 1]
     apart = [each for each in matrices if each.name in model.apart]
@@ -90,7 +90,7 @@ def _apart(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def _whole_base(model: ModelRecord) -> Iterator[Finding]:
+def _whole_base(model: ModelObservations) -> Iterator[Finding]:
     """Find a pretrained model that learns under its adapters."""
     base = [each for each in model.parameters if not (ADAPTER_PART.search(each.name) or _ADDED.search(each.name))]
     learned = [each for each in base if each.learned]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradgate.auditing.findings import Finding, finding
-from gradgate.auditing.records import ModelRecord, ParameterRecord
+from gradgate.auditing.records import ModelObservations, ParameterRecord
 
 # Parts that many models have and many tasks do not use; their authors mean no harm.
 _UNUSED_BY_DESIGN = (".pooler.", "mask_token", "masked_spec_embed", ".original_module.")
 
 
-def _without_gradient(model: ModelRecord) -> list[ParameterRecord]:
+def _without_gradient(model: ModelObservations) -> list[ParameterRecord]:
     return [
         each
         for each in model.parameters
@@ -24,7 +24,7 @@ def unused_by_design(name: str) -> bool:
     return any(part in f".{name}" for part in _UNUSED_BY_DESIGN)
 
 
-def no_gradient(model: ModelRecord) -> Iterator[Finding]:
+def no_gradient(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters that require a gradient and never have one."""
     silent = _without_gradient(model)
     if silent and not model.replicated:
@@ -37,7 +37,7 @@ def no_gradient(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def unused(model: ModelRecord) -> Iterator[Finding]:
+def unused(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters that DistributedDataParallel waits for and the loss does not use."""
     silent = _without_gradient(model)
     if silent and model.replicated:
@@ -50,7 +50,7 @@ def unused(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def zero_gradient(model: ModelRecord) -> Iterator[Finding]:
+def zero_gradient(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters whose gradient is zero in each look."""
     trained = [each for each in model.parameters if each.had_gradient]
     zero = [each for each in trained if not each.nonzero_gradient and each.looks > 1]
@@ -66,7 +66,7 @@ def zero_gradient(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def zero_tokens(model: ModelRecord) -> Iterator[Finding]:
+def zero_tokens(model: ModelObservations) -> Iterator[Finding]:
     """Find batches whose labels are all ignored."""
     empty = sum(count == 0 for count in model.tokens)
     if empty:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradgate.auditing.findings import Finding, finding, listed
-from gradgate.auditing.records import ModelRecord, ParameterRecord
+from gradgate.auditing.records import ModelObservations, ParameterRecord
 
 _SHORT = ("float16", "bfloat16")
 NOT_FINITE = (
@@ -16,7 +16,7 @@ NOT_FINITE = (
 _LEAST_SHARE = 0.2  # of the elements with a gradient that must have moved in 16 bits
 
 
-def moved_while_frozen(model: ModelRecord) -> Iterator[Finding]:
+def moved_while_frozen(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters that changed while they required no gradient, except for moving averages of others."""
     frozen = [each for each in model.parameters if each.moved_closed or (each.moved and not each.opened)]
     averages = _averages(model, frozen)
@@ -31,7 +31,7 @@ def moved_while_frozen(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def _averages(model: ModelRecord, frozen: list[ParameterRecord]) -> set[str]:
+def _averages(model: ModelObservations, frozen: list[ParameterRecord]) -> set[str]:
     """Return the frozen parameters that have a learning twin under another path: a copy that follows the model."""
     learned = [each for each in model.parameters if each.learned]
     ends = {(tuple(each.name.split(".")[1:]), tuple(each.shape)) for each in learned if "." in each.name}
@@ -52,14 +52,14 @@ def _averages(model: ModelRecord, frozen: list[ParameterRecord]) -> set[str]:
     return {name for name in twins if name.partition(".")[0] in copies}
 
 
-def not_finite(model: ModelRecord) -> Iterator[Finding]:
+def not_finite(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters that the training made NaN or infinite."""
     broken = [each for each in model.parameters if each.moved and each.not_finite]
     if broken:
         yield finding("not_finite", broken, NOT_FINITE)
 
 
-def lost_update(model: ModelRecord) -> Iterator[Finding]:
+def lost_update(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters with a gradient and a rate whose updates are rounded away."""
     learning = [each for each in model.parameters if each.homes and each.nonzero_gradient and model.rate(each) > 0]
     lost = [each for each in learning if _is_lost(each)]
@@ -83,7 +83,7 @@ def _is_lost(parameter: ParameterRecord) -> bool:
     return few and parameter.dtype in _SHORT
 
 
-def untied(model: ModelRecord) -> Iterator[Finding]:
+def untied(model: ModelObservations) -> Iterator[Finding]:
     """Find tensors that were one, or should be, and are two."""
     if model.untied:
         names = tuple(dict.fromkeys(name for pair in model.untied for name in pair))

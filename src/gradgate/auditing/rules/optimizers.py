@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from gradgate.auditing.findings import Finding, finding
-from gradgate.auditing.records import ModelRecord, OptimizerRecord, ParameterRecord
+from gradgate.auditing.records import ModelObservations, OptimizerRecord, ParameterRecord
 
 
-def _left_out(model: ModelRecord) -> list[ParameterRecord]:
+def _left_out(model: ModelObservations) -> list[ParameterRecord]:
     """Return the parameters that get gradients, but are in no optimizer and do not move."""
     return [
         each for each in model.parameters if each.opened and each.had_gradient and not each.homes and not each.moved
     ]
 
 
-def not_in_optimizer(model: ModelRecord) -> Iterator[Finding]:
+def not_in_optimizer(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters with a gradient that no optimizer holds."""
     if left_out := _left_out(model):
         yield finding(
@@ -29,7 +29,7 @@ def not_in_optimizer(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def in_two_groups(model: ModelRecord) -> Iterator[Finding]:
+def in_two_groups(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters that two optimizers step in turn, or one in two groups."""
     twice = [each for each in model.parameters if _is_stepped_twice(model, each)]
     if twice:
@@ -41,7 +41,7 @@ def in_two_groups(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def _is_stepped_twice(model: ModelRecord, parameter: ParameterRecord) -> bool:
+def _is_stepped_twice(model: ModelObservations, parameter: ParameterRecord) -> bool:
     for (one, _), (other, _) in combinations(parameter.homes, 2):
         if one == other or _in_turn(model.optimizers[one], model.optimizers[other]):
             return True
@@ -54,7 +54,7 @@ def _in_turn(one: OptimizerRecord, other: OptimizerRecord) -> bool:
     return not nested and one.last > other.first and other.last > one.first
 
 
-def empty_group(model: ModelRecord) -> Iterator[Finding]:
+def empty_group(model: ModelObservations) -> Iterator[Finding]:
     """Find groups without parameters in an optimizer that lacks parameters of the model."""
     lacking = [each for each in model.parameters if each.opened and not each.homes and not each.moved]
     empty = [
@@ -73,7 +73,7 @@ def empty_group(model: ModelRecord) -> Iterator[Finding]:
         )
 
 
-def replaced(model: ModelRecord) -> Iterator[Finding]:
+def replaced(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters that took the place of those that the optimizer holds."""
     shapes = [shape for optimizer in model.optimizers for shape in optimizer.strangers]
     swapped = [each for each in _left_out(model) if each.replaced or _is_equal_up_to_rows(each.shape, shapes)]
@@ -92,7 +92,7 @@ def _is_equal_up_to_rows(shape: list[int], others: list[list[int]]) -> bool:
     return any(len(other) == len(shape) and other[1:] == shape[1:] for other in others)
 
 
-def zero_learning_rate(model: ModelRecord) -> Iterator[Finding]:
+def zero_learning_rate(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters whose learning rate was zero in every step."""
     stopped = [each for each in model.parameters if each.opened and each.homes and model.rate(each) == 0]
     if stopped:

@@ -84,7 +84,7 @@ def export(
     progress = begin("gradgate export", progress)
     out = typed_path(out)
     refuse_nonempty(out)
-    chosen = [_Chosen.of(run, settings, findings, hub_name) for run in runs]
+    chosen = [_ChosenRun.of(run, settings, findings, hub_name) for run in runs]
     names = [""] if len(chosen) == 1 else names_of([each.run.path for each in chosen])
     found: list[ExportedModel] = []
     progress.begin(len(chosen), 0)
@@ -100,7 +100,7 @@ def export(
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class _ChosenRun:
     """A run and the form that it is written in."""
 
     run: RunFolder
@@ -111,7 +111,7 @@ class _Chosen:
     hub_name: str | None
 
     @classmethod
-    def of(cls, path: Path, settings: ExportSettings, findings: Findings | None, hub_name: str | None) -> _Chosen:
+    def of(cls, path: Path, settings: ExportSettings, findings: Findings | None, hub_name: str | None) -> _ChosenRun:
         folder = RunFolder(typed_path(path))
         folder.require_finished()
         record = read_record(folder.run_file, RunRecord)

@@ -15,7 +15,7 @@ from gradgate.statistics import Verdict
 
 
 @dataclass(frozen=True)
-class _Row:
+class _JudgedArm:
     """An arm and the verdict on it, which has an interval."""
 
     arm: ArmSummary
@@ -28,14 +28,14 @@ class _Row:
 class DifferencesSection(Section):
     """The differences to the reference as a figure; the numbers are in the main table."""
 
-    rows: tuple[_Row, ...]
+    rows: tuple[_JudgedArm, ...]
 
     @classmethod
     def find(cls, study: StudySummary) -> DifferencesSection | None:
         """Return None unless two arms have an interval: the main table has room for one."""
         judged = [(arm, arm.judged.verdict) for arm in study.others if arm.judged is not None]
         rows = tuple(
-            _Row(arm, verdict, verdict.comparison.difference, verdict.interval_corrected)
+            _JudgedArm(arm, verdict, verdict.comparison.difference, verdict.interval_corrected)
             for arm, verdict in judged
             if verdict.comparison.difference is not None and verdict.interval_corrected is not None
         )
@@ -46,7 +46,7 @@ class DifferencesSection(Section):
         return [draw_differences(self.study, self.rows)]
 
 
-def draw_differences(study: StudySummary, rows: tuple[_Row, ...]) -> Drawing:
+def draw_differences(study: StudySummary, rows: tuple[_JudgedArm, ...]) -> Drawing:
     """Draw each difference as a diamond and its corrected interval as a bar; a band is the margin."""
     factor, reference = study.format.factor, study.reference.name
     margins = {row.verdict.margin for row in rows}
@@ -72,7 +72,7 @@ def draw_differences(study: StudySummary, rows: tuple[_Row, ...]) -> Drawing:
         return finish(figure, "differences", f"Differences to {reference}", caption, _text(study, rows), "main")
 
 
-def _draw_row(axes: Axes, study: StudySummary, row: _Row, y: int, limits: tuple[float, float]) -> None:
+def _draw_row(axes: Axes, study: StudySummary, row: _JudgedArm, y: int, limits: tuple[float, float]) -> None:
     factor, colour = study.format.factor, style_of(study.place(row.arm)).colour
     axes.vlines(0, y - 0.4, y + 0.16, color=MUTED, lw=0.8, zorder=0)  # no difference; it leaves out the labels above
     draw_interval(axes, (factor * row.interval[0], factor * row.interval[1]), limits, y, colour)
@@ -82,10 +82,10 @@ def _draw_row(axes: Axes, study: StudySummary, row: _Row, y: int, limits: tuple[
     axes.text(1, y + 0.18, _said(study, row), transform=across, ha="right", va="bottom")
 
 
-def _said(study: StudySummary, row: _Row) -> str:
+def _said(study: StudySummary, row: _JudgedArm) -> str:
     return f"{study.format.difference(row.difference)}, {row.verdict.word}"
 
 
-def _text(study: StudySummary, rows: tuple[_Row, ...]) -> str:
+def _text(study: StudySummary, rows: tuple[_JudgedArm, ...]) -> str:
     parts = [f"{row.arm.name} {_said(study, row)} ({study.format.interval(row.interval)})" for row in rows]
     return f"{study.format.label}, differences to {study.reference.name}: {'; '.join(parts)}."

@@ -13,9 +13,9 @@ from gradgate.report.sections.run_links import run_links
 from gradgate.report.sections.scores_figure import score_limits
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.table import (
-    Bar,
     Column,
     Entry,
+    IntervalBar,
     Table,
     interval_fields,
     records_of,
@@ -124,13 +124,13 @@ def _score_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:
     )
 
 
-def _bar(study: StudySummary, arm: ArmSummary) -> Bar | None:
+def _bar(study: StudySummary, arm: ArmSummary) -> IntervalBar | None:
     """Return the interval of the mean as places on the scale of the figure of scores, cut at its ends."""
     if arm.score.mean is None or arm.score.interval is None:
         return None
     low, high = score_limits(study)
     ends = (arm.score.interval[0], arm.score.mean, arm.score.interval[1])
-    return Bar(*(min(1.0, max(0.0, (end * study.format.factor - low) / (high - low))) for end in ends))
+    return IntervalBar(*(min(1.0, max(0.0, (end * study.format.factor - low) / (high - low))) for end in ends))
 
 
 def _difference_columns(study: StudySummary) -> tuple[Column[ArmSummary], ...]:

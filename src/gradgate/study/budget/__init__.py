@@ -3,6 +3,6 @@
 from gradgate.study.budget.allocator import Allocator
 from gradgate.study.budget.full_grid import FullGrid, RunKey, Targets
 from gradgate.study.budget.standing import Observed
-from gradgate.study.budget.verdict import Departure, Needed, Verdict
+from gradgate.study.budget.verdict import BudgetVerdict, Departure, Needed
 
-__all__ = ["Allocator", "Departure", "FullGrid", "Needed", "Observed", "RunKey", "Targets", "Verdict"]
+__all__ = ["Allocator", "BudgetVerdict", "Departure", "FullGrid", "Needed", "Observed", "RunKey", "Targets"]

@@ -18,7 +18,7 @@ from gradgate.study.budget.full_grid import EIGHTHS, FullGrid, RunKey, Targets
 from gradgate.study.budget.judging import Compared, LookResult, judge, pairs_for, seen_by_length
 from gradgate.study.budget.stages import Stage, can_name_a_winner, plan_stages, smallest_test
 from gradgate.study.budget.standing import UNKNOWN, Observed, Standing, standing
-from gradgate.study.budget.verdict import Needed, Verdict
+from gradgate.study.budget.verdict import BudgetVerdict, Needed
 
 _AS_CHEAP = 1.1
 """Arms up to this many times the seconds per step of the cheapest cost the same: timings differ by as much."""
@@ -113,11 +113,11 @@ class Allocator:
         against = {self.grid.method_of(arm) for arm in finding.beaten} - methods
         return next(iter(methods)) if len(methods) == 1 and (finding.decided or against) else None
 
-    def verdict(self, observed: Observed) -> Verdict:
+    def verdict(self, observed: Observed) -> BudgetVerdict:
         """Return what the observations say. It is final once :meth:`next` is empty."""
         now = standing(self.grid, self.stages, observed)
         finding = self._finding(now, observed)
-        return Verdict(
+        return BudgetVerdict(
             winners=finding.winners,
             decided=finding.decided,
             method=self.method_won(finding),

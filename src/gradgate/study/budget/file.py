@@ -10,7 +10,7 @@ from typing import Any
 from gradgate.runs.records import find_record, write_record
 from gradgate.settings.arms.recorded import ArmName
 from gradgate.settings.budget import Budget
-from gradgate.study.budget.verdict import Verdict
+from gradgate.study.budget.verdict import BudgetVerdict
 
 BUDGET_FILE = "budget.json"
 VERSION = 1
@@ -38,7 +38,7 @@ class BudgetRecord:
     seeds: tuple[int, ...]
     steps: Mapping[str, int]
     steps_allowed: int
-    verdict: Verdict
+    verdict: BudgetVerdict
     promise: str = ""
     pace: float | None = None
     earlier_verdicts: int = 0

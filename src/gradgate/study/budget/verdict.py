@@ -71,7 +71,7 @@ class Needed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class BudgetVerdict:
     """The result of a budget.
 
     Attributes:

@@ -13,7 +13,7 @@ Setting = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectedScores:
     """The scores of one setting of each run.
 
     Attributes:
@@ -27,7 +27,7 @@ class Selection:
     single: tuple[str, ...]
 
 
-def select(scores: Sequence[Score], metric: str, higher: bool) -> Selection:
+def select(scores: Sequence[Score], metric: str, higher: bool) -> SelectedScores:
     """Return the scores at one setting of each arm: that with the best mean on dev over all seeds of the arm.
 
     An arm without dev is judged on the split that is reported. If no setting was run with every seed, each seed keeps
@@ -51,7 +51,7 @@ def select(scores: Sequence[Score], metric: str, higher: bool) -> Selection:
             shared[arm] = next(iter(chosen.values()))
         elif chosen:
             single.append(arm)
-    return Selection(kept, shared, tuple(single))
+    return SelectedScores(kept, shared, tuple(single))
 
 
 def _chosen(scores: Sequence[Score], metric: str, higher: bool) -> dict[str, Setting]:
@@ -87,7 +87,7 @@ def _judged(scores: Sequence[Score], metric: str, higher: bool) -> dict[Setting,
     return found
 
 
-def selection_notes(selections: Iterable[Selection]) -> Iterable[str]:
+def selection_notes(selections: Iterable[SelectedScores]) -> Iterable[str]:
     """Yield which setting of each arm is compared."""
     shared: dict[str, set[Setting]] = {}
     single: dict[str, None] = {}

@@ -10,7 +10,7 @@ from gradgate.runs.pauses import read_progress
 from gradgate.runs.scores import Scores
 from gradgate.study.best_run import recommended_arm
 from gradgate.study.budget.observe import observe
-from gradgate.study.budget.verdict import Verdict
+from gradgate.study.budget.verdict import BudgetVerdict
 from gradgate.study.grid import Grid, GridRun
 from gradgate.study.guessing import guessing_score
 from gradgate.study.progress import StudyProgress
@@ -77,7 +77,7 @@ def find_final(study: Path, arm: str) -> FinalModel | None:
     return FinalModel(best.folder, arm, best.seed, best.scores, guessing)
 
 
-def train_finals(study: Path, verdict: Verdict, clock: RaceClock, progress: StudyProgress) -> None:
+def train_finals(study: Path, verdict: BudgetVerdict, clock: RaceClock, progress: StudyProgress) -> None:
     """Train a model of the arm that a verdict recommends.
 
     Without a test, the arms that may be the best are trained in full, in the order of their means on dev, as far as

@@ -74,7 +74,7 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Score:
+class StrategyScore:
     """The result of one way to spend a budget, as shares of all repeats.
 
     Attributes:
@@ -114,7 +114,7 @@ class Replay:
     share: float
     repeats: int
     truth: Truth
-    scores: tuple[Score, ...]
+    scores: tuple[StrategyScore, ...]
     can_name_a_winner: bool = True
 
     def record(self) -> dict[str, Any]:
@@ -291,7 +291,7 @@ def reordered(curves: Curves, order: Sequence[int]) -> dict[RunKey, Progress]:
     }
 
 
-def score_of(name: str, outcomes: Sequence[Outcome], grid: FullGrid, truth: Truth) -> Score:
+def score_of(name: str, outcomes: Sequence[Outcome], grid: FullGrid, truth: Truth) -> StrategyScore:
     """Return the shares of repeats that agree with a full grid."""
     has_tests = outcomes[0].named is not None
     named = [each for each in outcomes if each.named]
@@ -299,7 +299,7 @@ def score_of(name: str, outcomes: Sequence[Outcome], grid: FullGrid, truth: Trut
     count = len(outcomes)
     methods = [None if each.arm is None else grid.method_of(each.arm) for each in outcomes]
     behind = [truth.behind(each.arm) for each in outcomes]
-    return Score(
+    return StrategyScore(
         name,
         agreement=sum(each.arm in truth.tied for each in outcomes) / count,
         same_best=sum(each.arm == truth.best for each in outcomes) / count,

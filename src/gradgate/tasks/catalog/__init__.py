@@ -16,7 +16,7 @@ from gradgate.tasks.types import TRAIN_AND_DEV
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogEntry:
     """A named task and how a folder with its data is recognised."""
 
     spec: TaskSpec
@@ -25,7 +25,7 @@ class Entry:
 
 
 @cache
-def entries() -> dict[str, Entry]:
+def entries() -> dict[str, CatalogEntry]:
     """Return every entry by task name, sorted by name."""
     return {path.stem: _read(path) for path in sorted(Path(__file__).parent.glob("*.yaml"))}
 
@@ -44,9 +44,9 @@ def at_folder(spec: TaskSpec, folder: Path) -> TaskSpec:
     return here.model_copy(update={"files": files})
 
 
-def _read(path: Path) -> Entry:
+def _read(path: Path) -> CatalogEntry:
     values = read_yaml(path)
     names = [path.stem, *values.pop("folder_names", [])]
     header = values.pop("header", None)
     spec = build_spec({"name": path.stem, **values}, str(path))
-    return Entry(spec, frozenset(plain(name) for name in names), tuple(header) if header else None)
+    return CatalogEntry(spec, frozenset(plain(name) for name in names), tuple(header) if header else None)

@@ -10,7 +10,7 @@ from gradgate.tasks.columns import LABELS
 from gradgate.tasks.forms.base import Form, found_name
 from gradgate.tasks.forms.chats import CHATS
 from gradgate.tasks.forms.rows import ROWS
-from gradgate.tasks.readers.rows import Table, renamed
+from gradgate.tasks.readers.rows import SourceTable, renamed
 from gradgate.tasks.types import KIND_INFO
 
 __all__ = ["FORMS", "Form", "in_form", "recognise"]
@@ -19,7 +19,7 @@ FORMS: dict[str, Form] = {form.name: form for form in (*CHATS, *ROWS)}
 """Every form by its name; the first that fits a table is that of its rows."""
 
 
-def recognise(table: Table, kind: str | None = None) -> Form | None:
+def recognise(table: SourceTable, kind: str | None = None) -> Form | None:
     """Return the form of a table's rows; None if it has none of its own.
 
     Args:
@@ -33,7 +33,7 @@ def recognise(table: Table, kind: str | None = None) -> Form | None:
     return None
 
 
-def in_form(table: Table, form: str | None, kind: str, texts: tuple[str, ...], label: str) -> Table:
+def in_form(table: SourceTable, form: str | None, kind: str, texts: tuple[str, ...], label: str) -> SourceTable:
     """Return a table with the columns that a task reads.
 
     A table that has them stays as it is. Without ``form``, rows are recognised only if the task names no columns of its
@@ -69,7 +69,7 @@ def in_form(table: Table, form: str | None, kind: str, texts: tuple[str, ...], l
     return renamed(found.read(table), {name: own for name, own in names.items() if name != own})
 
 
-def _of_kind(table: Table, kind: str) -> Form | None:
+def _of_kind(table: SourceTable, kind: str) -> Form | None:
     """Return the form of rows of a kind, of unlabelled ones if they have no label."""
     fitting = recognise(table, kind)
     if fitting is not None:

@@ -13,25 +13,25 @@ from gradgate.tasks.forms.base import (
     is_there,
     with_columns,
 )
-from gradgate.tasks.readers.rows import Table, as_text, noted
+from gradgate.tasks.readers.rows import SourceTable, as_text, noted
 from gradgate.tasks.written import parsed
 
 _CONTEXT, _SPOKEN, _BEGIN = "context|passage", "answer|answer_text", "answer_start|start"
 _VERDICTS = frozenset({"yes", "no", "maybe", "true", "false"})
 
 
-def _has_answers(table: Table) -> bool:
+def _has_answers(table: SourceTable) -> bool:
     answers = first_cells(table, "answers")
     return are_texts(first_cells(table, "context")) and all(isinstance(cell, dict | list) for cell in answers)
 
 
-def _read_answers(table: Table) -> Table:
+def _read_answers(table: SourceTable) -> SourceTable:
     if found_name(table, "answers") is None:
         return table
     return with_columns(table, {"answers": [parsed(cell) for cell in cells_of(table, "answers")]})
 
 
-def _has_answer_words(table: Table) -> bool:
+def _has_answer_words(table: SourceTable) -> bool:
     """Return True if most answers are parts of their contexts."""
     if found_name(table, _SPOKEN) is None:
         return are_texts(first_cells(table, _CONTEXT))
@@ -42,7 +42,7 @@ def _has_answer_words(table: Table) -> bool:
     return 2 * sum(bool(answer.strip()) and answer.strip() in text for text, answer in texts) > len(pairs)
 
 
-def _read_answer_words(table: Table) -> Table:
+def _read_answer_words(table: SourceTable) -> SourceTable:
     """Find each answer in its context: where ``answer_start`` says, else where it occurs first."""
     table = with_columns(table, {"context": cells_of(table, _CONTEXT)}, [_CONTEXT])
     if found_name(table, _SPOKEN) is None:

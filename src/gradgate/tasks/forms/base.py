@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.readers.rows import MISSING, SourceTable
 from gradgate.tasks.types import KindName
 from gradgate.tasks.written import parsed
 
@@ -41,19 +41,19 @@ class Form:
     outputs: tuple[str, ...]
     meaning: str
     example: Mapping[str, Any]
-    read: Callable[[Table], Table] = field(default=lambda table: table)
-    when: Callable[[Table], bool] = field(default=lambda table: True)
-    options: Callable[[Table], dict[str, Any]] = field(default=lambda table: {})
+    read: Callable[[SourceTable], SourceTable] = field(default=lambda table: table)
+    when: Callable[[SourceTable], bool] = field(default=lambda table: True)
+    options: Callable[[SourceTable], dict[str, Any]] = field(default=lambda table: {})
     optional: tuple[str, ...] = ()
-    further: Callable[[Table], list[str]] = field(default=lambda table: [])
+    further: Callable[[SourceTable], list[str]] = field(default=lambda table: [])
     weak: bool = False
 
-    def fits(self, table: Table, *, labelled: bool = True) -> bool:
+    def fits(self, table: SourceTable, *, labelled: bool = True) -> bool:
         """Return True if the table has the columns of the form, those of the outputs too if ``labelled``."""
         needed = (*self.inputs, *self.outputs) if labelled else self.inputs
         return len(table) > 0 and all(found_name(table, name) for name in needed) and self.when(table)
 
-    def parts_of(self, table: Table) -> dict[str, str]:
+    def parts_of(self, table: SourceTable) -> dict[str, str]:
         """Return the columns of a table that the form reads -> ``input`` or ``output``."""
         parts = [*((name, "input") for name in (*self.inputs, *self.optional)), *((n, "output") for n in self.outputs)]
         named = {found: part for name, part in parts if (found := found_name(table, name)) is not None}
@@ -65,26 +65,26 @@ class Form:
         return ", ".join(" or ".join(f"`{part}`" for part in name.split("|")) for name in (*self.inputs, *self.outputs))
 
 
-def found_name(table: Table, name: str) -> str | None:
+def found_name(table: SourceTable, name: str) -> str | None:
     """Return the table's column of one of the names in ``a|b``, whatever the case of its letters; None without."""
     there = {column.lower(): column for column in table.columns}
     return next((there[part] for part in name.lower().split("|") if part in there), None)
 
 
-def cells_of(table: Table, name: str) -> Cells:
+def cells_of(table: SourceTable, name: str) -> Cells:
     """Return the cells of one of the columns in ``a|b``; ``MISSING`` in each row if the table has none."""
     found = found_name(table, name)
     return [MISSING] * len(table) if found is None else table.columns[found]
 
 
-def with_columns(table: Table, columns: Mapping[str, Cells], drop: Sequence[str] = ()) -> Table:
+def with_columns(table: SourceTable, columns: Mapping[str, Cells], drop: Sequence[str] = ()) -> SourceTable:
     """Return the table with further columns, without those of some names."""
     gone = {found_name(table, name) for name in drop}
     kept = {name: cells for name, cells in table.columns.items() if name not in gone}
     return replace(table, columns={**kept, **columns})
 
 
-def first_cells(table: Table, name: str) -> list[Any]:
+def first_cells(table: SourceTable, name: str) -> list[Any]:
     """Return the cells of the first rows that have one, as values if they are JSON or a list of Python in text."""
     there = (cell for cell in cells_of(table, name)[:LOOKED_AT] if is_there(cell))
     return [parsed(cell) for cell in there]

@@ -17,7 +17,7 @@ from gradgate.tasks.forms.base import (
     with_columns,
 )
 from gradgate.tasks.forms.choices import has_choices
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.readers.turns import ASSISTANT, SYSTEM, USER, check_row_fields
 from gradgate.tasks.written import parsed
 
@@ -33,11 +33,11 @@ def _are_turns(cells: list[Any]) -> bool:
     return bool(turns) and are_lists(cells) and named
 
 
-def _has_turns(table: Table) -> bool:
+def _has_turns(table: SourceTable) -> bool:
     return _are_turns(first_cells(table, MESSAGES))
 
 
-def _read_messages(table: Table) -> Table:
+def _read_messages(table: SourceTable) -> SourceTable:
     """Put a ``system`` column before the turns, and rename their column."""
     check_row_fields(table)
     systems = cells_of(table, "system")
@@ -48,11 +48,11 @@ def _read_messages(table: Table) -> Table:
     return with_columns(table, {_PROMPT: turns}, [MESSAGES, "system"])
 
 
-def _has_prompts_as_turns(table: Table) -> bool:
+def _has_prompts_as_turns(table: SourceTable) -> bool:
     return _are_turns(first_cells(table, _PROMPT))
 
 
-def _read_turns_in_pairs(table: Table) -> Table:
+def _read_turns_in_pairs(table: SourceTable) -> SourceTable:
     """Join the turns of prompts and completions; a completion may be text."""
     pairs = zip(cells_of(table, _PROMPT), cells_of(table, "completion|response"), strict=True)
     joined = [_joined(parsed(prompt), parsed(completion)) for prompt, completion in pairs]
@@ -65,14 +65,14 @@ def _joined(prompt: Any, completion: Any) -> Any:
     return [*prompt, *(completion if isinstance(completion, list) else [{"role": ASSISTANT, "content": completion}])]
 
 
-def _read_prompts(table: Table) -> Table:
+def _read_prompts(table: SourceTable) -> SourceTable:
     columns = {_PROMPT: cells_of(table, _PROMPT)}
     if found_name(table, "response|completion"):
         columns[_RESPONSE] = cells_of(table, "response|completion")
     return with_columns(refuse_rejected(table), columns, [_PROMPT, "response|completion"])
 
 
-def refuse_rejected(table: Table) -> Table:
+def refuse_rejected(table: SourceTable) -> SourceTable:
     """Return the table; raise DataError if a row's label says that its response is one to avoid, as in KTO's data."""
     for name in ("label", "kto_tag", "is_preferred"):
         for row, cell in enumerate(cells_of(table, name)):
@@ -86,7 +86,7 @@ def refuse_rejected(table: Table) -> Table:
     return table
 
 
-def _read_instructions(table: Table) -> Table:
+def _read_instructions(table: SourceTable) -> SourceTable:
     """Make turns of an instruction with its input, of earlier turns, and of a response."""
     columns = [cells_of(table, name) for name in ("instruction", _INPUT, _OUTPUT, "system", "history")]
     turns = [_instruction(table, row, *cells) for row, cells in enumerate(zip(*columns, strict=True))]
@@ -94,7 +94,7 @@ def _read_instructions(table: Table) -> Table:
     return with_columns(table, {_PROMPT: turns}, used)
 
 
-def _instruction(table: Table, row: int, told: Any, given: Any, response: Any, system: Any, history: Any) -> Any:
+def _instruction(table: SourceTable, row: int, told: Any, given: Any, response: Any, system: Any, history: Any) -> Any:
     for name, cell in (("instruction", told), ("input", given), ("output", response)):
         if is_there(cell) and not isinstance(cell, str):
             raise DataError(
@@ -114,7 +114,7 @@ def _instruction(table: Table, row: int, told: Any, given: Any, response: Any, s
 
 
 def _texts(question: str, answer: str) -> Any:
-    def read(table: Table) -> Table:
+    def read(table: SourceTable) -> SourceTable:
         columns = {_PROMPT: cells_of(table, question)}
         if found_name(table, answer):
             columns[_RESPONSE] = cells_of(table, answer)
@@ -126,7 +126,7 @@ def _texts(question: str, answer: str) -> Any:
 def _long_texts(question: str, answer: str) -> Any:
     """Return a test for two columns of texts, of which neither holds class labels."""
 
-    def when(table: Table) -> bool:
+    def when(table: SourceTable) -> bool:
         asked, answered = first_cells(table, question), first_cells(table, answer)
         return are_texts(asked) and (not found_name(table, answer) or mostly_different(answered))
 
@@ -140,7 +140,7 @@ def _two_texts(name: str, question: str, answer: str, meaning: str, example: dic
     )  # fmt: skip
 
 
-def _has_answer_texts(table: Table) -> bool:
+def _has_answer_texts(table: SourceTable) -> bool:
     passage = found_name(table, "context|passage")
     return passage is None and not has_choices(table) and _long_texts(_ASKED, _ANSWERED)(table)
 

@@ -17,7 +17,7 @@ from gradgate.tasks.forms.base import (
     is_there,
     with_columns,
 )
-from gradgate.tasks.readers.rows import MISSING, Table, as_text, noted
+from gradgate.tasks.readers.rows import MISSING, SourceTable, as_text, noted
 from gradgate.tasks.written import parsed
 
 LISTS = "endings|choices|options"
@@ -41,7 +41,7 @@ _ANSWER = "answer|answerkey|label|gold|correct|correct_answer|answer_key|cop"
 _CAUSES = ("cause", "effect")
 
 
-def choice_columns(table: Table) -> list[str]:
+def choice_columns(table: SourceTable) -> list[str]:
     """Return the columns of choices, one per choice, in their order; empty for a table without them."""
     for family in _FAMILIES:
         named = [found_name(table, name) for name in family]
@@ -51,16 +51,16 @@ def choice_columns(table: Table) -> list[str]:
     return []
 
 
-def has_choices(table: Table) -> bool:
+def has_choices(table: SourceTable) -> bool:
     """Return True if rows have choices, in a list or in columns."""
     return _has_lists(table) or _has_columns(table)
 
 
-def _has_lists(table: Table) -> bool:
+def _has_lists(table: SourceTable) -> bool:
     return are_lists([_texts_of(cell) for cell in first_cells(table, LISTS)], str)
 
 
-def _has_columns(table: Table) -> bool:
+def _has_columns(table: SourceTable) -> bool:
     """Return True if there are columns of choices, and most answers name one of them."""
     columns = choice_columns(table)
     if not columns or not are_texts(first_cells(table, _ASKED)):
@@ -89,7 +89,7 @@ def _texts_of(cell: Any) -> Any:
     return cell.get("text") if isinstance(cell, dict) else cell
 
 
-def _asks_causes(table: Table) -> str | None:
+def _asks_causes(table: SourceTable) -> str | None:
     """Return the column that asks for ``cause`` or ``effect``, as COPA's; None without one."""
     name = found_name(table, "question")
     cells = first_cells(table, "question")
@@ -97,12 +97,12 @@ def _asks_causes(table: Table) -> str | None:
     return name if found_name(table, "premise") and asked and 2 * asked >= len(cells) else None
 
 
-def _list_options(table: Table) -> dict[str, Any]:
+def _list_options(table: SourceTable) -> dict[str, Any]:
     width = len(_texts_of(first_cells(table, LISTS)[0]))
     return {"choices": [f"choice {place}" for place in range(1, width + 1)], "question": None}
 
 
-def _column_options(table: Table) -> dict[str, Any]:
+def _column_options(table: SourceTable) -> dict[str, Any]:
     names = choice_columns(table)
     found: dict[str, Any] = {"choices": names, "question": _asks_causes(table)}
     if _count_from_one(table):
@@ -110,13 +110,13 @@ def _column_options(table: Table) -> dict[str, Any]:
     return found
 
 
-def _count_from_one(table: Table) -> bool:
+def _count_from_one(table: SourceTable) -> bool:
     """Return True if answers are numbers of which the largest is the number of choices."""
     words = {as_text(cell) for cell in cells_of(table, _ANSWER)}
     return "0" not in words and str(len(choice_columns(table))) in words and all(word.isdecimal() for word in words)
 
 
-def _premises(table: Table) -> Sequence[Any]:
+def _premises(table: SourceTable) -> Sequence[Any]:
     """Return what is asked in each row, after the passage that it is about."""
     if _asks_causes(table):
         return cells_of(table, "premise")
@@ -128,7 +128,7 @@ def _premises(table: Table) -> Sequence[Any]:
     return [f"{text} {question}" if is_there(text) and is_there(question) else question for text, question in pairs]
 
 
-def _read_lists(table: Table) -> Table:
+def _read_lists(table: SourceTable) -> SourceTable:
     """Make a column of each choice, and a number from 0 of each answer, which may be a number, a letter or the text."""
     width = len(_texts_of(first_cells(table, LISTS)[0]))
     rows = [_texts_of(cell) for cell in cells_of(table, LISTS)]
@@ -148,7 +148,7 @@ def _read_lists(table: Table) -> Table:
     return with_columns(table, columns, [LISTS, _ANSWER])
 
 
-def _read_columns(table: Table) -> Table:
+def _read_columns(table: SourceTable) -> SourceTable:
     """Make a number of each answer. Numbers stay as they are: the ``label_map`` of the task says whether they count
     from 1, as train shows it.
     """
@@ -163,13 +163,15 @@ def _read_columns(table: Table) -> Table:
     return noted(table, f"answers count from 1: 1 is {names[0]!r}") if from_one else table
 
 
-def _numbers(table: Table, rows: list[list[Any]], named: list[list[str]]) -> list[Any]:
+def _numbers(table: SourceTable, rows: list[list[Any]], named: list[list[str]]) -> list[Any]:
     answers = cells_of(table, _ANSWER)
     are_texts = _are_texts_of_choices(table, answers, rows, named)
     return [_number(cell, rows[row], named[row], table.place(row), are_texts) for row, cell in enumerate(answers)]
 
 
-def _are_texts_of_choices(table: Table, answers: Sequence[Any], rows: list[list[Any]], named: list[list[str]]) -> bool:
+def _are_texts_of_choices(
+    table: SourceTable, answers: Sequence[Any], rows: list[list[Any]], named: list[list[str]]
+) -> bool:
     """Return True if answers such as "3" are the text of a choice, as in sums; False if they are its number.
 
     Raises:

@@ -18,7 +18,7 @@ from gradgate.tasks.forms.base import (
     with_columns,
 )
 from gradgate.tasks.forms.choices import CHOICES
-from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.readers.rows import MISSING, SourceTable
 from gradgate.tasks.readers.sentences import TAG
 from gradgate.tasks.written import parsed
 
@@ -29,7 +29,7 @@ _NEARLY_ALL = 0.9  # of the tags
 _ID, _WORD, _TAG = "sentence #|sentence_id|sent_id|sentence|sentence_number", "word|token", "tag|ner|ner_tag|label|iob"
 
 
-def tag_columns(table: Table) -> list[str]:
+def tag_columns(table: SourceTable) -> list[str]:
     """Return the columns that have lists of tags, as long as the lists of tokens."""
     tokens = first_cells(table, TOKENS)
     found = []
@@ -41,11 +41,11 @@ def tag_columns(table: Table) -> list[str]:
     return found
 
 
-def _has_tags(table: Table) -> bool:
+def _has_tags(table: SourceTable) -> bool:
     return are_lists(first_cells(table, TOKENS), str)
 
 
-def _read_tags(table: Table) -> Table:
+def _read_tags(table: SourceTable) -> SourceTable:
     columns = {"tokens": [parsed(cell) for cell in cells_of(table, TOKENS)]}
     found = tag_columns(table)
     if len(found) > 1:
@@ -55,7 +55,7 @@ def _read_tags(table: Table) -> Table:
     return with_columns(table, columns, [TOKENS, *found])
 
 
-def _has_tag_words(table: Table) -> bool:
+def _has_tag_words(table: SourceTable) -> bool:
     """Return True if nearly all labels are tags such as B-PER and O, with spaces between them."""
     texts, labels = first_cells(table, _WORDS), first_cells(table, _TAG_WORDS)
     if not are_texts(texts) or (labels and not are_texts(labels)):
@@ -65,7 +65,7 @@ def _has_tag_words(table: Table) -> bool:
     return not labels or (len(words) > len(labels) and tagged >= _NEARLY_ALL * len(words))
 
 
-def _read_tag_words(table: Table) -> Table:
+def _read_tag_words(table: SourceTable) -> SourceTable:
     texts = cells_of(table, _WORDS)
     columns: dict[str, Any] = {"tokens": [cell.split() if isinstance(cell, str) else cell for cell in texts]}
     if found_name(table, _TAG_WORDS):
@@ -77,14 +77,14 @@ def _tags_in(cell: str) -> list[str]:
     return [tag for tag in re.split(r"[\s,]+", cell) if tag]
 
 
-def _has_token_rows(table: Table) -> bool:
+def _has_token_rows(table: SourceTable) -> bool:
     words, numbers = first_cells(table, _WORD), cells_of(table, _ID)[:50]
     filled = [cell for cell in numbers if is_there(cell)]
     repeated = len(set(map(str, filled))) < len(filled) or len(filled) < len(numbers)
     return are_texts(words) and repeated and all(" " not in word.strip() for word in words)
 
 
-def _read_token_rows(table: Table) -> Table:
+def _read_token_rows(table: SourceTable) -> SourceTable:
     """Collect the rows of each sentence; a row without a sentence's number continues the one before."""
     words, tags = cells_of(table, _WORD), cells_of(table, _TAG)
     groups: list[list[int]] = []
@@ -105,7 +105,7 @@ def _read_token_rows(table: Table) -> Table:
     if found_name(table, _TAG):
         columns["tags"] = [[tags[row] for row in rows] for rows in groups]
     lines = None if table.lines is None else [[table.lines[row] for row in rows] for rows in groups]
-    return Table(
+    return SourceTable(
         table.source,
         columns,
         None if lines is None else [own[0] for own in lines],
@@ -116,14 +116,14 @@ def _read_token_rows(table: Table) -> Table:
     )
 
 
-def _read_grades(table: Table) -> Table:
+def _read_grades(table: SourceTable) -> SourceTable:
     columns = {"query": cells_of(table, "query"), "document": cells_of(table, "document|passage")}
     if found_name(table, "grade|relevance"):
         columns["grade"] = cells_of(table, "grade|relevance")
     return with_columns(table, columns)
 
 
-def _are_spans(table: Table) -> bool:
+def _are_spans(table: SourceTable) -> bool:
     for name in ("entities", "spans", "label", "labels", "annotations"):
         cells = first_cells(table, name)
         items = [item for cell in cells if isinstance(cell, list) for item in cell]
@@ -138,7 +138,7 @@ def _is_span(item: Any) -> bool:
     return isinstance(item, list) and len(item) == 3 and all(isinstance(place, int) for place in item[:2])
 
 
-def _is_text_alone(table: Table) -> bool:
+def _is_text_alone(table: SourceTable) -> bool:
     return len(table.columns) == 1 and are_texts(first_cells(table, next(iter(table.columns))))
 
 

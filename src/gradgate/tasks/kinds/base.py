@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import ORIGINAL_DEV, KindInfo
 
@@ -112,7 +112,7 @@ class Kind(Protocol):
     def auto_model(self) -> type[Any]:
         """The ``AutoModelFor...`` class with the fitting head."""
 
-    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, SourceTable]) -> Examples:
         """Check every row of the splits' tables; raise DataError, naming the place of the first fault.
 
         Without a table ``train``, as when a trained model is scored, the labels are those that ``label_map`` names.

@@ -19,7 +19,7 @@ from gradgate.tasks.kinds.labels import (
     named_labels,
 )
 from gradgate.tasks.metrics.classes import score_classes
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import KIND_INFO, TRAIN
 
@@ -32,7 +32,7 @@ class Classification(OneLabel):
 
     info = KIND_INFO["classification"]
 
-    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, SourceTable]) -> Examples:
         """Read rows with the indices of their labels.
 
         Raises:
@@ -62,7 +62,7 @@ class Classification(OneLabel):
         )
 
 
-def _labelled(spec: TaskSpec, tables: dict[str, Table]) -> Labelled:
+def _labelled(spec: TaskSpec, tables: dict[str, SourceTable]) -> Labelled:
     tables, notes = sequence.scored_tables(spec, tables)
     named, spelled = named_labels(spec, tables)
     notes += spelled

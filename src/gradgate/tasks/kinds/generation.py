@@ -11,7 +11,7 @@ from gradgate.errors import DataError
 from gradgate.tasks.kinds import conversations, sequence
 from gradgate.tasks.kinds.base import PLACE, CellType, Examples, Scored, TaskData, make_rows
 from gradgate.tasks.metrics.texts import score_texts
-from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.readers.rows import SourceTable, as_text
 from gradgate.tasks.readers.turns import ASSISTANT, USER, Turn, check_row_fields, read_turns, tools_of
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import KIND_INFO, GenerationOptions
@@ -57,7 +57,7 @@ class Generation:
     def auto_model(self) -> type[Any]:
         return AutoModelForGeneration
 
-    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, SourceTable]) -> Examples:
         """Read rows as conversations.
 
         Raises:
@@ -145,14 +145,14 @@ def prompt_of(row: dict[str, Any]) -> str | list[dict[str, Any]]:
     return [turn.message() for turn in turns] if row[MESSAGES] else turns[0].content
 
 
-def _unanswered(spec: TaskSpec, table: Table) -> bool:
+def _unanswered(spec: TaskSpec, table: SourceTable) -> bool:
     """Return True if no row has a response, or messages that could end with one."""
     if any(not isinstance(cell, str) for cell in table.columns.get(spec.text_columns[0], ())):
         return False
     return not any(map(as_text, table.columns.get(spec.label_column, ())))
 
 
-def _rows(spec: TaskSpec, table: Table) -> Dataset:
+def _rows(spec: TaskSpec, table: SourceTable) -> Dataset:
     columns: dict[str, list[Any]] = {name: [] for name in (ROLES, CONTENTS, MESSAGES, PLACE, FIELDS)}
     check_row_fields(table)
     prompts = table.column(spec.text_columns[0], "text=")
@@ -204,7 +204,7 @@ def _holds_messages(cells: Sequence[Any]) -> bool:
     return not isinstance(first, str) or first.lstrip().startswith(('[{"', "[ {"))
 
 
-def _prompts(spec: TaskSpec, table: Table) -> list[str]:
+def _prompts(spec: TaskSpec, table: SourceTable) -> list[str]:
     """Return the prompts; of several columns, the parts that are not blank, joined with line breaks."""
     parameters = ("text=", "text_pair=", "text_pair=")
     columns = [table.column(name, parameter) for name, parameter in zip(spec.text_columns, parameters, strict=False)]

@@ -13,7 +13,7 @@ from gradgate.errors import DataError, nearest, some_of
 from gradgate.tasks.class_counts import OTHER_LABEL, in_numbers, looks_like_ids
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import TaskData
-from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.readers.rows import SourceTable, as_text
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.spelling import Spelling
 from gradgate.tasks.types import TRAIN
@@ -129,7 +129,7 @@ class LabelNames:
 
 
 def named_labels(
-    spec: TaskSpec, tables: Mapping[str, Table], expected: Iterable[str] = ()
+    spec: TaskSpec, tables: Mapping[str, SourceTable], expected: Iterable[str] = ()
 ) -> tuple[dict[str, list[str]], list[str]]:
     """Return the label of each row by split, and notes on labels that are spelled in several ways.
 
@@ -150,7 +150,7 @@ def named_labels(
     return named, spelling_notes(spec, names, (word for own in words.values() for word in own))
 
 
-def _by_value(cells: Sequence[Any], table: Table, read: Callable[[Any, str], str]) -> list[str]:
+def _by_value(cells: Sequence[Any], table: SourceTable, read: Callable[[Any, str], str]) -> list[str]:
     """Return what ``read`` makes of each cell and its place; of equal cells, only the first is read."""
     found: dict[tuple[type, Any], str] = {}
     made = []
@@ -198,7 +198,7 @@ def unknown_label(split: str, name: str, place: str, known: Iterable[str]) -> Da
     )
 
 
-def check_labels(spec: TaskSpec, tables: Mapping[str, Table], named: Mapping[str, Sequence[str]]) -> None:
+def check_labels(spec: TaskSpec, tables: Mapping[str, SourceTable], named: Mapping[str, Sequence[str]]) -> None:
     """Refuse a train split with only one label, and labels of other splits that train does not have."""
     known = known_labels(spec, named)
     if not known and "train" not in named:
@@ -223,7 +223,7 @@ def check_labels(spec: TaskSpec, tables: Mapping[str, Table], named: Mapping[str
 class Labelled:
     """The splits that can be scored, the label of each of their rows, and all labels in the order of the outputs."""
 
-    tables: dict[str, Table]
+    tables: dict[str, SourceTable]
     named: dict[str, list[str]]
     order: tuple[str, ...]
     notes: list[str]

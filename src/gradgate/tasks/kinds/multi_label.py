@@ -23,7 +23,7 @@ from gradgate.tasks.kinds.labels import (
     unknown_label,
 )
 from gradgate.tasks.metrics.label_sets import score_label_sets
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.several_labels import with_label_lists
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import KIND_INFO, TRAIN, MultiLabelOptions
@@ -44,7 +44,7 @@ class MultiLabel(OneLabel):
 
     info = KIND_INFO["multi-label"]
 
-    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, SourceTable]) -> Examples:
         """Read rows with the indices of their labels.
 
         Raises:
@@ -104,8 +104,8 @@ def marks_of(cells: list[list[int]], labels: int) -> Array:
 
 
 def _labelled(
-    spec: TaskSpec, tables: dict[str, Table]
-) -> tuple[dict[str, Table], dict[str, list[set[str]]], tuple[str, ...], list[str]]:
+    spec: TaskSpec, tables: dict[str, SourceTable]
+) -> tuple[dict[str, SourceTable], dict[str, list[set[str]]], tuple[str, ...], list[str]]:
     """Return the splits that can be scored, the labels of their rows, all labels in order, and notes."""
     listed, separated = with_label_lists(spec, tables)
     scored, notes = sequence.scored_tables(spec, listed)
@@ -126,7 +126,7 @@ def _labelled(
     return scored, named, label_order(spec, known), notes
 
 
-def _check(spec: TaskSpec, tables: dict[str, Table], named: dict[str, list[set[str]]], known: set[str]) -> None:
+def _check(spec: TaskSpec, tables: dict[str, SourceTable], named: dict[str, list[set[str]]], known: set[str]) -> None:
     """Refuse fewer than two labels in train, and labels of other splits that train does not have."""
     if len(known) < 2 and TRAIN in named:
         found = f"the one label {next(iter(known))!r}" if known else "no labels"

@@ -10,7 +10,7 @@ from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import CellType, Examples, Scored, TaskData, make_rows
 from gradgate.tasks.kinds.labels import check_labels, named_labels
 from gradgate.tasks.metrics.classes import accuracy
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import KIND_INFO, MultipleChoiceOptions
 
@@ -33,7 +33,7 @@ class MultipleChoice:
 
         return AutoModelForMultipleChoice  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, SourceTable]) -> Examples:
         """Read premises, with what is asked about them, and choices.
 
         Labels are the choices' numbers from 0, or what ``label_map`` makes such numbers.
@@ -124,7 +124,7 @@ def _options(spec: TaskSpec) -> MultipleChoiceOptions:
     return spec.options
 
 
-def _premises(spec: TaskSpec, table: Table, split: str) -> tuple[list[str], list[str]]:
+def _premises(spec: TaskSpec, table: SourceTable, split: str) -> tuple[list[str], list[str]]:
     """Return each premise and, if the task has a question column, what is asked about it."""
     columns, notes = sequence.text_columns(spec, table, split)
     premises = [" ".join(parts) for parts in zip(*columns.values(), strict=True)]

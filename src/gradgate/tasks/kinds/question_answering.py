@@ -9,7 +9,7 @@ from gradgate.errors import DataError
 from gradgate.tasks.kinds import spans, windows
 from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
 from gradgate.tasks.metrics.answers import score_answers
-from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.readers.rows import MISSING, SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import KIND_INFO, QuestionAnsweringOptions
 
@@ -36,7 +36,7 @@ class QuestionAnswering:
 
         return AutoModelForQuestionAnswering  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, SourceTable]) -> Examples:
         """Read questions with their contexts and answers.
 
         Raises:
@@ -94,7 +94,7 @@ class QuestionAnswering:
         return Scored(scores, predictions)
 
 
-def _unanswered(table: Table, column: str) -> bool:
+def _unanswered(table: SourceTable, column: str) -> bool:
     cells = table.columns.get(column)
     return cells is None or all(cell is MISSING or cell is None for cell in cells)
 
@@ -107,7 +107,7 @@ def _may_lack_answers(data: TaskData) -> bool:
     return not all(answers for rows in splits for answers in rows["answers"][:])
 
 
-def _rows(spec: TaskSpec, table: Table) -> Dataset:
+def _rows(spec: TaskSpec, table: SourceTable) -> Dataset:
     question, context = (
         table.column(name, parameter)
         for name, parameter in zip(spec.text_columns, ("text=", "text_pair="), strict=True)

@@ -19,7 +19,7 @@ from gradgate.tasks.kinds.labels import (
     named_labels,
 )
 from gradgate.tasks.metrics.ranking import score_ranking
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import KIND_INFO, RankingOptions
 
@@ -36,7 +36,7 @@ class Ranking(OneLabel):
 
     info = KIND_INFO["ranking"]
 
-    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, SourceTable]) -> Examples:
         """Read queries and documents with their grades.
 
         Raises:
@@ -77,7 +77,7 @@ class Ranking(OneLabel):
         )
 
 
-def _labelled(spec: TaskSpec, tables: dict[str, Table]) -> Labelled:
+def _labelled(spec: TaskSpec, tables: dict[str, SourceTable]) -> Labelled:
     tables, notes = sequence.scored_tables(spec, tables)
     named, spelled = named_labels(spec, tables, ["0"])
     notes += spelled

@@ -10,7 +10,7 @@ from gradgate.errors import DataError
 from gradgate.tasks.kinds import sequence
 from gradgate.tasks.kinds.base import Examples, Scored, TaskData, make_rows
 from gradgate.tasks.metrics.numbers import score_numbers
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import KIND_INFO
 
@@ -32,7 +32,7 @@ class Regression:
 
         return AutoModelForSequenceClassification  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, SourceTable]) -> Examples:
         """Read rows with their scores.
 
         Raises:
@@ -83,7 +83,7 @@ class Regression:
         )
 
 
-def _score(cell: Any, table: Table, row: int) -> float:
+def _score(cell: Any, table: SourceTable, row: int) -> float:
     try:
         if isinstance(cell, bool) or "_" in str(cell):  # float() would accept both
             raise ValueError

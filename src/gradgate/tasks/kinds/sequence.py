@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradgate.errors import DataError, NonFiniteError, RunError
-from gradgate.tasks.readers.rows import Table, as_text
+from gradgate.tasks.readers.rows import SourceTable, as_text
 from gradgate.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ NO_TEST = "no labelled test split: only dev is scored"
 """The note of a task that is scored only on dev."""
 
 
-def scored_tables(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Table], list[str]]:
+def scored_tables(spec: TaskSpec, tables: dict[str, SourceTable]) -> tuple[dict[str, SourceTable], list[str]]:
     """Return every split that has labels, and a note for each test split that has none and is left out.
 
     A test split is unlabelled if it lacks the label column or if every cell of it is empty or -1, unless -1 is a
@@ -44,7 +44,7 @@ def scored_tables(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, T
     return kept, notes
 
 
-def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Sequence[str]], list[str]]:
+def text_columns(spec: TaskSpec, table: SourceTable, split: str) -> tuple[dict[str, Sequence[str]], list[str]]:
     """Return the columns ``text`` and, for pairs, ``text_pair``; cells are exactly as in the source.
 
     Of three columns, the last two make one text with a space between, as XGLUE joins titles and descriptions. A blank
@@ -68,7 +68,7 @@ def text_columns(spec: TaskSpec, table: Table, split: str) -> tuple[dict[str, Se
     return dict(zip(("text", "text_pair"), columns, strict=False)), notes
 
 
-def text_cells(table: Table, column: str, parameter: str) -> Sequence[str]:
+def text_cells(table: SourceTable, column: str, parameter: str) -> Sequence[str]:
     """Return the cells of a column, none of them blank; raise DataError for a cell that is not text."""
     cells = table.column(column, parameter)
     for row, cell in enumerate(cells):
@@ -77,7 +77,7 @@ def text_cells(table: Table, column: str, parameter: str) -> Sequence[str]:
     return cells
 
 
-def is_blank(cell: Any, table: Table, row: int, name: str) -> bool:
+def is_blank(cell: Any, table: SourceTable, row: int, name: str) -> bool:
     """Return True if a cell has no letters; raise DataError if it is not text."""
     if not isinstance(cell, str):
         raise DataError(

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass
-class Answer:
+class RankedAnswers:
     """A question's answers, best first, as ``(score, text)``, and the score of having none.
 
     A score is the sum of a start and an end logit; ``nothing`` is the lowest over the windows, as in the usual
@@ -45,7 +45,7 @@ class Answer:
         return [{"text": text, "score": round(score, 6)} for score, text in self.found[:count]]
 
 
-def best_answers(contexts: list[str], features: Dataset, outputs: Any) -> list[Answer]:
+def best_answers(contexts: list[str], features: Dataset, outputs: Any) -> list[RankedAnswers]:
     """Return the answers to each row's question.
 
     Args:
@@ -69,7 +69,7 @@ def best_answers(contexts: list[str], features: Dataset, outputs: Any) -> list[A
             f"Got {type(outputs).__name__} for {len(features)} windows."
         )
     starts, ends = (np.asarray(logits) for logits in outputs[:2])
-    answers = [Answer() for _ in contexts]
+    answers = [RankedAnswers() for _ in contexts]
     columns = (features[name][:] for name in ("row", "null", "begins", "ends"))
     for window, (row, null, begins, finishes) in enumerate(zip(*columns, strict=True)):
         own = slice(len(begins))

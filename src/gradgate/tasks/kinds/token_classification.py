@@ -22,7 +22,7 @@ from gradgate.tasks.kinds.labels import (
 )
 from gradgate.tasks.metrics import ENTITIES
 from gradgate.tasks.metrics.tags import OUTSIDE, are_entities, score_tags
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import IGNORED, KIND_INFO
 
@@ -46,7 +46,7 @@ class TokenClassification:
 
         return AutoModelForTokenClassification  # type: ignore[no-any-return]
 
-    def read(self, spec: TaskSpec, tables: dict[str, Table]) -> Examples:
+    def read(self, spec: TaskSpec, tables: dict[str, SourceTable]) -> Examples:
         """Read sentences with the indices of their tags.
 
         Tags of IOB1 and IOB2 stay as in the source; the model has ``B-`` and ``I-`` of every type in train.
@@ -109,7 +109,7 @@ class TokenClassification:
 Sentences = list[tuple[list[str], list[str]]]
 
 
-def _tagged(spec: TaskSpec, tables: dict[str, Table]) -> tuple[dict[str, Sentences], tuple[str, ...], list[str]]:
+def _tagged(spec: TaskSpec, tables: dict[str, SourceTable]) -> tuple[dict[str, Sentences], tuple[str, ...], list[str]]:
     """Return the tokens and tags of each split's rows, the labels in order, and notes on both."""
     written = {split: _sentences(spec, table) for split, table in tables.items()}
     words = {split: {tag for _, tags in found for tag in tags} for split, found in written.items()}
@@ -141,7 +141,7 @@ def _entity_notes(spec: TaskSpec, train: Sentences) -> list[str]:
     ]
 
 
-def _named(sentences: Sentences, names: LabelNames, table: Table) -> Sentences:
+def _named(sentences: Sentences, names: LabelNames, table: SourceTable) -> Sentences:
     """Return sentences with the names of their tags in place of the words that the data have."""
     known: dict[str, str] = {}
     named = []
@@ -153,7 +153,7 @@ def _named(sentences: Sentences, names: LabelNames, table: Table) -> Sentences:
     return named
 
 
-def _sentences(spec: TaskSpec, table: Table) -> Sentences:
+def _sentences(spec: TaskSpec, table: SourceTable) -> Sentences:
     """Return the tokens of each row, and its tags as the data spell them."""
     words = table.column(spec.text_columns[0], "text=")
     tags = table.column(spec.label_column, "label=")

@@ -11,7 +11,7 @@ from typing import Any
 from gradgate.errors import DataError
 from gradgate.tasks.readers.class_names import stored_features, with_class_names
 from gradgate.tasks.readers.decoding import refuse_pointers
-from gradgate.tasks.readers.rows import Table, joined
+from gradgate.tasks.readers.rows import SourceTable, joined
 
 _PANDAS_INDEX = "__index_level_"
 STATE = "state.json"
@@ -20,7 +20,7 @@ SPLITS = "dataset_dict.json"
 """The file that marks a folder of ``DatasetDict.save_to_disk``."""
 
 
-def read_parquet(path: Path) -> Table:
+def read_parquet(path: Path) -> SourceTable:
     """Read a Parquet file; class indices that ``datasets`` has named become the names."""
     from pyarrow import parquet
 
@@ -28,7 +28,7 @@ def read_parquet(path: Path) -> Table:
         return _table(path, parquet.ParquetFile(path).read())
 
 
-def read_arrow(path: Path) -> Table:
+def read_arrow(path: Path) -> SourceTable:
     """Read an Arrow or Feather file, as a stream or with random access."""
     import pyarrow as pa
 
@@ -40,7 +40,7 @@ def read_arrow(path: Path) -> Table:
             return _table(path, pa.ipc.open_stream(source).read_all())
 
 
-def read_saved(folder: Path) -> Table:
+def read_saved(folder: Path) -> SourceTable:
     """Read one split that ``save_to_disk`` has written: its Arrow files, in their order.
 
     Raises:
@@ -66,10 +66,10 @@ def read_saved(folder: Path) -> Table:
     return tables[0] if len(tables) == 1 else joined(str(folder), tables)
 
 
-def _table(path: Path, rows: Any) -> Table:
+def _table(path: Path, rows: Any) -> SourceTable:
     names = [name for name in rows.column_names if not name.startswith(_PANDAS_INDEX)]
     columns = {name: rows.column(name).to_pylist() for name in names}
-    return Table(str(path), with_class_names(columns, stored_features(rows.schema)))
+    return SourceTable(str(path), with_class_names(columns, stored_features(rows.schema)))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table, noted, unnamed
+from gradgate.tasks.readers.rows import SourceTable, noted, unnamed
 from gradgate.tasks.types import FileFormat
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -41,7 +41,7 @@ class _Layout:
     most: int | None = None
 
 
-def read_delimited(path: Path, text: str, fmt: FileFormat, kind: str, most: int | None = None) -> Table:
+def read_delimited(path: Path, text: str, fmt: FileFormat, kind: str, most: int | None = None) -> SourceTable:
     """Read rows of strings.
 
     A first line ``sep=;`` names the separator. Comment lines above the header are skipped, columns without a name get
@@ -75,7 +75,7 @@ def read_delimited(path: Path, text: str, fmt: FileFormat, kind: str, most: int 
     return replace(table, notes=(*notes, *table.notes))
 
 
-def _read_otherwise(path: Path, text: str, fmt: FileFormat, layout: _Layout, error: DataError) -> Table:
+def _read_otherwise(path: Path, text: str, fmt: FileFormat, layout: _Layout, error: DataError) -> SourceTable:
     """Return the rows with quotes read in another way; raise the error of the first way if that does not fit either."""
     other = _other_quoting(text, fmt, layout)
     if other is None:
@@ -116,12 +116,12 @@ def _beginning(path: Path, text: str, fmt: FileFormat) -> tuple[str, str | None,
     return "\n" * len(lines) + text[begin:], None, [f"{len(comments)} comment lines above the header are skipped"]
 
 
-def _table(path: Path, text: str, fmt: FileFormat, layout: _Layout) -> Table:
+def _table(path: Path, text: str, fmt: FileFormat, layout: _Layout) -> SourceTable:
     records = list(islice(_records(path, text, layout), layout.most))
     names = fmt.columns
     if names is None:
         if not records:
-            return Table(str(path), {})
+            return SourceTable(str(path), {})
         names, records = _names(records.pop(0)[1], records)
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -131,7 +131,7 @@ def _table(path: Path, text: str, fmt: FileFormat, layout: _Layout) -> Table:
         rows.append(row if len(row) == len(names) else _fitted(path, line, row, names, fmt, layout))
         lines.append(line)
     cells: Sequence[Sequence[str]] = list(zip(*rows, strict=True)) or [()] * len(names)
-    return Table(str(path), dict(zip(names, cells, strict=True)), lines)
+    return SourceTable(str(path), dict(zip(names, cells, strict=True)), lines)
 
 
 def _names(header: Sequence[str], records: Records) -> tuple[tuple[str, ...], Records]:
@@ -203,14 +203,14 @@ def _other_quoting(text: str, fmt: FileFormat, layout: _Layout) -> _Layout | Non
     return replace(layout, quoting=True) if "\n" in text else None
 
 
-def _swallows(table: Table, layout: _Layout) -> bool:
+def _swallows(table: SourceTable, layout: _Layout) -> bool:
     """Return True if a cell holds whole rows, because a lone quote opened it, or no cell spans lines."""
     cells = [cell for column in table.columns.values() for cell in column if "\n" in cell]
     between = len(table.columns) - 1
     return not cells or any(line.count(layout.delimiter) >= between for cell in cells for line in cell.split("\n"))
 
 
-def _doubtful_cell(table: Table, delimiter: str) -> str:
+def _doubtful_cell(table: SourceTable, delimiter: str) -> str:
     """Return a note on the first cell over several lines of which one ends like a row; empty without one."""
     last = set(list(table.columns.values())[-1]) if len(table.columns) > 1 else set()
     for name, cells in table.columns.items():
@@ -225,7 +225,7 @@ def _doubtful_cell(table: Table, delimiter: str) -> str:
     return ""
 
 
-def _are_enclosed(table: Table) -> bool:
+def _are_enclosed(table: SourceTable) -> bool:
     """Return True if quotes enclose every field that has one, and names, as R writes them, or doubled quotes, too."""
     fields = [cell for column in (table.columns, *table.columns.values()) for cell in column if '"' in cell]
     inner = [field[1:-1] for field in fields if len(field) > 1 and field[0] == field[-1] == '"']
@@ -234,7 +234,7 @@ def _are_enclosed(table: Table) -> bool:
     return any('""' in text for text in inner) or all(name[:1] == '"' for name in table.columns)
 
 
-def _has_spaced_quotes(table: Table) -> bool:
+def _has_spaced_quotes(table: SourceTable) -> bool:
     """Return True if most cells of a column begin with spaces and a quote."""
     for cells in table.columns.values():
         quoted = sum(cell[:1] == " " and cell.lstrip(" ")[:1] == '"' for cell in cells)

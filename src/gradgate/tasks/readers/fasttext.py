@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 
 PREFIX = "__label__"
 
@@ -16,7 +16,7 @@ def looks_like_fasttext(text: str) -> bool:
     return 2 * sum(any(word.startswith(PREFIX) for word in line.split()) for line in lines) > len(lines)
 
 
-def read_fasttext(path: Path, text: str, most: int | None = None) -> Table:
+def read_fasttext(path: Path, text: str, most: int | None = None) -> SourceTable:
     """Read the columns ``text`` and ``label``: a word, or a list of words if a line has several labels.
 
     Raises:
@@ -42,4 +42,4 @@ def read_fasttext(path: Path, text: str, most: int | None = None) -> Table:
         labels.append(own)
         lines.append(number)
     several = any(len(own) > 1 for own in labels)
-    return Table(str(path), {"text": texts, "label": labels if several else [own[0] for own in labels]}, lines)
+    return SourceTable(str(path), {"text": texts, "label": labels if several else [own[0] for own in labels]}, lines)

@@ -11,7 +11,7 @@ from gradgate.tasks.readers.decoding import decode
 from gradgate.tasks.readers.delimited import read_delimited
 from gradgate.tasks.readers.fasttext import looks_like_fasttext, read_fasttext
 from gradgate.tasks.readers.json_rows import read_json, split_keys
-from gradgate.tasks.readers.rows import Table, as_text, joined, noted, select_rows
+from gradgate.tasks.readers.rows import SourceTable, as_text, joined, noted, select_rows
 from gradgate.tasks.readers.sentences import looks_like_columns, read_columns, read_conllu
 from gradgate.tasks.readers.squad import looks_like_squad, read_squad
 from gradgate.tasks.readers.text_folders import class_folders, read_folders
@@ -40,7 +40,7 @@ _WITH_LOOK = ("csv", "tsv", None)
 _GLOB = re.compile(r"[*?\[]")
 
 
-def read_table(path: Path, fmt: FileFormat, most: int | None = None) -> Table:
+def read_table(path: Path, fmt: FileFormat, most: int | None = None) -> SourceTable:
     """Read the rows of a file, of several that a pattern such as ``data/train-*.parquet`` names, or of a folder.
 
     Cells of csv and tsv files are strings, exactly as written; those of JSON, Arrow and Parquet keep their types. Class
@@ -136,7 +136,7 @@ def splits_in(path: Path) -> dict[str, str]:
     return {} if looks_like_squad(text) else split_keys(path, text)
 
 
-def _read_one(path: Path, fmt: FileFormat, most: int | None) -> Table:
+def _read_one(path: Path, fmt: FileFormat, most: int | None) -> SourceTable:
     kind = fmt.type if fmt.type != "auto" else type_by_ending(path)
     if path.is_dir():
         return read_saved(path) if (path / STATE).is_file() else read_folders(path, fmt.encoding, most)
@@ -154,7 +154,7 @@ def _read_one(path: Path, fmt: FileFormat, most: int | None) -> Table:
     return noted(table, *notes)
 
 
-def _parse(path: Path, text: str, fmt: FileFormat, most: int | None) -> Table:
+def _parse(path: Path, text: str, fmt: FileFormat, most: int | None) -> SourceTable:
     kind = fmt.type if fmt.type != "auto" else detect(path, text)
     if kind == "conllu":
         return read_conllu(path, text, most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradgate import hub
 from gradgate.errors import DataError
 from gradgate.tasks.readers.class_names import with_class_names
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.types import HubSource
 
 OWN_FILES = "a folder with its files as data=DIR"
@@ -28,7 +28,7 @@ def check_reachable(source: HubSource, instead: str = OWN_FILES) -> None:
         raise DataError(_explain(source, error, instead)) from error
 
 
-def read_split(source: HubSource, split: str, language: str, instead: str = OWN_FILES) -> Table:
+def read_split(source: HubSource, split: str, language: str, instead: str = OWN_FILES) -> SourceTable:
     """Read one of our splits. Class indices, also in lists, become the classes' names.
 
     Args:
@@ -52,7 +52,7 @@ def read_split(source: HubSource, split: str, language: str, instead: str = OWN_
         raise DataError(
             f"{source.path} has no rows in its split {there!r}; expected at least one. Name another split or subset"
         )
-    return Table(" ".join(part for part in (source.path, name, there) if part), columns)
+    return SourceTable(" ".join(part for part in (source.path, name, there) if part), columns)
 
 
 def _explain(source: HubSource, error: Exception, instead: str, configuration: str | None = None) -> str:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.readers.rows import MISSING, SourceTable
 from gradgate.tasks.types import SPLIT_WORDS
 
 _KEY = "id"  # the column of the names of rows in an object of id -> row
 
 
-def read_json(path: Path, text: str, part: str | None = None, most: int | None = None) -> Table:
+def read_json(path: Path, text: str, part: str | None = None, most: int | None = None) -> SourceTable:
     """Read rows from JSON text of any of these forms.
 
     Args:
@@ -43,7 +43,7 @@ def read_json(path: Path, text: str, part: str | None = None, most: int | None =
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise DataError(f"{path}, row {number} is not a JSON object but {row!r:.60}; expected {{...}}")
-    return Table(str(path), by_column(rows))
+    return SourceTable(str(path), by_column(rows))
 
 
 def split_keys(path: Path, text: str) -> dict[str, str]:
@@ -202,7 +202,7 @@ def _lines(text: str) -> list[str]:
     return text.split("\n", 200)[:200]
 
 
-def _json_lines(path: Path, text: str, most: int | None) -> Table:
+def _json_lines(path: Path, text: str, most: int | None) -> SourceTable:
     rows, lines = [], []
     numbered = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
     for number, line in islice(numbered, most):
@@ -217,4 +217,4 @@ def _json_lines(path: Path, text: str, most: int | None) -> Table:
             raise DataError(f"{path}:{number} is not a JSON object; expected one {{...}} on each line")
         rows.append(row)
         lines.append(number)
-    return Table(str(path), by_column(rows), lines)
+    return SourceTable(str(path), by_column(rows), lines)

@@ -15,7 +15,7 @@ MISSING = object()
 
 
 @dataclass(frozen=True)
-class Table:
+class SourceTable:
     """One split, as stored in its source.
 
     Args:
@@ -85,14 +85,14 @@ def as_text(cell: Any) -> str:
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
 
 
-def renamed(table: Table, names: Mapping[str, str]) -> Table:
+def renamed(table: SourceTable, names: Mapping[str, str]) -> SourceTable:
     """Return the table with some of its columns renamed."""
     if not names:
         return table
     return replace(table, columns={names.get(name, name): cells for name, cells in table.columns.items()})
 
 
-def select_rows(table: Table, rows: Sequence[int]) -> Table:
+def select_rows(table: SourceTable, rows: Sequence[int]) -> SourceTable:
     """Return the table with these rows only, each with its place in the source."""
     return replace(
         table,
@@ -104,12 +104,12 @@ def select_rows(table: Table, rows: Sequence[int]) -> Table:
     )
 
 
-def joined(source: str, tables: Sequence[Table]) -> Table:
+def joined(source: str, tables: Sequence[SourceTable]) -> SourceTable:
     """Return the rows of several files as one table, each with its place in its own file."""
     names = dict.fromkeys(name for table in tables for name in table.columns)
     with_lines = all(table.lines is not None for table in tables)
     with_items = all(table.item_lines is not None for table in tables)
-    return Table(
+    return SourceTable(
         source,
         {name: [cell for table in tables for cell in _cells(table, name)] for name in names},
         [line for table in tables for line in table.lines or ()] if with_lines else None,
@@ -120,11 +120,11 @@ def joined(source: str, tables: Sequence[Table]) -> Table:
     )
 
 
-def _cells(table: Table, name: str) -> Sequence[Any]:
+def _cells(table: SourceTable, name: str) -> Sequence[Any]:
     return table.columns.get(name, [MISSING] * len(table))
 
 
-def noted(table: Table, *notes: str) -> Table:
+def noted(table: SourceTable, *notes: str) -> SourceTable:
     """Return the table with further notes."""
     return replace(table, notes=(*table.notes, *notes)) if notes else table
 
@@ -141,7 +141,7 @@ def at_path(cell: Any, path: Sequence[str]) -> Any:
     return cell
 
 
-def with_paths(table: Table, names: Iterable[str]) -> Table:
+def with_paths(table: SourceTable, names: Iterable[str]) -> SourceTable:
     """Return the table with a column for each name such as ``input.text`` that leads into the cells of another."""
     found = {}
     for name in names:
@@ -154,7 +154,7 @@ def with_paths(table: Table, names: Iterable[str]) -> Table:
     return replace(table, columns={**table.columns, **found}) if found else table
 
 
-def paths_in(table: Table) -> list[str]:
+def paths_in(table: SourceTable) -> list[str]:
     """Return the paths of the single values in columns of objects, as the first rows have them."""
     return list(
         dict.fromkeys(path for name, cells in table.columns.items() for path in _paths(name, cells[:_LOOKED_AT]))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import Table, unnamed
+from gradgate.tasks.readers.rows import SourceTable, unnamed
 
 _CONLLU_COLUMNS = ("form", "lemma", "upos", "xpos")
 _CONLLU_WIDTH = 10
@@ -23,7 +23,7 @@ TAG = re.compile(r"O|[BIESLU]-\S+")
 Lines = list[tuple[int, str]]
 
 
-def read_conllu(path: Path, text: str, most: int | None = None) -> Table:
+def read_conllu(path: Path, text: str, most: int | None = None) -> SourceTable:
     """Read the columns ``form``, ``lemma``, ``upos`` and ``xpos``, each cell a sentence's list.
 
     Lines of multiword tokens (``3-4``) and of empty nodes (``8.1``) are left out, as tags belong to words.
@@ -45,10 +45,10 @@ def read_conllu(path: Path, text: str, most: int | None = None) -> Table:
         for name, cells in columns.items():
             cells.append([token[name] for _, token in words])
         item_lines.append([number for number, _ in words])
-    return Table(str(path), columns, [numbers[0] for numbers in item_lines], item_lines)
+    return SourceTable(str(path), columns, [numbers[0] for numbers in item_lines], item_lines)
 
 
-def read_columns(path: Path, text: str, names: Sequence[str] | None, most: int | None = None) -> Table:
+def read_columns(path: Path, text: str, names: Sequence[str] | None, most: int | None = None) -> SourceTable:
     """Read one column of lists per name; fields are separated by a tab if the line has one, else by spaces.
 
     ``-DOCSTART-`` lines are left out, and comment lines: those that begin with ``#`` and have another number of fields,
@@ -83,7 +83,7 @@ def read_columns(path: Path, text: str, names: Sequence[str] | None, most: int |
             cells.append(list(column))
         item_lines.append([number for number, _ in told])
     notes = (f"{comments} comment lines of {path.name} are skipped",) if comments else ()
-    return Table(str(path), columns, [numbers[0] for numbers in item_lines], item_lines, notes=notes)
+    return SourceTable(str(path), columns, [numbers[0] for numbers in item_lines], item_lines, notes=notes)
 
 
 def usual_columns(width: int) -> tuple[str, ...]:

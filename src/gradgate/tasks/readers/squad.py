@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.readers.rows import MISSING, SourceTable
 
 _BEGINNING = re.compile(r'\s*\{\s*"(version|data)"\s*:')
 COLUMNS = ("id", "article", "title", "context", "question", "answers")
@@ -19,7 +19,7 @@ def looks_like_squad(text: str) -> bool:
     return bool(_BEGINNING.match(text)) and '"paragraphs"' in text
 
 
-def read_squad(path: Path, text: str) -> Table:
+def read_squad(path: Path, text: str) -> SourceTable:
     """Read the columns ``id``, ``article`` (its number from 0), ``title``, ``context``, ``question`` and ``answers``.
 
     Rows are in the order of the file. ``answers`` is a list of ``{"text": ..., "answer_start": ...}``, empty if the
@@ -48,7 +48,7 @@ def read_squad(path: Path, text: str) -> Table:
                 columns["context"].append(context)
                 columns["question"].append(_get(path, question, "question", f"a question of {where}"))
                 columns["answers"].append(question.get("answers", MISSING))
-    return Table(str(path), columns)
+    return SourceTable(str(path), columns)
 
 
 def _get(path: Path, part: Any, name: str, what: str) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gradgate.errors import DataError
 from gradgate.tasks.readers.decoding import decode
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 
 _UNLABELLED = ("unsup", "unlabeled", "unlabelled")
 """Names of folders whose texts have no class, as in the film reviews of Maas et al. (2011)."""
@@ -22,7 +22,7 @@ def class_folders(folder: Path) -> list[Path]:
     return found if len(found) > 1 else []
 
 
-def read_folders(folder: Path, encoding: str | None = None, most: int | None = None) -> Table:
+def read_folders(folder: Path, encoding: str | None = None, most: int | None = None) -> SourceTable:
     """Read the columns ``text`` and ``label``, one row per file, in the order of the files' names.
 
     Raises:
@@ -43,7 +43,7 @@ def read_folders(folder: Path, encoding: str | None = None, most: int | None = N
     left_out = [name for name in _UNLABELLED if (folder / name).is_dir()]
     notes += [f"{folder.name}/{name} is left out: its texts have no class" for name in left_out]
     sources = [str(file) for file, _ in files]
-    return Table(
+    return SourceTable(
         str(folder),
         {"text": texts, "label": [name for _, name in files]},
         lines=[1] * len(files),

@@ -11,7 +11,7 @@ from gradgate.places import typed_path
 from gradgate.tasks.readers.decoding import decode, lines_of
 from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
 from gradgate.tasks.readers.hub import check_reachable, read_split
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.types import FileFormat, HubSource
 
 _ONE_FILE = "one of its files in its place"
@@ -42,7 +42,7 @@ def read_texts(where: str, column: str, subset: str | None = None) -> list[str]:
     return texts_of(read_source(where, subset), column, where)
 
 
-def read_source(where: str, subset: str | None = None, split: str = "train") -> Table | list[str]:
+def read_source(where: str, subset: str | None = None, split: str = "train") -> SourceTable | list[str]:
     """Read a table, or the lines of a plain text file.
 
     Raises:
@@ -64,20 +64,20 @@ def read_source(where: str, subset: str | None = None, split: str = "train") -> 
     raise DataError(f"{missing(path)}. Pass a text file with one text per line, a table, or a data set of the hub")
 
 
-def texts_of(source: Table | Sequence[str], column: str, where: str, asked: Asked = Asked()) -> list[str]:
+def texts_of(source: SourceTable | Sequence[str], column: str, where: str, asked: Asked = Asked()) -> list[str]:
     """Return the texts of a column of a table, or of lines; blank ones are left out.
 
     Raises:
         DataError: no such column, a cell that is not text, or no text at all.
     """
-    cells = _cells(source, column, asked) if isinstance(source, Table) else source
+    cells = _cells(source, column, asked) if isinstance(source, SourceTable) else source
     texts = [text for cell in cells if (text := cell.strip())]
     if not texts:
         raise DataError(f"{where} has no text; expected at least one line. Pass another {asked.place}")
     return texts
 
 
-def _cells(table: Table, column: str, asked: Asked) -> list[str]:
+def _cells(table: SourceTable, column: str, asked: Asked) -> list[str]:
     cells = table.column(column, asked.column)
     for row, cell in enumerate(cells):
         if not isinstance(cell, str):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import MISSING, Table
+from gradgate.tasks.readers.rows import MISSING, SourceTable
 
 ASSISTANT, USER, SYSTEM = "assistant", "user", "system"
 _SHAREGPT = {
@@ -90,7 +90,7 @@ def _weighted(turn: Turn) -> int:
     return int(turn.role == ASSISTANT) if turn.weight is None else turn.weight
 
 
-def check_row_fields(table: Table) -> None:
+def check_row_fields(table: SourceTable) -> None:
     """Refuse columns of conversations that change what a row means and have no effect here.
 
     Raises:
@@ -109,7 +109,7 @@ def check_row_fields(table: Table) -> None:
                 )
 
 
-def tools_of(table: Table, row: int) -> list[Any] | None:
+def tools_of(table: SourceTable, row: int) -> list[Any] | None:
     """Return the descriptions of tools of a row, for the chat template; None without any.
 
     Raises:

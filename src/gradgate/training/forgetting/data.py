@@ -13,7 +13,7 @@ from gradgate.tasks.detect import holds_responses
 from gradgate.tasks.layout import laid_out
 from gradgate.tasks.metrics import KL
 from gradgate.tasks.readers.files import ENDINGS, missing
-from gradgate.tasks.readers.rows import Table
+from gradgate.tasks.readers.rows import SourceTable
 from gradgate.tasks.readers.texts import Asked, read_source, texts_of
 from gradgate.tasks.spec import build_spec, plain_name
 
@@ -88,7 +88,7 @@ def read_forgotten(setting: ForgettingSetting) -> RunningText | OtherTask:
         return _of(load_tests(_task(setting), None))
     where = str(setting.path) if setting.path.is_file() else setting.place
     source = read_source(where, setting.subset, setting.split or "train")
-    if isinstance(source, Table) and setting.column is None and holds_responses(source):
+    if isinstance(source, SourceTable) and setting.column is None and holds_responses(source):
         return _of(tests_of(*_as_task(setting, source)))
     if setting.metric not in (None, *OF_TEXT):
         raise UsageError(
@@ -132,7 +132,7 @@ def _of_task(setting: ForgettingSetting) -> str | None:
     return None if setting.metric == KL else setting.metric
 
 
-def _as_task(setting: ForgettingSetting, table: Table) -> tuple[TaskSpec, None, dict[str, Table]]:
+def _as_task(setting: ForgettingSetting, table: SourceTable) -> tuple[TaskSpec, None, dict[str, SourceTable]]:
     """Return a file of prompts and responses as a test split."""
     described = {"name": plain_name(setting.path.stem), "kind": KIND, "metric": _of_task(setting) or LOSS}
     spec = build_spec(described, f"{setting.asked}")

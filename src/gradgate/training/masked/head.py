@@ -32,7 +32,7 @@ def head_on_chosen(model: Any) -> bool:
     """
     if model.base_model is model:
         return False
-    chosen = _Chosen()
+    chosen = _LabelledTokens()
     hooks = []
     with preserved_state(model, training=False):
         try:
@@ -56,7 +56,7 @@ def _loss(model: Any) -> float:
     return float(model(input_ids=ids, attention_mask=torch.ones_like(ids), labels=labels).loss)
 
 
-class _Chosen:
+class _LabelledTokens:
     """Two hooks of one model: the first finds the tokens that have a label, the second takes their states."""
 
     def __init__(self) -> None:

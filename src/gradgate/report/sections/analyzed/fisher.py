@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradgate.analysis.fisher import FisherTrack, TrackedGroup, correlation, tracked_runs
+from gradgate.analysis.fisher import FisherRun, TrackedGroup, correlation, tracked_runs
 from gradgate.errors import RunError
 from gradgate.report.drawing import Drawing
 from gradgate.report.formats import ScoreFormat
@@ -27,7 +27,7 @@ from gradgate.report.table import Table
 class FisherSection(Section):
     """The Fisher information that runs have tracked with ``--track fisher``."""
 
-    runs: list[FisherTrack]
+    runs: list[FisherRun]
     problem: str = ""
 
     @classmethod
@@ -72,7 +72,7 @@ def shown_as(group: TrackedGroup) -> tuple[ScoreFormat | None, str]:
     return study.format, study.split_label
 
 
-def fisher_tables(runs: Sequence[FisherTrack], metric: ScoreFormat | None = None, split: str = "") -> list[Table]:
+def fisher_tables(runs: Sequence[FisherRun], metric: ScoreFormat | None = None, split: str = "") -> list[Table]:
     """Return all tables of tracked runs; that of the schedules only with scores."""
     tables = [curve_table(runs), layer_table(runs), order_table(runs)]
     return [
@@ -82,7 +82,7 @@ def fisher_tables(runs: Sequence[FisherTrack], metric: ScoreFormat | None = None
 
 
 def fisher_drawings(
-    runs: Sequence[FisherTrack], order: Sequence[str], metric: ScoreFormat | None = None
+    runs: Sequence[FisherRun], order: Sequence[str], metric: ScoreFormat | None = None
 ) -> list[Drawing]:
     """Draw all figures of tracked runs; the places of the arms in ``order`` decide the colours."""
     if not runs:

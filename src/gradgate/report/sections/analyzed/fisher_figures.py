@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
-from gradgate.analysis.fisher import NAME, FisherTrack, arms_of, correlation, mean_traces, order_of, smoothed_at
+from gradgate.analysis.fisher import NAME, FisherRun, arms_of, correlation, mean_traces, order_of, smoothed_at
 from gradgate.report.drawing import INK, MUTED, Drawing, finish, legend_label, style_of, styled, wrapped
 from gradgate.report.formats import ScoreFormat, shortened
 from gradgate.report.names_in_figures import name_marks
@@ -20,7 +20,7 @@ _WIDE_RANGE = 50
 """How many times the lowest mean the highest one is where a curve needs a logarithmic axis."""
 
 
-def draw_curves(runs: Sequence[FisherTrack], order: Sequence[str], sentence: str) -> Drawing:
+def draw_curves(runs: Sequence[FisherRun], order: Sequence[str], sentence: str) -> Drawing:
     """Draw the normalised trace over steps, a line for each arm (FUN, Fig. 3)."""
     arms = {arm: smoothed_at(own) for arm, own in arms_of(runs).items()}
     with styled(3.0 + 0.19 * len(arms)) as figure:
@@ -65,7 +65,7 @@ _TITLE = 0.34  # inches above a band
 _LABELS_PER_INCH = 5.4
 
 
-def draw_layers(runs: Sequence[FisherTrack]) -> Drawing:
+def draw_layers(runs: Sequence[FisherRun]) -> Drawing:
     """Draw tr(F) of each layer over steps, a band for each arm, and the layer that FUN would open."""
     arms = arms_of(runs)
     heights = {arm: min(1.6, max(0.75, 0.12 * len(own[0].layers))) for arm, own in arms.items()}
@@ -95,7 +95,7 @@ def draw_layers(runs: Sequence[FisherTrack]) -> Drawing:
 
 
 def _draw_band(
-    axes: Axes, arm: str, runs: Sequence[FisherTrack], bottom: float, height: float, largest: float
+    axes: Axes, arm: str, runs: Sequence[FisherRun], bottom: float, height: float, largest: float
 ) -> dict[float, str]:
     """Draw one arm and its title; return the place of each tick and its label."""
     steps, traces = mean_traces(runs)
@@ -124,7 +124,7 @@ def _edges(steps: Sequence[int]) -> NDArray[np.float64]:
     return np.concatenate([places[:1], between, places[-1:]])
 
 
-def _layers_text(arms: dict[str, list[FisherTrack]]) -> str:
+def _layers_text(arms: dict[str, list[FisherRun]]) -> str:
     parts = []
     for arm, own in arms.items():
         steps, traces = mean_traces(own)
@@ -138,7 +138,7 @@ def _layers_text(arms: dict[str, list[FisherTrack]]) -> str:
     return f"{'. '.join(parts)}."
 
 
-def draw_schedules(runs: Sequence[FisherTrack], order: Sequence[str], metric: ScoreFormat, sentence: str) -> Drawing:
+def draw_schedules(runs: Sequence[FisherRun], order: Sequence[str], metric: ScoreFormat, sentence: str) -> Drawing:
     """Draw peak and area of each schedule's curve, scaled to 1, against its score (FUN, Fig. 4)."""
     schedules = arms_of([run for run in runs if run.is_schedule and run.score is not None])
     with styled(4.8 + 0.19 * len(schedules)) as figure:

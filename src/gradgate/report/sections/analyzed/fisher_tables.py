@@ -9,7 +9,7 @@ import numpy as np
 
 from gradgate.analysis.fisher import (
     NAME,
-    FisherTrack,
+    FisherRun,
     arms_of,
     correlation,
     mean_traces,
@@ -26,7 +26,7 @@ from gradgate.statistics import summarize
 
 _MOST_ROWS = 21
 """Steps that a table shows; its CSV file has them all."""
-Quantity = Callable[[FisherTrack], float | None]
+Quantity = Callable[[FisherRun], float | None]
 QUANTITIES: dict[str, tuple[str, str, Quantity]] = {
     "peak": ("Peak", "maximum of the curve", lambda run: run.peak),
     "area": ("Area", "mean of the curve", lambda run: run.area),
@@ -43,7 +43,7 @@ QUANTITIES: dict[str, tuple[str, str, Quantity]] = {
 class _Measurement:
     """One measurement of a run, of one of its layers if there is a name."""
 
-    run: FisherTrack
+    run: FisherRun
     place: int
     layer: str = ""
 
@@ -59,11 +59,11 @@ _FIELDS: tuple[Column[_Measurement], ...] = (
 )
 
 
-def _measurements(runs: Sequence[FisherTrack]) -> list[_Measurement]:
+def _measurements(runs: Sequence[FisherRun]) -> list[_Measurement]:
     return [_Measurement(run, place) for run in runs for place in range(len(run.records))]
 
 
-def curve_table(runs: Sequence[FisherTrack]) -> Table:
+def curve_table(runs: Sequence[FisherRun]) -> Table:
     """Return one row per step, one column per arm."""
     arms = {arm: smoothed_at(own) for arm, own in arms_of(runs).items()}
     steps = _thinned(sorted({step for values in arms.values() for step in values}))
@@ -85,7 +85,7 @@ def _curve_column(arm: str, values: dict[int, list[float]]) -> Column[int]:
     return Column(arm, arm, "mean ± standard deviation over seeds", show=lambda step: _entry(values.get(step, [])))
 
 
-def layer_table(runs: Sequence[FisherTrack]) -> Table:
+def layer_table(runs: Sequence[FisherRun]) -> Table:
     """Return one row per layer, the top one first, one column per arm: the mean over steps and seeds."""
     means = {arm: mean_traces(own)[1].mean(axis=1) for arm, own in arms_of(runs).items()}
     names = list(dict.fromkeys(name for run in runs for name in run.layers))
@@ -113,7 +113,7 @@ def _layer_column(arm: str, places: dict[str, int], means: list[float]) -> Colum
     return Column(arm, arm, "mean over steps and seeds", show=show)
 
 
-def order_table(runs: Sequence[FisherTrack]) -> Table:
+def order_table(runs: Sequence[FisherRun]) -> Table:
     """Return one row per step, one column per arm: the order in which FUN would open the layers, by means of seeds."""
     orders = {arm: _mean_orders(own) for arm, own in arms_of(runs).items()}
     steps = _thinned(sorted({step for order in orders.values() for step in order}))
@@ -132,7 +132,7 @@ def _order_column(arm: str, order: dict[int, str]) -> Column[int]:
     return Column(arm, arm, about, numeric=False, show=lambda step: Entry(order.get(step, NONE)))
 
 
-def schedule_table(runs: Sequence[FisherTrack], metric: ScoreFormat, split: str) -> Table:
+def schedule_table(runs: Sequence[FisherRun], metric: ScoreFormat, split: str) -> Table:
     """Return one row per schedule: its score, what its curve is like, and their correlation if there are enough."""
     schedules = arms_of([run for run in runs if run.is_schedule])
     places = {arm: place for place, arm in enumerate(schedules)}
@@ -153,7 +153,7 @@ def schedule_table(runs: Sequence[FisherTrack], metric: ScoreFormat, split: str)
     return Table.of(f"{NAME}-schedules", title, list(schedules), columns, notes=(schedules_caption(runs),))
 
 
-def _quantity_column(schedules: dict[str, list[FisherTrack]], name: str) -> Column[str]:
+def _quantity_column(schedules: dict[str, list[FisherRun]], name: str) -> Column[str]:
     title, about, of = QUANTITIES[name]
     means = {arm: _mean([of(run) for run in own]) for arm, own in schedules.items()}
 
@@ -163,7 +163,7 @@ def _quantity_column(schedules: dict[str, list[FisherTrack]], name: str) -> Colu
     return Column(name, title, about, show=show, raw=lambda arm: means[arm])
 
 
-def caption(runs: Sequence[FisherTrack]) -> str:
+def caption(runs: Sequence[FisherRun]) -> str:
     """Say what the curves show, in one sentence."""
     parts = []
     for arm, own in arms_of(runs).items():
@@ -174,7 +174,7 @@ def caption(runs: Sequence[FisherTrack]) -> str:
     return f"Per open layer, tr(F) of {'; of '.join(parts)}." if parts else "No layer was open at any measurement."
 
 
-def schedules_caption(runs: Sequence[FisherTrack]) -> str:
+def schedules_caption(runs: Sequence[FisherRun]) -> str:
     """Say how the schedules' curves go with their scores, in one sentence."""
     found = {name: correlation(runs, of) for name, (_, _, of) in QUANTITIES.items()}
     names = {"peak": "the peak", "area": "the area", "top_down": "the correlation of FUN's last order with top-down"}
@@ -185,7 +185,7 @@ def schedules_caption(runs: Sequence[FisherTrack]) -> str:
     return f"Spearman's correlation with the score over {count} schedules: {listed(parts)}."
 
 
-def _mean_orders(runs: Sequence[FisherTrack]) -> dict[int, str]:
+def _mean_orders(runs: Sequence[FisherRun]) -> dict[int, str]:
     steps, traces = mean_traces(runs)
     names = runs[0].layers
     ranked = [sorted(range(len(names)), key=lambda place: (-column[place], -place)) for column in traces.T]

@@ -18,7 +18,7 @@ TASKS = 8
 
 
 @dataclass(frozen=True)
-class _Row:
+class _FreezeRow:
     """Full fine-tuning, which has no point, or a number of frozen layers."""
 
     arm: ArmSummary
@@ -36,7 +36,7 @@ class _Row:
 def freeze_table(curve: FreezeCurve) -> Table:
     """Return full fine-tuning, then one row per number of frozen layers."""
     sizes, paper = curve.sizes("model"), _paper_sizes(curve)
-    rows = [_Row(curve.full, None), *(_Row(point.arm, point) for point in curve.points)]
+    rows = [_FreezeRow(curve.full, None), *(_FreezeRow(point.arm, point) for point in curve.points)]
     files = any(row.arm.cost.files for row in rows)
     columns = (
         text_column("method", "Method", of=lambda row: row.arm.name),
@@ -80,8 +80,8 @@ def freeze_table(curve: FreezeCurve) -> Table:
     )
 
 
-def _layer_columns(curve: FreezeCurve) -> tuple[Column[_Row], ...]:
-    def frozen(row: _Row) -> Entry:
+def _layer_columns(curve: FreezeCurve) -> tuple[Column[_FreezeRow], ...]:
+    def frozen(row: _FreezeRow) -> Entry:
         return Entry(f"{row.frozen} of {curve.layers}", row.frozen) if row.point else Entry("none", -1)
 
     return (
@@ -92,7 +92,7 @@ def _layer_columns(curve: FreezeCurve) -> tuple[Column[_Row], ...]:
     )
 
 
-def _score_columns(curve: FreezeCurve) -> tuple[Column[_Row], ...]:
+def _score_columns(curve: FreezeCurve) -> tuple[Column[_FreezeRow], ...]:
     metric = curve.study.format
     return (
         Column("finished", raw=lambda row: row.arm.score.n),
@@ -111,12 +111,12 @@ def _score_columns(curve: FreezeCurve) -> tuple[Column[_Row], ...]:
     )
 
 
-def _quality_columns(curve: FreezeCurve) -> tuple[Column[_Row], ...]:
+def _quality_columns(curve: FreezeCurve) -> tuple[Column[_FreezeRow], ...]:
     each = f", the mean over {curve.study.results.split_unit}s" if len(curve.study.units) > 1 else ""
     higher = curve.study.higher_is_better
     over = "score over that of full" if higher else "score of full over its own, as lower is better"
 
-    def quality(row: _Row) -> Entry:
+    def quality(row: _FreezeRow) -> Entry:
         point = row.point
         return Entry(formats.quality(point.quality, point.spread), point.quality) if point else Entry("reference", 1.0)
 
@@ -136,8 +136,8 @@ def _quality_columns(curve: FreezeCurve) -> tuple[Column[_Row], ...]:
     )
 
 
-def _file_columns() -> tuple[Column[_Row], ...]:
-    def shown(row: _Row) -> Entry:
+def _file_columns() -> tuple[Column[_FreezeRow], ...]:
+    def shown(row: _FreezeRow) -> Entry:
         files = row.arm.cost.files
         if files is None:
             return Entry("not stored")
@@ -154,16 +154,16 @@ def _file_columns() -> tuple[Column[_Row], ...]:
     )
 
 
-def _saved_column(key: str, title: str, about: str, of: Callable[[_Row], float | None]) -> Column[_Row]:
+def _saved_column(key: str, title: str, about: str, of: Callable[[_FreezeRow], float | None]) -> Column[_FreezeRow]:
     return Column(key, title, about, show=lambda row: formats.share(of(row)), raw=of)
 
 
-def _of(value: Callable[[FreezePoint], Raw]) -> Callable[[_Row], Raw]:
+def _of(value: Callable[[FreezePoint], Raw]) -> Callable[[_FreezeRow], Raw]:
     """Return an accessor of points that is empty for full fine-tuning."""
     return lambda row: value(row.point) if row.point else None
 
 
-def _of_files(value: Callable[[FileSizes], Raw]) -> Callable[[_Row], Raw]:
+def _of_files(value: Callable[[FileSizes], Raw]) -> Callable[[_FreezeRow], Raw]:
     """Return an accessor of files that is empty if no weights were stored."""
     return lambda row: value(row.arm.cost.files) if row.arm.cost.files else None
 
