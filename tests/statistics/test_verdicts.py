@@ -108,6 +108,8 @@ def test_collapsed_runs_are_found() -> None:
     assert collapsed(scores, True) == {3}
     assert collapsed(scores, False) == frozenset()
     assert collapsed({0: 0.60, 1: 0.51, 2: 0.65}, True, guessed=0.51) == {1}
+    assert collapsed({0: 0.51, 1: 0.51, 2: 0.51, 3: 0.60}, True, guessed=0.51) == {0, 1, 2}  # as is their median
+    assert collapsed({0: 0.50, 1: 0.51}, True, guessed=0.51) == {0, 1}
     assert collapsed({0: 0.90, 1: 0.82, 2: 0.91}, True) == frozenset()  # within ten points
     assert collapsed({0: 12.0, 1: 3.0, 2: 11.0}, True) == frozenset()  # no share
 

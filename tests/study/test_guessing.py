@@ -10,6 +10,7 @@ import pytest
 
 from gradgate.report.study_summary import summarize_study
 from gradgate.report.verdict import cautions
+from gradgate.report.verdict_sentence import sentence
 from gradgate.study.guessing import guessing_score
 from gradgate.study.recommend.final_model import find_final
 from gradgate.study.results import read_study
@@ -48,6 +49,16 @@ def test_a_run_that_guesses_has_collapsed(tmp_path: Path) -> None:
     (verdict,) = study_verdicts(make_study(tmp_path / "study", GOLD))
     assert (verdict.collapsed.collapsed, verdict.reference_collapsed.collapsed) == (1, 0)
     assert verdict.without_collapsed is not None
+
+
+def test_all_runs_of_an_arm_may_collapse(tmp_path: Path) -> None:
+    scores = {"full": [0.62, 0.66, 0.70, 0.66], "gradual:every=40": [0.6, 0.6, 0.6, 0.55]}
+    (verdict,) = study_verdicts(make_study(tmp_path / "study", GOLD, scores=scores))
+    assert (verdict.collapsed.collapsed, verdict.reference_collapsed.collapsed) == (4, 0)
+    assert verdict.record()["word_without_collapsed"] == "inconclusive"
+    assert sentence(verdict).endswith(
+        "4 of 4 runs of gradual:every=40 and 0 of 4 of full collapsed; without them: no comparison is left."
+    )
 
 
 @pytest.mark.parametrize(

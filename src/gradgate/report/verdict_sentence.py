@@ -40,7 +40,8 @@ def sentence(each: ArmVerdict) -> str:
     parts = [f"{each.arm} against {each.reference}: {_evidence(each)}{word}."]
     lost, theirs = each.collapsed, each.reference_collapsed
     if each.without_collapsed is not None:
-        without = allowed(each.without_collapsed, each.reference, each.factor)
+        nothing = each.without_collapsed.comparison.difference is None
+        without = allowed(each.without_collapsed, each.reference, each.factor) if not nothing else "no comparison is left"
         parts.append(
             f"{lost.collapsed} of {lost.runs} runs of {each.arm} and {theirs.collapsed} of {theirs.runs} of "
             f"{each.reference} collapsed; without them: {without}."

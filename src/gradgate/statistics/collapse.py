@@ -47,7 +47,7 @@ def collapsed(scores: Mapping[K, float], higher_is_better: bool, guessed: float 
     spread = _TO_SIGMA * median(abs(score - middle) for score in scores.values())
     least = middle - max(LEAST_GAP, _DEVIATIONS * spread)
     return frozenset(
-        run for run, score in scores.items() if score < least or (guessed is not None and score <= guessed < middle)
+        run for run, score in scores.items() if score < least or (guessed is not None and score <= guessed)
     )
 
 
