@@ -41,7 +41,9 @@ def sentence(each: ArmVerdict) -> str:
     lost, theirs = each.collapsed, each.reference_collapsed
     if each.without_collapsed is not None:
         nothing = each.without_collapsed.comparison.difference is None
-        without = allowed(each.without_collapsed, each.reference, each.factor) if not nothing else "no comparison is left"
+        without = (
+            allowed(each.without_collapsed, each.reference, each.factor) if not nothing else "no comparison is left"
+        )
         parts.append(
             f"{lost.collapsed} of {lost.runs} runs of {each.arm} and {theirs.collapsed} of {theirs.runs} of "
             f"{each.reference} collapsed; without them: {without}."

@@ -43,7 +43,18 @@ def count_notes(spec: TaskSpec, counts: Mapping[str, int]) -> list[str]:
             f"{column!r} has {values:,} values in {rows:,} rows, and all are dates: each becomes a class of its "
             f"own; name another column with label="
         ]
-    return [*_spelling_notes(counts), *unequal_notes(spec, counts)]
+    return [*_no_class_notes(counts), *_spelling_notes(counts), *unequal_notes(spec, counts)]
+
+
+def _no_class_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return a note on -1 beside the numbers of classes, as data sets of the hub mark rows without a label."""
+    last = len(counts) - 2
+    if last < 1 or set(counts) != {str(number) for number in range(-1, last + 1)}:
+        return []
+    return [
+        f"{counts['-1']:,} of {sum(counts.values()):,} rows of train have the label -1, which counts as a class beside "
+        f"0 to {last}: if it marks rows without a label, remove them"
+    ]
 
 
 def _spelling_notes(counts: Mapping[str, int]) -> list[str]:
