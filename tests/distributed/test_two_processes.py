@@ -45,6 +45,7 @@ MORE_METHODS = (
     "blocks:every=1",
     "spectrum:share=0.34",
     "hft:every=2",
+    "grades:tau=9,alpha=0.3,unit=layer,metric=weights",
 )
 STEPS = 6
 

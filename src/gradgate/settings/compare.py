@@ -144,8 +144,8 @@ class BudgetSettings(CheckedSettings):
     budget: float | None = Field(
         None,
         description="Train at most this share of the grid's optimizer steps, such as 0.1. Every method is trained "
-        "for a quarter or half of its steps, or in full if the budget allows; the best ones get the "
-        "remaining steps and seeds. If every method has at least one full run, a test on dev decides "
+        "for an eighth, a quarter or half of its steps, or in full, whichever the budget allows; the best "
+        "ones get the remaining steps and seeds. If every method has at least one full run, a test on dev decides "
         "whether one is better than all others. Run again with a larger share to continue; 1 trains "
         "every run.",
     )

@@ -50,7 +50,7 @@ class PrecisionSettings(CheckedSettings):
     release_gradients: bool | None = Field(
         None,
         description="update each weight during the backward pass to save the memory of gradients; bit-identical; needs "
-        "clip=0 and one process",
+        "clip=0, no accumulation, no fp16, and one process",
     )
     activation_cache: PlaceField = Field(
         "auto",
