@@ -113,11 +113,12 @@ def test_a_field_that_nothing_writes_is_refused(field: str, template: str, messa
     ("first", "second", "learned"),
     [(0, 1, "the second"), (1, 0, "the first"), (1, None, "both"), (None, 0, "the first"), (True, "0", "the first")],
 )
-def test_weights_of_turns_decide_what_counts(first: Any, second: Any, learned: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["train", "loss"])
+def test_weights_of_turns_decide_what_counts(first: Any, second: Any, learned: str, name: str, tmp_path: Path) -> None:
     turns = [
         say("one", **({} if first is None else {"weight": first})),
         {"role": "user", "content": "and?"},
-        say("two", **({} if second is None else {"train": second})),
+        say("two", **({} if second is None else {name: second})),
     ]
     found = encoded(tmp_path, chat(*turns), PLAIN)[1]
     assert ("one" in found, "two" in found) == (learned != "the second", learned != "the first")
@@ -131,6 +132,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r":1 has weight 0\.3, but all rows of a generation task count equally",
     ),
     "a row not to train on": (chat(say("a"), train=False), r":1 has train False"),
+    "a row whose loss weighs less": (chat(say("a"), loss_weight=0.5), r":1 has loss_weight 0\.5"),
+    "a masked turn": (chat(say("a", mask=True)), r"message 2 has 'mask', which is not read: write weight 1"),
+    "a turn that is not said": (chat(say("a", channel="analysis")), r"message 2 has 'channel'.*reasoning_content"),
+    "two systems": (
+        {"messages": [{"role": "system", "content": "be long"}, say("a")], "system": "be brief"},
+        r":1 has 'system' and messages that begin with another system turn",
+    ),
     "an older call": (
         chat(say("a", function_call={"name": "f"})),
         r"'function_call', which is not read: the older form",
@@ -148,6 +156,67 @@ def test_what_cannot_count_is_refused(case: str, tmp_path: Path) -> None:
     row, message = REFUSED[case]
     with pytest.raises(DataError, match=message):
         encoded(tmp_path, row, WHOLE)
+
+
+TURNS = [{"role": "user", "content": "2+2?"}, say("4")]
+RESPONSES: dict[str, dict[str, Any]] = {
+    "prompts": {"prompt": "2+2?", "completion": "4"},
+    "instructions": {"instruction": "2+2?", "output": "4"},
+    "messages": {"messages": TURNS},
+    "turns in pairs": {"prompt": TURNS[:1], "completion": TURNS[1:]},
+}
+
+
+@pytest.mark.parametrize("form", RESPONSES)
+@pytest.mark.parametrize(
+    ("mark", "good", "bad"), [("label", 1, 0), ("kto_tag", True, False), ("Label", "True", "False")]
+)
+def test_a_response_to_avoid_is_refused(form: str, mark: str, good: Any, bad: Any, tmp_path: Path) -> None:
+    save(tmp_path, [{**RESPONSES[form], mark: value} for value in (good, good, bad)])
+    with pytest.raises(
+        DataError, match=rf":3: '{mark}' is {str(bad).lower()}, which marks a response to avoid \(KTO\)"
+    ):
+        load_task(find_task(tmp_path))
+
+
+def save(folder: Path, rows: list[dict[str, Any]]) -> None:
+    for split in ("train", "dev"):
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_labels_that_are_no_marks_stay(tmp_path: Path) -> None:
+    save(tmp_path, [{**RESPONSES["prompts"], "label": value} for value in (0, 1, 2)])
+    assert load_task(find_task(tmp_path)).train[0]["contents"] == ["2+2?", "4"]
+
+
+BEFORE: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "system": ({"system": "be brief"}, ["system", "user", "assistant"]),
+    "system_prompt": ({"system_prompt": "be brief"}, ["system", "user", "assistant"]),
+    "history": ({"history": [["hi", "hello"]]}, ["user", "assistant", "user", "assistant"]),
+    "tools": ({"tools": TOOLS}, ["user", "assistant"]),
+    "no system": ({"system": ""}, ["user", "assistant"]),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE)
+@pytest.mark.parametrize(
+    "row",
+    [{"prompt": "what is 2+2?", "response": "it is 4"}, {"question": "what is 2+2?", "answer": "it is 4"}],
+    ids=["prompts", "questions"],
+)
+def test_what_comes_before_a_prompt_is_read(row: dict[str, Any], name: str, tmp_path: Path) -> None:
+    fields, roles = BEFORE[name]
+    save(tmp_path, [{key: f"{text} {n}" for key, text in row.items()} | fields for n in range(3)])
+    first = load_task(find_task(tmp_path)).train[0]
+    assert first["roles"] == roles
+    assert first["messages"] == (name != "no system")
+    assert ('"description": "adds"' in first.get("fields", "")) == (name == "tools")
+
+
+def test_tools_of_named_columns_are_refused(tmp_path: Path) -> None:
+    save(tmp_path, [{"asked": "what is it?", "said": f"it is {n}", "tools": TOOLS} for n in range(3)])
+    with pytest.raises(DataError, match=r":1 has 'tools', which only messages can use"):
+        load_task(find_task(tmp_path, kind="generation", text="asked", label="said"))
 
 
 def test_weights_and_a_loss_on_all_contradict(tmp_path: Path) -> None:

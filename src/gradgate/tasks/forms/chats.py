@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gradgate.errors import DataError
@@ -24,6 +25,8 @@ from gradgate.tasks.written import parsed
 MESSAGES = "messages|conversations|conversation|dialog|dialogue|turns"
 _INPUT, _OUTPUT = "input|context", "output|response|completion|answer"
 _PROMPT, _RESPONSE = "prompt", "response"
+_SYSTEM, _HISTORY, _TOOLS = "system|system_prompt", "history", "tools"
+_MARKS = "label|kto_tag|is_preferred"
 _TURN = ({"role", "content"}, {"from", "value"})
 
 
@@ -39,13 +42,25 @@ def _has_turns(table: SourceTable) -> bool:
 
 def _read_messages(table: SourceTable) -> SourceTable:
     """Put a ``system`` column before the turns, and rename their column."""
-    check_row_fields(table)
-    systems = cells_of(table, "system")
+    check_row_fields(table)  # before rows are divided into splits
     turns = [parsed(cell) for cell in cells_of(table, MESSAGES)]
-    for row, system in enumerate(systems):
+    for row, system in enumerate(cells_of(table, _SYSTEM)):
         if isinstance(system, str) and system.strip() and isinstance(turns[row], list):
-            turns[row] = [{"role": SYSTEM, "content": system}, *turns[row]]
-    return with_columns(table, {_PROMPT: turns}, [MESSAGES, "system"])
+            turns[row] = _led(table, row, system, turns[row])
+    return with_columns(table, {_PROMPT: turns}, [MESSAGES, _SYSTEM])
+
+
+def _led(table: SourceTable, row: int, system: str, turns: list[Any]) -> list[Any]:
+    """Return turns with a system turn first; raise DataError if they begin with another one."""
+    first = turns[0] if turns and isinstance(turns[0], dict) else {}
+    if SYSTEM not in (first.get("role"), first.get("from")):
+        return [{"role": SYSTEM, "content": system}, *turns]
+    if (first.get("content") or first.get("value")) != system:
+        raise DataError(
+            f"{table.place(row)} has {found_name(table, _SYSTEM)!r} and messages that begin with another system turn. "
+            f"Remove one of them"
+        )
+    return turns
 
 
 def _has_prompts_as_turns(table: SourceTable) -> bool:
@@ -56,7 +71,7 @@ def _read_turns_in_pairs(table: SourceTable) -> SourceTable:
     """Join the turns of prompts and completions; a completion may be text."""
     pairs = zip(cells_of(table, _PROMPT), cells_of(table, "completion|response"), strict=True)
     joined = [_joined(parsed(prompt), parsed(completion)) for prompt, completion in pairs]
-    return with_columns(refuse_rejected(table), {_PROMPT: joined}, [_PROMPT, "completion|response"])
+    return with_columns(table, {_PROMPT: joined}, [_PROMPT, "completion|response"])
 
 
 def _joined(prompt: Any, completion: Any) -> Any:
@@ -65,42 +80,35 @@ def _joined(prompt: Any, completion: Any) -> Any:
     return [*prompt, *(completion if isinstance(completion, list) else [{"role": ASSISTANT, "content": completion}])]
 
 
-def _read_prompts(table: SourceTable) -> SourceTable:
-    columns = {_PROMPT: cells_of(table, _PROMPT)}
-    if found_name(table, "response|completion"):
-        columns[_RESPONSE] = cells_of(table, "response|completion")
-    return with_columns(refuse_rejected(table), columns, [_PROMPT, "response|completion"])
-
-
-def refuse_rejected(table: SourceTable) -> SourceTable:
-    """Return the table; raise DataError if a row's label says that its response is one to avoid, as in KTO's data."""
-    for name in ("label", "kto_tag", "is_preferred"):
-        for row, cell in enumerate(cells_of(table, name)):
-            if cell is False or (isinstance(cell, str) and cell.lower() == "false"):
-                raise DataError(
-                    f"{table.place(row)}: {name!r} is false, which marks a response to avoid (KTO), but a "
-                    f"generation task learns every response. Keep only the rows where {name!r} is true, or attach "
-                    f"gradgate to TRL's KTOTrainer"
-                    ""
-                )
-    return table
-
-
 def _read_instructions(table: SourceTable) -> SourceTable:
     """Make turns of an instruction with its input, of earlier turns, and of a response."""
-    columns = [cells_of(table, name) for name in ("instruction", _INPUT, _OUTPUT, "system", "history")]
-    turns = [_instruction(table, row, *cells) for row, cells in enumerate(zip(*columns, strict=True))]
-    used = ["instruction", _INPUT, _OUTPUT, "system", "history"]
-    return with_columns(table, {_PROMPT: turns}, used)
+    return _as_turns(table, ("instruction", _INPUT), _OUTPUT)
 
 
-def _instruction(table: SourceTable, row: int, told: Any, given: Any, response: Any, system: Any, history: Any) -> Any:
-    for name, cell in (("instruction", told), ("input", given), ("output", response)):
-        if is_there(cell) and not isinstance(cell, str):
-            raise DataError(
-                f"{table.place(row)}: {name!r} is not text but {type(cell).__name__} ({cell!r:.60}). Correct it"
-            )
-    asked = "\n\n".join(part for part in (told, given) if isinstance(part, str) and part.strip())
+def _as_turns(table: SourceTable, asked: tuple[str, ...], answer: str) -> SourceTable:
+    """Make turns of the columns of a question, of what comes before it, and of the answer."""
+    columns = (*asked, answer, _SYSTEM, _HISTORY)
+    _check_texts(table, (*asked, answer))
+    told = zip(*(cells_of(table, name) for name in asked), strict=True)
+    others = zip(told, *(cells_of(table, name) for name in columns[len(asked) :]), strict=True)
+    turns = [_turns(table, row, *cells) for row, cells in enumerate(others)]
+    return with_columns(table, {_PROMPT: turns}, columns)
+
+
+def _check_texts(table: SourceTable, names: Sequence[str]) -> None:
+    for name in names:
+        for row, cell in enumerate(cells_of(table, name)):
+            if is_there(cell) and not isinstance(cell, str):
+                raise DataError(
+                    f"{table.place(row)}: {found_name(table, name)!r} is not text but {type(cell).__name__} "
+                    f"({cell!r:.60}). Correct it"
+                )
+
+
+def _turns(
+    table: SourceTable, row: int, told: Sequence[Any], response: Any, system: Any, history: Any
+) -> list[dict[str, Any]]:
+    asked = "\n\n".join(part for part in told if isinstance(part, str) and part.strip())
     turns = [{"role": SYSTEM, "content": system}] if isinstance(system, str) and system.strip() else []
     past = parsed(history)
     for pair in past if isinstance(past, list) else []:
@@ -111,6 +119,22 @@ def _instruction(table: SourceTable, row: int, told: Any, given: Any, response: 
         turns += [{"role": USER, "content": pair[0]}, {"role": ASSISTANT, "content": pair[1]}]
     turns.append({"role": USER, "content": asked})
     return [*turns, {"role": ASSISTANT, "content": response}] if is_there(response) else turns
+
+
+def _has_context(table: SourceTable) -> bool:
+    """Return True if a row has a system prompt, earlier turns or tools, which only turns can hold."""
+    lists = any(isinstance(parsed(cell), list) for name in (_HISTORY, _TOOLS) for cell in cells_of(table, name))
+    return lists or any(isinstance(cell, str) and cell.strip() for cell in cells_of(table, _SYSTEM))
+
+
+def _in_context(question: str, answer: str) -> Any:
+    """Return a reader of two columns of texts, which become turns if there is something before them."""
+    read_texts = _texts(question, answer)
+
+    def read(table: SourceTable) -> SourceTable:
+        return _as_turns(table, (question,), answer) if _has_context(table) else read_texts(table)
+
+    return read
 
 
 def _texts(question: str, answer: str) -> Any:
@@ -154,13 +178,13 @@ CHATS = (
         "turns with `role` and `content`, or ShareGPT's `from` and `value`; the last one of the assistant is the "
         "response. `system`, `tools`, `tool_calls`, `reasoning_content`, text parts and weights of turns count",
         {"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}]},
-        _read_messages, _has_turns, optional=("system", "tools"),
+        _read_messages, _has_turns, optional=(_SYSTEM, _TOOLS, _MARKS),
     ),
     Form(
         "messages in pairs", "generation", ("prompt",), ("completion|response",),
         "prompt and completion as turns, as TRL has them",
         {"prompt": [{"role": "user", "content": "2+2?"}], "completion": [{"role": "assistant", "content": "4"}]},
-        _read_turns_in_pairs, _has_prompts_as_turns, optional=("tools", "label"),
+        _read_turns_in_pairs, _has_prompts_as_turns, optional=(_TOOLS, _MARKS),
     ),
     Form(
         "preferences", None, (), ("chosen", "rejected"),
@@ -169,22 +193,26 @@ CHATS = (
         {"prompt": "2+2?", "chosen": "4", "rejected": "5"},
     ),
     Form(
-        "prompts", "generation", ("prompt",), ("response|completion",), "a prompt and its response",
-        {"prompt": "2+2?", "response": "4"}, _read_prompts, optional=("label",),
+        "prompts", "generation", (_PROMPT,), ("response|completion",),
+        "a prompt and its response; with `system`, `history` or `tools`, as turns",
+        {"prompt": "2+2?", "response": "4"}, _in_context(_PROMPT, "response|completion"),
+        optional=(_SYSTEM, _HISTORY, _TOOLS, _MARKS),
     ),
     Form(
         "alpaca", "generation", ("instruction",), (_OUTPUT,),
         "an instruction, its `input` or Dolly's `context` after a blank line, and the response, as turns; `system` "
         "and `history` come before",
         {"instruction": "Add.", "input": "2 and 2", "output": "4"}, _read_instructions,
-        optional=(_INPUT, "system", "history"),
+        optional=(_INPUT, _SYSTEM, _HISTORY, _TOOLS, _MARKS),
     ),
     _two_texts("summaries", _DOCUMENT, _SUMMARY, "a text and its summary",
                {"document": "A long report ...", "summary": "In short ..."}),
     _two_texts("inputs", "input|source", "output|target", "a text and what is made of it",
                {"input": "2+2?", "output": "4"}),
     Form(
-        "questions", "generation", (_ASKED,), (_ANSWERED,), "a question and its answer in words",
-        {"question": "What is 2+2?", "answer": "2+2 is 4."}, _texts(_ASKED, _ANSWERED), _has_answer_texts, weak=True,
+        "questions", "generation", (_ASKED,), (_ANSWERED,),
+        "a question and its answer in words; with `system`, `history` or `tools`, as turns",
+        {"question": "What is 2+2?", "answer": "2+2 is 4."}, _in_context(_ASKED, _ANSWERED), _has_answer_texts,
+        optional=(_SYSTEM, _HISTORY, _TOOLS), weak=True,
     ),
 )  # fmt: skip

@@ -154,7 +154,7 @@ def _unanswered(spec: TaskSpec, table: SourceTable) -> bool:
 
 def _rows(spec: TaskSpec, table: SourceTable) -> Dataset:
     columns: dict[str, list[Any]] = {name: [] for name in (ROLES, CONTENTS, MESSAGES, PLACE, FIELDS)}
-    check_row_fields(table)
+    check_row_fields(table, spec.label_column)
     prompts = table.column(spec.text_columns[0], "text=")
     as_messages = _holds_messages(prompts)
     texts = [] if as_messages else _prompts(spec, table)
@@ -167,7 +167,10 @@ def _rows(spec: TaskSpec, table: SourceTable) -> Dataset:
         if not as_messages or turns[-1].role != ASSISTANT:
             turns.append(Turn(ASSISTANT, _response(None if responses is None else responses[row], place)))
         _check(turns, place)
-        further = _further(turns, tools_of(table, row) if as_messages else None)
+        tools = tools_of(table, row)
+        if tools is not None and not as_messages:
+            raise DataError(f"{place} has 'tools', which only messages can use. Write its prompt as a list of messages")
+        further = _further(turns, tools)
         cells = ([turn.role for turn in turns], [turn.content for turn in turns], as_messages, place, further)
         for column, cell in zip(columns.values(), cells, strict=True):
             column.append(cell)

@@ -19,7 +19,11 @@ _SHAREGPT = {
 RENDERED = ("tool_calls", "reasoning_content", "reasoning", "thinking")
 """Fields of a turn that the chat template must write, or the turn would mean something else."""
 _PASSED_ON = (*RENDERED, "name", "tool_call_id")
-_WEIGHTS = ("weight", "train", "training")
+_WEIGHTS = ("weight", "train", "training", "loss", "loss_weight")
+_WEIGHTS_OF_ROWS = ("weight", "train", "training", "loss_weight", "sample_weight")
+_MARKS = ("label", "kto_tag", "is_preferred")
+"""Columns of KTO's data that say whether a response is a good one."""
+_TRUE, _FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
 _REFUSED = {
     "function_call": "the older form of tool_calls: write it as a list of tool_calls",
     "function_calls": "write them as a list of tool_calls",
@@ -28,6 +32,8 @@ _REFUSED = {
     "images": "gradgate trains on text",
     "prefix": "give the beginning of the response as a part of the prompt",
     "train_detail": "give each part a turn of its own, with weight 0 or 1",
+    "mask": "write weight 1 for a turn to learn and 0 for another",
+    "channel": "write what is not said, such as analysis, as `reasoning_content` of the turn that follows",
 }
 _REFUSED_OF_ROWS = {
     "functions": "write them as `tools`",
@@ -90,22 +96,41 @@ def _weighted(turn: Turn) -> int:
     return int(turn.role == ASSISTANT) if turn.weight is None else turn.weight
 
 
-def check_row_fields(table: SourceTable) -> None:
+def check_row_fields(table: SourceTable, response: str | None = None) -> None:
     """Refuse columns of conversations that change what a row means and have no effect here.
+
+    Args:
+        table: rows of prompts or messages.
+        response: the column of the responses; None if they are in the messages.
 
     Raises:
         DataError: such a column with a cell that is not empty, with the place of the first.
     """
+    _check_marks(table, response)
     for name, remedy in _REFUSED_OF_ROWS.items():
         for row, cell in enumerate(table.columns.get(name, ())):
             if _is_set(cell):
                 raise DataError(f"{table.place(row)} has {name!r}, which is not read: {remedy}")
-    for name in _WEIGHTS:
+    for name in _WEIGHTS_OF_ROWS:
         for row, cell in enumerate(table.columns.get(name, ())):
-            if _is_set(cell) and not _is_one(cell):
+            if _is_set(cell) and _word(cell) not in _TRUE:
                 raise DataError(
                     f"{table.place(row)} has {name} {cell!r:.20}, but all rows of a generation task count equally. "
                     f"Remove the column and the rows that should not count, or give single turns weight 0 or 1"
+                )
+
+
+def _check_marks(table: SourceTable, response: str | None) -> None:
+    """Raise DataError if a row's label says that its response is one to avoid, as in KTO's data."""
+    for name in (column for column in table.columns if column.lower() in _MARKS and column != response):
+        words = [_word(cell) if _is_set(cell) else "" for cell in table.columns[name]]
+        are_marks = all(word in ("", *_TRUE, *_FALSE) for word in words)
+        for row, word in enumerate(words):
+            if word == "false" or (are_marks and word in _FALSE):
+                raise DataError(
+                    f"{table.place(row)}: {name!r} is {word}, which marks a response to avoid (KTO), but a generation "
+                    f"task learns every response. Keep only the rows where it is true, or attach gradgate to TRL's "
+                    f"KTOTrainer. If {name!r} means something else, remove it"
                 )
 
 
@@ -133,8 +158,8 @@ def _is_set(cell: Any) -> bool:
     return cell is not None and cell is not MISSING and cell not in ("", [], {}, "[]")
 
 
-def _is_one(cell: Any) -> bool:
-    return cell in (1, 1.0, True, "1", "1.0", "true", "True")
+def _word(cell: Any) -> str:
+    return str(cell).strip().lower()
 
 
 def _turn(item: Any, place: str) -> Turn:
@@ -182,8 +207,8 @@ def _weight(item: Mapping[str, Any], place: str) -> int | None:
         value = item.get(name)
         if value is None:
             continue
-        if value in (0, 1) or value in ("0", "1"):
-            return int(value)
+        if _word(value) in (*_TRUE, *_FALSE):
+            return int(_word(value) in _TRUE)
         raise DataError(f"{place} has {name} {value!r:.20}; expected 0 or 1. Correct it")
     return None
 
