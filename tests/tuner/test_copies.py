@@ -207,3 +207,13 @@ def test_detach_is_named_where_a_tuner_is_found() -> None:
     gg.detach(model)
     model(**tiny_batch(model)).loss.backward()
     assert all(p.grad is not None for p in model.parameters())
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"])
+def test_a_tuner_is_not_copied(copied: Callable[[Any], Any]) -> None:
+    model = build("bert")
+    with (
+        Tuner(model, adamw(model), "gradual:every=2", total_steps=4) as tuner,
+        pytest.raises(AttachError, match=r"cannot be copied or pickled.*state_dict"),
+    ):
+        copied(tuner)

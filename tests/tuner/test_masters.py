@@ -16,7 +16,7 @@ import gradgate.tuner.step_plan
 from gradgate import Tuner, map_layers
 from gradgate.errors import AttachError, RunError, UsageError
 from gradgate.layers import named_parameters
-from support.loop import adamw, assert_same_weights, batch, build, same, step, train, weights
+from support.loop import adamw, assert_same_weights, batch, build, moved, same, step, train, weights
 from support.optimizers import muon_and_adamw
 
 Make = Callable[[Iterable[Any]], torch.optim.Optimizer]
@@ -367,3 +367,26 @@ def test_an_unknown_master_is_refused() -> None:
     model = half()
     with pytest.raises(UsageError, match="master='bf16': expected 'float32', 'none' or None"):
         Tuner(model, adamw(model), "full", master="bf16")  # type: ignore[arg-type]
+
+
+def test_a_model_that_is_cast_under_a_tuner_is_refused_before_the_step() -> None:
+    model = build("bert")
+    optimizer = adamw(model)
+    with Tuner(model, optimizer, "full", total_steps=3):
+        step(model, optimizer, 0)
+        model.to(torch.bfloat16)
+        before = weights(model)
+        with pytest.raises(AttachError, match=r"were cast to torch\.bfloat16.*Cast the model first"):
+            step(model, optimizer, 1)
+        assert not moved(before, model)
+        model.to(torch.float32)
+        step(model, optimizer, 1)
+
+
+def test_a_cast_without_masters_is_the_users_choice() -> None:
+    model = build("bert")
+    optimizer = adamw(model)
+    with Tuner(model, optimizer, "full", total_steps=3, master="none") as tuner:
+        model.to(torch.bfloat16)
+        step(model, optimizer, 0)
+        assert tuner.clock.step == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -10,9 +11,9 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from gradgate.distributed.shards import local, whole
-from gradgate.errors import AttachError, RunError, UsageError
+from gradgate.errors import AttachError, RunError, UsageError, some_of
 from gradgate.tuner.averaged_weights import averages
-from gradgate.tuner.effect import ComingStep, Effect
+from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.optimizer_states import HALF, Float32States
 from gradgate.tuner.optimizers import Optimizers, held_by, nested
@@ -29,6 +30,8 @@ _OWN_PRECISION = (
     "master_weights",
 )
 _EIGHT_BITS = ("bitsandbytes", "torchao")
+_DTYPE = attrgetter("dtype")
+_NAMED = 3  # parameters named in a message
 
 
 class Master:
@@ -119,9 +122,11 @@ class Masters(Effect):
         _check_precision(precision)
         self._gating, self._optimizers = gating, optimizers
         stepped = {id(p) for one in optimizers for p in held_by(one)} if precision != "none" else frozenset[int]()
-        narrow = {n for n in gating.trainable if (p := gating.parameters[n]).dtype in HALF and id(p) in stepped}
-        reason = _own_precision(optimizers) if narrow else None
-        if reason is not None and precision == "float32":
+        held = {name: p for name in gating.trainable if id(p := gating.parameters[name]) in stepped}
+        narrow = {name for name, parameter in held.items() if parameter.dtype in HALF}
+        reason = _own_precision(optimizers)
+        self._wide = {name: p for name, p in held.items() if name not in narrow and reason is None}
+        if narrow and reason is not None and precision == "float32":
             raise AttachError(f"master=float32 does not fit: {reason}. Use master=none, or an ordinary optimizer.")
         self._narrow: frozenset[str] = frozenset() if reason is not None else frozenset(narrow)
         self._masters: dict[str, Master] = {}
@@ -159,6 +164,21 @@ class Masters(Effect):
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
             self._take(loaded)
+
+    def before_step(self, step: OptimizerStep) -> None:
+        """Compare types with those at the start.
+
+        Raises:
+            AttachError: for a parameter that was cast to 16 bits since the tuner was attached.
+        """
+        if HALF.isdisjoint(map(_DTYPE, self._wide.values())):
+            return
+        cast = [name for name, parameter in self._wide.items() if parameter.dtype in HALF]
+        raise AttachError(
+            f"{some_of(cast, _NAMED)} {'was' if len(cast) == 1 else 'were'} cast to {self._wide[cast[0]].dtype} while "
+            f"the tuner was attached, so there is no float32 master, and most steps are smaller than the rounding of "
+            f"such weights. Cast the model first, then make the optimizer and the tuner; or pass master='none'."
+        )
 
     def tensors(self) -> Mapping[str, Tensor]:
         """Return the masters as whole tensors; collective if they are sharded, so every process must call it."""

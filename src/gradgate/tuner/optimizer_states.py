@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradgate.tuner.optimizers import held_by, nested
 
-HALF = (torch.bfloat16, torch.float16)
+HALF = frozenset({torch.bfloat16, torch.float16})
 
 
 class Float32States:

@@ -199,6 +199,12 @@ class Tuner:
     ) -> None:
         self.detach(audit=error is None)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise AttachError(
+            "A tuner belongs to one model and its optimizer, so it cannot be copied or pickled. Keep it outside of the "
+            "module that is copied, and save its state_dict()."
+        )
+
     @property
     def optimizers(self) -> tuple[torch.optim.Optimizer, ...]:
         """The optimizers that the tuner follows, without wrappers such as accelerate's."""
