@@ -14,13 +14,13 @@ from gradgate.layers.learning import is_frozen
 from gradgate.layers.names import canonical_name
 from gradgate.layers.probe import Trace, items_of, observe
 from gradgate.layers.stacks import Stack, listed_blocks, reads_no_text
-from gradgate.layers.towers import PlacedStack, by_reading
+from gradgate.layers.towers import ModelSection, by_reading
 from gradgate.layers.units import MARKS
 
 _NO_FORWARD = ("_forward_unimplemented", "LightningModule.forward")
 
 
-def with_networks(model: nn.Module, sections: Sequence[PlacedStack]) -> list[PlacedStack]:
+def with_networks(model: nn.Module, sections: Sequence[ModelSection]) -> list[ModelSection]:
     """Return the sections with the network that each belongs to, if there are several.
 
     Stacks belong to different networks if none of them read what the other returned: they run side by side on inputs of
@@ -51,13 +51,13 @@ def with_networks(model: nn.Module, sections: Sequence[PlacedStack]) -> list[Pla
     return named
 
 
-def in_one_architecture(model: nn.Module, sections: Sequence[PlacedStack]) -> bool:
+def in_one_architecture(model: nn.Module, sections: Sequence[ModelSection]) -> bool:
     """Return True if all stacks are in one model of transformers."""
     around = {architecture_around(model, section.stack.path) for section in sections}
     return is_architecture(model) or (len(around) == 1 and "" not in around)
 
 
-def networks_of(sections: Sequence[PlacedStack]) -> dict[str, str]:
+def networks_of(sections: Sequence[ModelSection]) -> dict[str, str]:
     """Return the path of each network that runs side by side with others, by name; empty if there is one network."""
     names = dict.fromkeys(section.network for section in sections)
     if len(names) < 2:
@@ -69,7 +69,7 @@ def networks_of(sections: Sequence[PlacedStack]) -> dict[str, str]:
     }
 
 
-def alone(sections: Sequence[PlacedStack], beside: Sequence[Stack]) -> list[PlacedStack]:
+def alone(sections: Sequence[ModelSection], beside: Sequence[Stack]) -> list[ModelSection]:
     """Return what is left of a model's sections if the stacks next to them are in no group.
 
     A single stack keeps the name that tells it from the others; the towers of a single network are named by their kind.
@@ -155,7 +155,7 @@ def _components(stacks: Sequence[Stack]) -> list[int]:
     return numbers
 
 
-def _names(sections: Sequence[PlacedStack], owners: Sequence[tuple[int, str]]) -> dict[tuple[int, str], str]:
+def _names(sections: Sequence[ModelSection], owners: Sequence[tuple[int, str]]) -> dict[tuple[int, str], str]:
     """Return the shortest name of each network that is unique: the end of the first part of its path of its own."""
     paths: dict[tuple[int, str], list[list[str]]] = {}
     for section, owner in zip(sections, owners, strict=True):

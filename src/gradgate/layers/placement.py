@@ -18,7 +18,7 @@ from gradgate.layers.parts import parts_of, prompts_of
 from gradgate.layers.probe import Span, Trace
 from gradgate.layers.quantized import weight_count, weight_shape
 from gradgate.layers.stacks import Stack, in_running_order
-from gradgate.layers.towers import PlacedStack
+from gradgate.layers.towers import ModelSection
 from gradgate.layers.units import EMBEDDINGS, HEAD, Group, Weight
 
 NAMED = 6  # parameter names listed in a note
@@ -56,7 +56,7 @@ class Placement:
     def __init__(
         self,
         model: nn.Module,
-        sections: list[PlacedStack],
+        sections: list[ModelSection],
         observed: Observed,
         frozen: Mapping[str, nn.Module],
         beside: Iterable[Stack],
@@ -164,7 +164,7 @@ class Placement:
             return next(at for at, layer in enumerate(self.layers, 1) if layer.stack is section.stack)
         return depth
 
-    def _section_of(self, name: str) -> PlacedStack | None:
+    def _section_of(self, name: str) -> ModelSection | None:
         sections = self.sections.values()
         inside = next((section for section in sections if section.holds(name)), None)
         return inside or next((section for section in sections if section.surrounds(name)), None)

@@ -27,7 +27,7 @@ _WORDS: dict[Kind, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class PlacedStack:
+class ModelSection:
     """One of a model's stacks, and the module around it.
 
     Attributes:
@@ -72,7 +72,7 @@ class PlacedStack:
         )
 
 
-def find_sections(model: nn.Module, stacks: Sequence[Stack], trace: Trace | None) -> list[PlacedStack]:
+def find_sections(model: nn.Module, stacks: Sequence[Stack], trace: Trace | None) -> list[ModelSection]:
     """Return one section per stack, in the order of ``stacks``, with its tower.
 
     The inputs that reach a stack's layers in the recorded forward decide:
@@ -94,7 +94,7 @@ def find_sections(model: nn.Module, stacks: Sequence[Stack], trace: Trace | None
         depth = max((len(_common([parts, other])) for other in others), default=0) + 1
         path = ".".join(parts[:depth])
         reads = _reads(stack, trace) or _declared(model, parts)
-        sections.append(PlacedStack(stack, path, ".".join(parts[: common + 1]), reads))
+        sections.append(ModelSection(stack, path, ".".join(parts[: common + 1]), reads))
     kinds = by_reading(model, sections)
     return [
         replace(section, kind=kind, tower=kind, around=_around(kind, parts, zip(paths, kinds, strict=True)))
@@ -110,7 +110,7 @@ def _around(kind: str, parts: Sequence[str], others: Iterable[tuple[Sequence[str
     return ".".join(parts[:depth])
 
 
-def by_reading(model: nn.Module, sections: Sequence[PlacedStack]) -> list[Kind | Literal[""]]:
+def by_reading(model: nn.Module, sections: Sequence[ModelSection]) -> list[Kind | Literal[""]]:
     """Return the kind of each of these sections, as if there were no others; see :func:`find_sections`."""
     if len(sections) < 2:
         return [""] * len(sections)
@@ -122,8 +122,8 @@ def by_reading(model: nn.Module, sections: Sequence[PlacedStack]) -> list[Kind |
 
 
 def with_projectors(
-    model: nn.Module, sections: list[PlacedStack], parameters: Mapping[str, nn.Parameter], trace: Trace | None
-) -> list[PlacedStack]:
+    model: nn.Module, sections: list[ModelSection], parameters: Mapping[str, nn.Parameter], trace: Trace | None
+) -> list[ModelSection]:
     """Return the sections, with a projector of one layer after each vision or audio tower that feeds another tower.
 
     A projector has the parameters that run between the two, outside the first, as in LLaVA's ``multi_modal_projector``;
@@ -174,7 +174,7 @@ def _registered_between(
     return {name: order[id(p)] for name, p in parameters.items() if end < order[id(p)] < start and id(p) not in tables}
 
 
-def _by_reading(sections: Sequence[PlacedStack]) -> list[Kind | Literal[""]]:
+def _by_reading(sections: Sequence[ModelSection]) -> list[Kind | Literal[""]]:
     reads = [section.reads for section in sections]
     decoder = next((i for i, kinds in enumerate(reads) if "decoder" in kinds), None)
     last_of_text = max((i for i, kinds in enumerate(reads) if "text" in kinds and "decoder" not in kinds), default=-1)
@@ -226,7 +226,7 @@ def _declared(model: nn.Module, parts: Sequence[str]) -> Sources:
 
 
 def _with_matrices(
-    section: PlacedStack, between: Mapping[str, int], parameters: Mapping[str, nn.Parameter]
+    section: ModelSection, between: Mapping[str, int], parameters: Mapping[str, nn.Parameter]
 ) -> dict[str, int]:
     """Return the parameters that run in a tower after its layers and belong to a child with a matrix."""
     inside = {name: time for name, time in between.items() if section.holds(name)}
@@ -235,7 +235,7 @@ def _with_matrices(
     return {name: time for name, time in inside.items() if tuple(_parts(name)[:depth]) in heads}
 
 
-def _projector(model: nn.Module, section: PlacedStack, times: Mapping[str, int]) -> PlacedStack:
+def _projector(model: nn.Module, section: ModelSection, times: Mapping[str, int]) -> ModelSection:
     """Build a section of one layer from the largest modules that contain only these parameters."""
     names = {canonical_name(raw): p for raw, p in model.named_parameters() if canonical_name(raw) in times}
     modules = {canonical_name(raw): module for raw, module in model.named_modules()}
@@ -253,7 +253,7 @@ def _projector(model: nn.Module, section: PlacedStack, times: Mapping[str, int])
     path = next(iter(tops), next(iter(names)))
     spans = ((min(times.values()), max(times.values())),) if section.stack.runs else ()
     stack = Stack(path, layer, (layer,), (spans,))
-    return PlacedStack(stack, path, path, section.reads, "projector", "projector")
+    return ModelSection(stack, path, path, section.reads, "projector", "projector")
 
 
 def _submodule(model: nn.Module, path: str) -> nn.Module | None:
