@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import DataError
+from gradgate.errors import DataError, some_of
 from gradgate.tasks.readers.rows import MISSING, SourceTable
 from gradgate.tasks.types import SPLIT_WORDS
 
@@ -120,21 +120,18 @@ def _is_rows(value: Any) -> bool:
 
 def _is_columns(whole: Mapping[str, Any]) -> bool:
     """Return True for an object of columns, each an object of row -> cell, as pandas writes by default."""
-    return bool(whole) and all(
-        isinstance(cells, Mapping) and len(cells) > 1 and all(str(key).isdecimal() for key in cells)
-        for cells in whole.values()
-    )
+    columns = list(whole.values())
+    if not all(isinstance(cells, Mapping) and all(map(str.isdecimal, cells)) for cells in columns):
+        return False
+    return any(len(cells) > 1 for cells in columns)
 
 
 def _rows_in(path: Path, whole: Mapping[str, Any]) -> list[Any]:
     """Return the rows that an object has under one of its entries, or as columns; raise DataError for any other."""
     if _is_columns(whole):
-        columns = {name: list(cells.values()) for name, cells in whole.items()}
-    elif {"columns", "data"} <= set(whole) and isinstance(whole["data"], list):  # pandas' orient="split"
-        columns = {}
-        rows: list[Any] = whole["data"]
-        if isinstance(whole["columns"], list) and all(isinstance(row, list) for row in rows):
-            return [dict(zip(map(str, whole["columns"]), row, strict=False)) for row in rows]
+        columns = _by_row_name(path, whole)
+    elif _is_split(whole):
+        return _rows_of_split(path, whole)
     elif _is_lists(whole):
         columns = dict(whole)
     elif _is_keyed(whole):
@@ -161,6 +158,43 @@ def _rows_in(path: Path, whole: Mapping[str, Any]) -> list[Any]:
         f"{path} is a JSON object with several lists of rows: {', '.join(map(repr, found))}. Name one, as "
         f"`format: {{part: {next(iter(found))}}}` in a task.yaml, or call them train, dev and test"
     )
+
+
+def _by_row_name(path: Path, whole: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the cells of each column in the order of the first one's rows, which other columns may not share."""
+    first, *others = whole
+    for name in others:
+        lacks = [repr(row) for row in whole[first] if row not in whole[name]]
+        alone = [repr(row) for row in whole[name] if row not in whole[first]]
+        if lacks or alone:
+            faults = [
+                f"{column!r} has no {some_of(rows, 5)}" for column, rows in ((name, lacks), (first, alone)) if rows
+            ]
+            raise DataError(
+                f"{path}: the columns {first!r} and {name!r} have cells of different rows: {'; '.join(faults)}. Each "
+                "row needs a cell in every column: add the cells, or remove the rows"
+            )
+    return {name: [cells[row] for row in whole[first]] for name, cells in whole.items()}
+
+
+def _is_split(whole: Mapping[str, Any]) -> bool:
+    """Return True for an object of columns' names and rows of cells, as pandas writes with orient="split"."""
+    names, rows = whole.get("columns"), whole.get("data")
+    return isinstance(names, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+
+
+def _rows_of_split(path: Path, whole: Mapping[str, Any]) -> list[Any]:
+    names = list(map(str, whole["columns"]))
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path}: the column {twice!r} occurs twice in `columns`. Rename or remove one")
+    for number, row in enumerate(whole["data"], 1):
+        if len(row) != len(names):
+            raise DataError(
+                f"{path}, row {number} of `data` has {len(row)} cells, expected {len(names)} ({', '.join(names)}). "
+                "Each row needs one of each"
+            )
+    return [dict(zip(names, row, strict=True)) for row in whole["data"]]
 
 
 def _whole(path: Path, text: str) -> Any:
