@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gradgate.errors import DataError, some_of
 from gradgate.tasks.readers.rows import MISSING, SourceTable
+from gradgate.tasks.readers.viewer import are_viewed, named_classes, page_notes, unwrapped
 from gradgate.tasks.types import SPLIT_WORDS
 
 _KEY = "id"  # the column of the names of rows in an object of id -> row
@@ -36,10 +39,13 @@ def read_json(path: Path, text: str, part: str | None = None, most: int | None =
             raise DataError(f"{path} has no entry {part!r}; its entries are {there}. Name one of them")
         rows = whole[part]
     if isinstance(rows, Mapping):
+        if are_viewed(rows.get("rows")):
+            return _viewed(path, rows["rows"], page=rows)
         rows = _rows_in(path, rows)
     if not isinstance(rows, list):
         raise DataError(f"{path} is not a JSON array; expected [{{...}}, ...], or one object on each line")
-    rows = [row["row"] if isinstance(row, Mapping) and set(row) >= {"row", "row_idx"} else row for row in rows]
+    if are_viewed(rows):
+        return _viewed(path, rows)
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise DataError(f"{path}, row {number} is not a JSON object but {row!r:.60}; expected {{...}}")
@@ -251,4 +257,13 @@ def _json_lines(path: Path, text: str, most: int | None) -> SourceTable:
             raise DataError(f"{path}:{number} is not a JSON object; expected one {{...}} on each line")
         rows.append(row)
         lines.append(number)
-    return SourceTable(str(path), by_column(rows), lines)
+    return _viewed(path, rows, lines) if are_viewed(rows) else SourceTable(str(path), by_column(rows), lines)
+
+
+def _viewed(
+    path: Path, rows: list[Any], lines: list[int] | None = None, page: Mapping[str, Any] = MappingProxyType({})
+) -> SourceTable:
+    """Return the table of rows of the hub's viewer; the page that has them may describe them."""
+    bare = SourceTable(str(path), {}, lines)
+    columns = named_classes(str(path), page, by_column(unwrapped(rows, bare.place)))
+    return replace(bare, columns=columns, notes=tuple(page_notes(page, len(rows))))
