@@ -224,6 +224,7 @@ def test_columns_without_the_same_rows_are_refused(name: str, tmp_path: Path) ->
     "value",
     [
         {"train": {"text": ["a"], "label": ["x"]}, "dev": {"text": ["b"]}, "test": {"text": ["c"]}},
+        {split: {"text": ["a", "b"], "label": ["x", "y"]} for split in ("train", "test", "ood")},
         {"info": {"text": "about"}, "rows": {"a": 1}, "more": {"b": 2}},
     ],
 )

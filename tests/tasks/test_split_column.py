@@ -115,7 +115,7 @@ def test_other_columns_divide_nothing(words: tuple[str, ...], said: str | None, 
     ],
 )
 def test_rows_that_are_divided_in_spite_of_a_column_are_told(
-    given: dict[str, str], column: str, words: tuple[str, ...], tmp_path: Path
+    given: dict[str, Any], column: str, words: tuple[str, ...], tmp_path: Path
 ) -> None:
     path = write(tmp_path, [words[n % len(words)] for n in range(COUNT)], column)
     data = load_task(find_task(path, text="message", label="queue", **given))

@@ -73,7 +73,7 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
             if source is not None and spec.languages:
                 raise UsageError(f"source= needs the task's name: pass task={spec.name} data={folder}")
             return spec
-    found = splits_of_folder(folder, source)
+    found = splits_of_folder(folder, source, given.files())
     if "train" not in {**found.files, **given.files()}:
         names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
         raise DataError(
@@ -158,7 +158,7 @@ def _describe(
         train = read_table(folder / files["train"], FileFormat.model_validate(formats["train"]))
         train = replace(train, columns={name: cells for name, cells in train.columns.items() if name != column[0]})
     values: dict[str, Any] = {"name": plain_name(name), "files": files, "folder": folder, "formats": formats}
-    values |= {"languages": found.languages, "source": found.source, "notes": notes}
+    values |= {"languages": found.languages, "source": found.source, "notes": (*found.notes, *notes)}
     values |= {"description": found.found} if found.found else {}
     language = None
     if not found.languages and may_name_languages(train):
