@@ -117,7 +117,7 @@ def frame(**columns: Any) -> Any:
     return pd.DataFrame({"text": TEXTS, **columns})
 
 
-@pytest.mark.parametrize("words", [("training", "val", "testing"), ("Train", "Valid", "TEST")])
+@pytest.mark.parametrize("words", [("training", "val", "testing"), ("Train", "Eval", "held-out")])
 def test_splits_go_by_any_of_their_names(words: tuple[str, str, str], tmp_path: Path) -> None:
     named = task_name({word: [{"text": word, "label": 1}] for word in words}, tmp_path / "out")
     files = {path.stem: pq.read_table(path)["text"][0].as_py() for path in Path(named or "").iterdir()}

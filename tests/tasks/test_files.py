@@ -173,6 +173,10 @@ OBJECTS: dict[str, object] = {
         f"doc{n}": row if n else {"text": "a text, number 0"} for n, row in enumerate(ROWS)
     },
     "columns": {name: [row[name] for row in ROWS] for name in ("text", "label")},
+    "columns with their rows in any order": {
+        "text": {str(n): row["text"] for n, row in enumerate(ROWS)},
+        "label": {str(n): ROWS[n]["label"] for n in (5, 1, 0, 3, 2, 4)},
+    },
 }
 
 
@@ -184,9 +188,35 @@ def test_objects_of_rows_are_rows(name: str, tmp_path: Path) -> None:
     assert list(table.columns["label"])[1:] == [row["label"] for row in ROWS][1:]
 
 
-def test_columns_of_different_lengths_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_text(json.dumps({"text": ["a", "b"], "label": ["x"]}))
-    with pytest.raises(DataError, match=r"different numbers of cells: 'text' 2, 'label' 1"):
+COLUMNS: dict[str, tuple[object, str]] = {
+    "lists of different lengths": (
+        {"text": ["a", "b"], "label": ["x"]},
+        r"different numbers of cells: 'text' 2, 'label' 1",
+    ),
+    "a cell is missing in the first": (
+        {"text": {"0": "a", "2": "c"}, "label": {"0": "x", "1": "y", "2": "z"}},
+        r"'text' and 'label' have cells of different rows: 'text' has no '1'\. Each row needs a cell",
+    ),
+    "as many cells of other rows": (
+        {"id": {"0": 1, "1": 2}, "text": {"0": "a", "1": "b"}, "label": {"0": "x", "2": "y"}},
+        r"'id' and 'label' have cells of different rows: 'label' has no '1'; 'id' has no '2'",
+    ),
+    "one cell": ({"text": {"0": "a", "1": "b"}, "label": {"1": "y"}}, r"'label' has no '0'"),
+    "no cell": ({"text": {str(row): "a" for row in range(9)}, "label": {}}, r"no '0', '1', '2', '3', '4' and 4 more"),
+    "a short row": (
+        {"columns": ["text", "label"], "data": [["a", "x"], ["b"]]},
+        r"row 2 of `data` has 1 cells, expected 2",
+    ),
+    "a long row": ({"columns": ["text"], "data": [["a", "x"]]}, r"row 1 of `data` has 2 cells, expected 1 \(text\)"),
+    "a name twice": ({"columns": ["a", "a"], "data": [[1, 2]]}, r"the column 'a' occurs twice in `columns`"),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_without_the_same_rows_are_refused(name: str, tmp_path: Path) -> None:
+    value, message = COLUMNS[name]
+    (tmp_path / "t.json").write_text(json.dumps(value))
+    with pytest.raises(DataError, match=message):
         read_table(tmp_path / "t.json", AUTO)
 
 
@@ -194,6 +224,7 @@ def test_columns_of_different_lengths_are_refused(tmp_path: Path) -> None:
     "value",
     [
         {"train": {"text": ["a"], "label": ["x"]}, "dev": {"text": ["b"]}, "test": {"text": ["c"]}},
+        {split: {"text": ["a", "b"], "label": ["x", "y"]} for split in ("train", "test", "ood")},
         {"info": {"text": "about"}, "rows": {"a": 1}, "more": {"b": 2}},
     ],
 )

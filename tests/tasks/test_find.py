@@ -265,6 +265,7 @@ def test_data_moves_a_yaml_tasks_files(tmp_path: Path) -> None:
         ("files: {dev: /etc/passwd}", r"files\.dev: '/etc/passwd' is outside"),
         ("files: {dev: 'C:\\t.tsv'}", r"files\.dev: .* is outside"),
         ("folder: /etc", r"`folder` is not an entry"),
+        ("notes: [mine]", r"`notes` is not an entry; .* as `description`"),
         ("txt: a", r"is not a valid task: txt: unknown entry"),
         ("kind: clasification", r"unknown kind 'clasification'.*Did you mean 'classification'"),
         ("metric: f2", r"unknown metric 'f2' for classification; expected one of accuracy, .*Did you mean 'f1'"),

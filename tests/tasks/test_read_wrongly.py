@@ -89,15 +89,156 @@ def test_shards_are_complete_and_there_once(tmp_path: Path) -> None:
         find_task(str(tmp_path))
 
 
-def test_two_names_of_one_split_are_refused(tmp_path: Path) -> None:
-    for name, first, last in (("train", 0, 40), ("dev", 40, 50), ("val", 50, 60)):
-        write(tmp_path / f"folders/{name}/rows.jsonl", rows(first, last))
-    with pytest.raises(DataError, match="2 files for dev"):
-        find_task(str(tmp_path / "folders"))
-    splits = {"train": rows(0, 40), "validation": rows(40, 50), "val": rows(50, 60)}
-    (tmp_path / "splits.json").write_text(json.dumps(splits))
-    with pytest.raises(DataError, match="has 'validation' and 'val', which are both dev"):
-        find_task(str(tmp_path / "splits.json"))
+TWICE: dict[str, tuple[tuple[str, ...], str]] = {
+    "folders": (("train/a.jsonl", "dev/a.jsonl", "val/a.jsonl"), "2 files for dev: dev, val"),
+    "files": (("train.csv", "eval.csv", "evaluation.csv"), r"2 files for dev: eval\.csv, evaluation\.csv"),
+    "shards": (
+        ("train-00000-of-00001.parquet", "dev-00000-of-00001.parquet", "validation-00000-of-00001.parquet"),
+        r"2 files for dev: dev-\*\.parquet, validation-\*\.parquet",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_two_names_of_one_split_are_refused(name: str, tmp_path: Path) -> None:
+    files, message = TWICE[name]
+    for number, file in enumerate(files):
+        write(tmp_path / file, rows(0, 40) if not number else rows(40, 50))
+    with pytest.raises(DataError, match=message):
+        find_task(str(tmp_path))
+    named = [write(tmp_path / "own/a.csv", rows(40, 60)), write(tmp_path / "own/b.csv", rows(0, 5))]
+    assert counts(tmp_path, dev_file=str(named[0]), test_file=str(named[1])) == {"train": 40, "dev": 20, "test": 5}
+
+
+@pytest.mark.parametrize(
+    ("described", "file"),
+    [
+        ('{"splits": ["train", "dev", "validation"]}', "dataset_dict.json"),
+        (
+            "---\nconfigs:\n- data_files: [{split: train, path: a.csv}, {split: dev, path: a.csv}, "
+            "{split: val, path: b.csv}]\n---\n",
+            "README.md",
+        ),
+    ],
+)
+def test_two_names_of_one_split_in_a_description_are_refused(described: str, file: str, tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", rows(0, 40))
+    write(tmp_path / "b.csv", rows(0, 40))
+    (tmp_path / file).write_text(described)
+    with pytest.raises(DataError, match="2 files for dev: "):
+        find_task(str(tmp_path))
+
+
+SPLITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "eval selects": (("train", "eval"), ("train", "dev")),
+    "evaluation selects": (("Train", "Evaluation", "test"), ("train", "dev", "test")),
+    "eval is tested on": (("train", "eval", "dev"), ("train", "eval", "dev")),
+    "held out": (("train", "held-out", "devel"), ("train", "test", "dev")),
+    "held out beside test": (("train", "holdout", "test", "validation"), ("train", "holdout", "test", "dev")),
+    "a test of its own": (("train", "test_hard", "dev", "test"), ("train", "test_hard", "dev", "test")),
+}
+
+
+@pytest.mark.parametrize("form", ["files", "folders", "folders in data", "classes", "keys", "shards"])
+@pytest.mark.parametrize("name", SPLITS)
+def test_every_word_for_a_split_is_known(name: str, form: str, tmp_path: Path) -> None:
+    words, splits = SPLITS[name]
+    parts = {word: rows(0, 40) if not number else rows(40, 50 + number) for number, word in enumerate(words)}
+    if form == "keys":
+        (tmp_path / "t.json").write_text(json.dumps(parts))
+    for word, own in parts.items() if form != "keys" else ():
+        if form == "classes":
+            for number, row in enumerate(own):
+                (tmp_path / word / row["label"]).mkdir(parents=True, exist_ok=True)
+                (tmp_path / word / row["label"] / f"{number}.txt").write_text(row["text"])
+        else:
+            places = {
+                "files": f"{word}.csv",
+                "folders": f"{word}/a.jsonl",
+                "folders in data": f"data/{word}/a.jsonl",
+                "shards": f"data/{word.replace('-', '_')}-00000-of-00001.parquet",
+            }
+            write(tmp_path / places[form], own)
+    data = load_task(find_task(str(tmp_path / "t.json" if form == "keys" else tmp_path)))
+    found = {split: len(parts[word]) for word, split in zip(words, splits, strict=True)}
+    assert {split: data.rows[split] for split in found} == found or data.division is not None
+    assert set(data.rows) == set(splits) | {"dev"}
+    assert not [note for note in data.notes if "no split uses" in note]
+
+
+UNUSED: dict[str, tuple[tuple[str, ...], str]] = {
+    "a file": (("train.csv", "dev.csv", "train_extra.csv", "README.txt"), "train_extra.csv"),
+    "text files": (("train.txt", "dev.txt", "more.txt", "LICENSE.txt"), "more.txt"),
+    "files of another form": (("train.csv", "dev.csv", "test.csv.gz", "ood.jsonl"), "ood.jsonl, test.csv.gz"),
+    "a folder of a split": (("train.csv", "dev.csv", "test/a.csv", "runs/run.json"), "test/"),
+    "train in another language": (("train.csv", "dev.csv", "test.de.csv", "de/train.csv"), "de/train.csv"),
+    "folders": (("train/a.csv", "dev/a.csv", "ood/a.csv", "more.csv"), "more.csv, ood/"),
+    "folders in folders": (("data/train/a.csv", "data/dev/a.csv", "data/ood/a/b.csv"), "data/ood/"),
+    "next to classes": (
+        ("train/a/1.txt", "train/b/1.txt", "train/more.csv", "dev/a/1.txt", "dev/b/1.txt"),
+        "train/more.csv",
+    ),
+    "next to shards": (
+        ("data/train-00000-of-00001.parquet", "data/dev-00000-of-00001.parquet", "data/x.csv"),
+        "data/x.csv",
+    ),
+    "the only file": (("all.csv", "test/a.csv"), "test/"),
+    "many": (
+        ("train.csv", "dev.csv", *(f"a{n}.csv" for n in range(9))),
+        "a0.csv, a1.csv, a2.csv, a3.csv, a4.csv, a5.csv and 3 more",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_data_that_no_split_uses_are_named(name: str, tmp_path: Path) -> None:
+    files, left = UNUSED[name]
+    for file in files:
+        if file.endswith(".txt") and "/" in file:
+            (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / file).write_text("some text")
+        else:
+            write(tmp_path / file, rows(0, 40))
+    assert f"no split uses {left}" in find_task(str(tmp_path)).notes
+
+
+def test_without_dev_the_files_are_named_that_may_be_meant(tmp_path: Path) -> None:
+    write(tmp_path / "train.csv", rows(0, 40))
+    write(tmp_path / "tuning.csv", rows(40, 50))
+    with pytest.raises(DataError, match=r"has no dev split \(it has train; no split uses tuning\.csv\)"):
+        counts(tmp_path)
+
+
+KEYS: dict[str, tuple[dict[str, Any], str]] = {
+    "two names": ({"validation": rows(40, 50), "val": rows(50, 60)}, "has 'validation' and 'val', which are both dev"),
+    "columns": ({"test": {"text": TEXTS[:5]}}, r"'test' is no list of rows as the others are, but \{'text'"),
+    "no rows in train": ({"train": [], "test": rows(40, 60)}, "'train' has no rows, but other splits have"),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_of_splits_that_cannot_be_read_are_refused(name: str, tmp_path: Path) -> None:
+    parts, message = KEYS[name]
+    (tmp_path / "t.json").write_text(json.dumps({"train": rows(0, 40), **parts}))
+    with pytest.raises(DataError, match=message):
+        find_task(str(tmp_path / "t.json"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "note"),
+    [
+        ({"train": rows(0, 40), "ood": rows(40, 50), "test": [], "test_size": 0.2}, "no split uses 'ood' of t.json"),
+        (
+            {"data": rows(0, 40), "labels": ["a", "b"], "version": 2, "schema": {"fields": []}},
+            "t.json: not used: 'labels'",
+        ),
+    ],
+)
+def test_keys_that_no_split_uses_are_named(parts: dict[str, Any], note: str, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(parts))
+    data = load_task(find_task(str(tmp_path / "t.json")))
+    assert data.notes[0] == note or note in data.notes
+    assert sum(data.rows.values()) == 40
 
 
 def test_a_split_column_counts_beside_a_file_for_dev(tmp_path: Path) -> None:

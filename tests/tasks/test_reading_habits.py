@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 import sqlite3
@@ -29,6 +30,21 @@ def read(folder: Path, name: str, content: str | bytes, **fmt: Any) -> tuple[Col
     return {column: list(cells) for column, cells in found.columns.items()}, found.notes
 
 
+def viewed(*numbers: int, cut: int = -1, names: tuple[str, ...] = ("no", "yes")) -> dict[str, Any]:
+    """A page of rows as the hub's viewer serves it; the text of one row may be cut."""
+    types = {"text": {"dtype": "string", "_type": "Value"}, "label": {"names": names, "_type": "ClassLabel"}}
+    features = [{"feature_idx": at, "name": name, "type": kind} for at, (name, kind) in enumerate(types.items())]
+    found = [
+        {
+            "row_idx": number,
+            "row": {"text": f"it is {number}", "label": number % 2},
+            "truncated_cells": ["text"] * (number == cut),
+        }
+        for number in numbers
+    ]
+    return {"features": features, "rows": found}
+
+
 HABITS: dict[str, tuple[str, str | bytes, Columns, str]] = {
     "sep= of tabs": ("a.csv", "sep=\t\r\na\tb\r\n1\t2\r\n", {"a": ["1"], "b": ["2"]}, "sets the delimiter"),
     "sep= in capitals": ("a.csv", "SEP=|\na|b\n1|2\n", {"a": ["1"], "b": ["2"]}, "'|'"),
@@ -52,7 +68,16 @@ HABITS: dict[str, tuple[str, str | bytes, Columns, str]] = {
     "an array in lines": ("a.jsonl", '[{"a": 1},\n{"a": 2}]', {"a": [1, 2]}, ""),
     "lists as columns": ("a.json", '{"a": [1, 2], "b": [3, 4]}', {"a": [1, 2], "b": [3, 4]}, ""),
     "pandas' split": ("a.json", '{"columns": ["a"], "index": [0], "data": [[1]]}', {"a": [1]}, ""),
-    "rows of the viewer": ("a.json", '{"features": [], "rows": [{"row_idx": 0, "row": {"a": 1}}]}', {"a": [1]}, ""),
+    "rows of the viewer": ("a.json", json.dumps(viewed(0, 1)), {"text": ["it is 0", "it is 1"], "label": ["no", "yes"]},
+                           ""),
+    "a page of the viewer": ("a.json", json.dumps(viewed(7) | {"num_rows_total": 9000}),
+                             {"text": ["it is 7"], "label": ["yes"]}, "1 of the 9,000 rows that the hub's viewer has"),
+    "first rows of the viewer": ("a.json", json.dumps(viewed(7) | {"truncated": True}),
+                                 {"text": ["it is 7"], "label": ["yes"]}, "has served a part of the rows"),
+    "an array of the viewer": ("a.json", json.dumps(viewed(3)["rows"]), {"text": ["it is 3"], "label": [1]}, ""),
+    "lines of the viewer": ("a.jsonl", lines(viewed(3, 4)["rows"]), {"text": ["it is 3", "it is 4"], "label": [1, 0]},
+                            ""),
+    "columns like the viewer's": ("a.jsonl", '{"row_idx": 0, "row": "x"}', {"row_idx": [0], "row": ["x"]}, ""),
     "one chat in a line": ("a.json", '{"messages": [{"role": "user", "content": "a"}, {"role": "x", "content": "b"}]}',
                            {"messages": [[{"role": "user", "content": "a"}, {"role": "x", "content": "b"}]]}, ""),
 }  # fmt: skip
@@ -75,6 +100,21 @@ def test_the_first_rows_are_read_alike(habit: str, tmp_path: Path) -> None:
     assert [cells[0] for cells in head.columns.values()] == [cells[0] for cells in columns.values()][
         : len(head.columns)
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "page", "message"),
+    [
+        ("a.json", viewed(40, 41, cut=41), r"a\.json, row 2 \(row_idx 41\) is not whole: .* has cut 'text' .*Download"),
+        ("a.jsonl", viewed(40, 41, cut=41)["rows"], r"a\.jsonl:2 \(row_idx 41\) is not whole"),
+        ("a.json", viewed(0, 1, names=("no",)), r"a\.json: the classes cannot be named by its `features` \(Invalid"),
+    ],
+)
+def test_rows_that_the_viewer_does_not_have_whole_are_refused(
+    name: str, page: Any, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, name, lines(page) if isinstance(page, list) else json.dumps(page))
 
 
 @pytest.mark.parametrize(

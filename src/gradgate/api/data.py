@@ -13,7 +13,7 @@ from gradgate.errors import UsageError, nearest
 from gradgate.files import write_files
 from gradgate.places import typed_place
 from gradgate.tasks.readers.class_names import names_in
-from gradgate.tasks.types import SPLIT_WORDS
+from gradgate.tasks.split_names import EXPECTED, WORDS, by_split
 
 _NAME = "data"
 
@@ -36,10 +36,7 @@ def task_name(task: object, out: Path) -> str | None:
     if task is None or isinstance(task, str | PathLike):
         return None if task is None else typed_place(task)
     if isinstance(task, Mapping):
-        splits = [_split(name) for name in task]
-        twice = next((split for split in splits if splits.count(split) > 1), None)
-        if twice is not None:
-            raise UsageError(f"task has two splits that are {twice}: {', '.join(map(str, task))}. Leave one out.")
+        splits = _splits(task)
         files = {f"{split}.parquet": _parquet(rows) for split, rows in zip(splits, task.values(), strict=True)}
         if "train.parquet" not in files:
             raise UsageError(f"task has the splits {', '.join(map(str, task)) or 'none'}; expected train among them.")
@@ -65,14 +62,19 @@ def model_name(model: object) -> str | None:
     )
 
 
-def _split(name: object) -> str:
-    split = SPLIT_WORDS.get(str(name).lower())
-    if split is None:
-        raise UsageError(
-            f"task has a split {name!r}.{nearest(str(name), SPLIT_WORDS)} Expected train, dev (or validation) and "
-            f"test; leave the others out."
-        )
-    return split
+def _splits(task: Mapping[object, object]) -> list[str]:
+    """Return what we call each split; raise UsageError for another word, or two for one split."""
+    found = by_split(map(str, task))
+    for split, words in found.items():
+        if len(words) > 1:
+            raise UsageError(f"task has two splits that are {split}: {', '.join(words)}. Leave one out.")
+    splits = {word: split for split, words in found.items() for word in words}
+    for name in map(str, task):
+        if name not in splits:
+            raise UsageError(
+                f"task has a split {name!r}.{nearest(name, WORDS)} Expected {EXPECTED}; leave the others out."
+            )
+    return [splits[str(name)] for name in task]
 
 
 def _parquet(rows: object) -> bytes:

@@ -174,9 +174,10 @@ def _listed(spec: TaskSpec) -> str:
 
 
 def absent_notes(spec: TaskSpec) -> list[str]:
-    """Return the notes on languages of the task that have no files."""
+    """Return the notes on files that no split uses, and on languages of the task that have no files."""
     absent = absent_languages(spec)
-    return [f"not scored in {', '.join(absent)}: {spec.folder} has no such files"] if absent else []
+    missing = [f"not scored in {', '.join(absent)}: {spec.folder} has no such files"] if absent else []
+    return [*spec.notes, *missing]
 
 
 def reading_notes(tables: dict[str, SourceTable]) -> list[str]:

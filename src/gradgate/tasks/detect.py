@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from gradgate.tasks.language_column import choose_source, find_language_column, 
 from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.readers.rows import SourceTable, as_text, paths_in, renamed, with_paths
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
-from gradgate.tasks.split_column import find_split_column
+from gradgate.tasks.split_column import find_split_column, mark_notes, unused_notes
 from gradgate.tasks.types import KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares, default_shares
 
 _ENGLISH = "en"
@@ -73,7 +73,7 @@ def recognise_folder(folder: Path, given: Given, source: str | None = None) -> T
             if source is not None and spec.languages:
                 raise UsageError(f"source= needs the task's name: pass task={spec.name} data={folder}")
             return spec
-    found = splits_of_folder(folder, source)
+    found = splits_of_folder(folder, source, given.files())
     if "train" not in {**found.files, **given.files()}:
         names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
         raise DataError(
@@ -150,7 +150,7 @@ def _describe(
     formats = {split: change for split, change in found.formats.items() if split not in given.files()}
     train = read_table(folder / files["train"], FileFormat.model_validate(formats.get("train", {})))
     others = {split: file for split, file in given.files().items() if split != "train"}
-    column = None if set(files) - set(others) != {"train"} or given.split else find_split_column(train)
+    column, notes = _split_column(train, sorted(set(files) - {"train", *others}), given)
     if column is not None:
         found = _by_column(found, files["train"], *column)
         files = {**found.files, **others}
@@ -158,7 +158,7 @@ def _describe(
         train = read_table(folder / files["train"], FileFormat.model_validate(formats["train"]))
         train = replace(train, columns={name: cells for name, cells in train.columns.items() if name != column[0]})
     values: dict[str, Any] = {"name": plain_name(name), "files": files, "folder": folder, "formats": formats}
-    values |= {"languages": found.languages, "source": found.source}
+    values |= {"languages": found.languages, "source": found.source, "notes": (*found.notes, *notes)}
     values |= {"description": found.found} if found.found else {}
     language = None
     if not found.languages and may_name_languages(train):
@@ -179,6 +179,20 @@ def _describe(
         codes_in_order = (own, *sorted(code for code in codes if code != own))
         values |= {"language_column": language, "languages": codes_in_order, "source": own}
     return build_spec(values, str(folder))
+
+
+def _split_column(
+    train: SourceTable, elsewhere: Sequence[str], given: Given
+) -> tuple[tuple[str, dict[str, str]] | None, list[str]]:
+    """Return the column that divides the rows of train, and notes on such columns that do not count."""
+    own = {name for name in (given.text, given.text_pair, given.label) if name is not None}
+    column = None if elsewhere or given.split else find_split_column(train, own)
+    if column is not None:
+        return column, []
+    if elsewhere:
+        return None, unused_notes(train, own, f"files name the splits, {', '.join(elsewhere)} too")
+    why = f"split={given.split} divides the rows" if given.split else "no row has train there"
+    return None, [*unused_notes(train, own, why), *mark_notes(train, own)]
 
 
 def _by_column(found: Splits, file: str, column: str, values: Mapping[str, str]) -> Splits:

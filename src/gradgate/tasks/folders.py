@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gradgate.errors import DataError
@@ -16,9 +17,10 @@ from gradgate.tasks.languages import INDO_EUROPEAN
 from gradgate.tasks.readers.arrow import SPLITS, STATE
 from gradgate.tasks.readers.files import ENDINGS, files_of, splits_in
 from gradgate.tasks.readers.text_folders import class_folders
-from gradgate.tasks.types import DEV, SPLIT_WORDS, TRAIN_AND_DEV
+from gradgate.tasks.split_names import WORDS, by_split
+from gradgate.tasks.types import TRAIN_AND_DEV
+from gradgate.tasks.unused import unused_data, unused_notes
 
-_STEMS = {**SPLIT_WORDS, "dev_matched": DEV, "validation_matched": DEV}
 _SHARD = re.compile(r"(?P<split>\w+?)-(?P<number>\d{5})-of-(?P<all>\d{5})(-\w+)?\.(?P<ending>\w+)")
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)\r?\n---", re.DOTALL)
 _ANY = "*"
@@ -45,6 +47,7 @@ class Splits:
         source: the language of train and dev.
         formats: how the files of single splits are written, as entries of a task file.
         found: what the folder is, for people; empty for named files.
+        notes: on data that no split uses.
     """
 
     files: dict[str, str]
@@ -52,14 +55,16 @@ class Splits:
     source: str = "en"
     formats: dict[str, dict[str, Any]] = field(default_factory=dict)
     found: str = ""
+    notes: tuple[str, ...] = ()
 
 
-def splits_of_folder(folder: Path, source: str | None) -> Splits:
+def splits_of_folder(folder: Path, source: str | None, given: Mapping[str, str] = MappingProxyType({})) -> Splits:
     """Return the splits of a folder; none without a train split or data files.
 
     Args:
         folder: any.
         source: language of train and dev; by default English if the folder has it, else the one that it has.
+        given: split -> file, which the user has named in place of what the folder has for the split.
 
     Raises:
         DataError: two files for one split, a broken link, or a description of a data set with faults.
@@ -70,12 +75,22 @@ def splits_of_folder(folder: Path, source: str | None) -> Splits:
         return Splits({"train": "."}, source=source or "en", found=SAVED)
     if configured := _configured(folder):
         return Splits(configured, source=source or "en", found=CLONE)
-    by_name = _named_splits(folder, source)
+    splits = _recognised(folder, source, given)
+    if "train" not in {**splits.files, **given}:
+        return splits
+    places = [*splits.files.values(), *given.values()]
+    left = unused_data(folder, places, _language_folders(folder), beside=splits.found in (PER_SPLIT, PER_CLASS))
+    return replace(splits, notes=(*splits.notes, *unused_notes(left)))
+
+
+def _recognised(folder: Path, source: str | None, given: Collection[str]) -> Splits:
+    """Return the splits of a folder that nothing describes."""
+    by_name = _named_splits(folder, source, given)
     if "train" in by_name.files:
         return by_name
     for files, found in (
-        (_shards(folder), SHARDS),
-        (_split_folders(folder), PER_SPLIT),
+        (_shards(folder, given), SHARDS),
+        (_split_folders(folder, given), PER_SPLIT),
     ):
         if "train" in files:
             return Splits(files, source=source or "en", found=found)
@@ -90,22 +105,36 @@ def splits_of_folder(folder: Path, source: str | None) -> Splits:
 
 def splits_of_file(file: Path) -> Splits:
     """Return the splits of one file: train alone, or those of a JSON object of splits."""
-    parts = splits_in(file)
+    parts, others = splits_in(file)
     if not parts:
         return Splits({"train": file.name})
     formats = {split: {"part": part} for split, part in parts.items()}
-    return Splits(dict.fromkeys(parts, file.name), formats=formats, found=OF_SPLITS)
+    notes = tuple(unused_notes(f"{name} of {file.name}" for name in others))
+    return Splits(dict.fromkeys(parts, file.name), formats=formats, found=OF_SPLITS, notes=notes)
 
 
 def _saved(folder: Path) -> dict[str, str]:
     try:
         names = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
-        return _in_order({SPLIT_WORDS.get(str(name).lower(), str(name)): str(name) for name in names})
+        found = by_split(map(str, names), others=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{folder / SPLITS} cannot be read ({type(error).__name__}: {error}); expected one as "
             "`DatasetDict.save_to_disk` writes it. Save the data set again"
         ) from None
+    return _in_order(_one_each(folder, found))
+
+
+def _one_each(place: Path, found: Mapping[str, list[str]], given: Collection[str] = ()) -> dict[str, str]:
+    """Return split -> its only file or folder, or any if the user has named another one.
+
+    Raises:
+        DataError: several for one split.
+    """
+    for split, names in found.items():
+        if len(names) > 1 and split not in given:
+            raise _several(place, split, names)
+    return {split: names[0] for split, names in found.items()}
 
 
 def _configured(folder: Path) -> dict[str, str]:
@@ -134,7 +163,7 @@ def _configured(folder: Path) -> dict[str, str]:
 def _data_files(readme: Path, described: Any) -> dict[str, str]:
     if isinstance(described, str):
         return {"train": described}
-    files: dict[str, str] = {}
+    files: list[tuple[str, str]] = []
     for entry in described if isinstance(described, list) else []:
         if isinstance(entry, str):
             entry = {"split": "train", "path": entry}
@@ -145,40 +174,34 @@ def _data_files(readme: Path, described: Any) -> dict[str, str]:
                 f"{readme} has the data files {entry!r:.100}; expected a split and one path or pattern within the "
                 "folder. Name the files in a task.yaml"
             )
-        split = str(entry.get("split", "train"))
-        files[SPLIT_WORDS.get(split.lower(), split)] = path
-    absent = [path for path in files.values() if not files_of(readme.parent / path)]
+        files.append((str(entry.get("split", "train")), path))
+    absent = [path for _, path in files if not files_of(readme.parent / path)]
     if absent:
         raise DataError(
             f"{readme} names the data files {', '.join(absent)}, which do not exist. Fetch them, as with `git lfs pull`"
         )
-    return _in_order(files)
+    words = by_split((name for name, _ in files), others=True)
+    paths = {split: [path for name, path in files if name in own] for split, own in words.items()}
+    return _in_order(_one_each(readme.parent, paths))
 
 
-def _shards(folder: Path) -> dict[str, str]:
+def _shards(folder: Path, given: Collection[str]) -> dict[str, str]:
     """Return a pattern per split of files such as ``data/train-00000-of-00002.parquet``."""
     for place in (folder, folder / "data", folder / "default"):
         names = [path.name for path in sorted(place.iterdir())] if place.is_dir() else []
         matches = [match for name in names if (match := _SHARD.fullmatch(name))]
-        found: dict[str, str] = {}
-        for name, own in _by_split(matches).items():
-            split = SPLIT_WORDS.get(name, name)
-            if split in found:
-                raise _several(place, split, [found[split], f"{name}-{_ANY}"])
-            found[split] = f"{name}-{_ANY}.{own[0]['ending']}"
-        if "train" in found:
-            for name, own in _by_split(matches).items():
+        shards: dict[str, list[re.Match[str]]] = {}
+        for match in matches:
+            shards.setdefault(match["split"], []).append(match)
+        words = by_split(shards, others=True)
+        if "train" in words:
+            patterns = {name: f"{name}-{_ANY}.{own[0]['ending']}" for name, own in shards.items()}
+            found = _one_each(place, {split: [patterns[name] for name in own] for split, own in words.items()}, given)
+            for name, own in shards.items():
                 _check_shards(place, name, own)
             below = "" if place == folder else f"{place.name}/"
             return _in_order({split: below + pattern for split, pattern in found.items()})
     return {}
-
-
-def _by_split(matches: Iterable[re.Match[str]]) -> dict[str, list[re.Match[str]]]:
-    found: dict[str, list[re.Match[str]]] = {}
-    for match in matches:
-        found.setdefault(match["split"], []).append(match)
-    return found
 
 
 def _check_shards(place: Path, split: str, shards: Sequence[re.Match[str]]) -> None:
@@ -196,27 +219,28 @@ def _check_shards(place: Path, split: str, shards: Sequence[re.Match[str]]) -> N
         )
 
 
-def _split_folders(folder: Path) -> dict[str, str]:
+def _split_folders(folder: Path, given: Collection[str]) -> dict[str, str]:
     """Return the data in folders that are named like splits: files, folders of texts per class, or saved splits."""
     for place in (folder, folder / "data"):
-        found: dict[str, str] = {}
-        for sub in sorted(place.iterdir()) if place.is_dir() else []:
-            split = SPLIT_WORDS.get(sub.name.lower())
-            if split is None or not sub.is_dir():
-                continue
-            if split in found:
-                raise _several(place, split, [found[split], sub.name])
-            if files_of(sub):
-                found[split] = sub.relative_to(folder).as_posix()
-                continue
-            endings = {path.suffix for path in sub.iterdir() if path.is_file() and path.suffix.lower() in ENDINGS}
-            if len(endings) > 1:
-                raise DataError(f"{sub} holds files of several types: {', '.join(sorted(endings))}. Keep one type")
-            if endings:
-                found[split] = f"{sub.relative_to(folder).as_posix()}/{_ANY}{endings.pop()}"
+        below = [sub for sub in sorted(place.iterdir()) if sub.is_dir()] if place.is_dir() else []
+        named = {sub.name for sub in below if by_split([sub.name])}
+        data = {sub.name: held for sub in below if sub.name in named and (held := _data_in(sub, folder)) is not None}
+        found = by_split(data)
         if "train" in found:
-            return _in_order(found)
+            chosen = _one_each(place, found, given)
+            return _in_order({split: data[name] for split, name in chosen.items()})
     return {}
+
+
+def _data_in(sub: Path, folder: Path) -> str | None:
+    """Return the folder of a split, or a pattern of its files; None if it has no data."""
+    own = sub.relative_to(folder).as_posix()
+    if files_of(sub):
+        return own
+    endings = {path.suffix for path in sub.iterdir() if path.is_file() and path.suffix.lower() in ENDINGS}
+    if len(endings) > 1:
+        raise DataError(f"{sub} holds files of several types: {', '.join(sorted(endings))}. Keep one type")
+    return f"{own}/{_ANY}{endings.pop()}" if endings else None
 
 
 def _in_order(splits: Mapping[str, str]) -> dict[str, str]:
@@ -224,9 +248,9 @@ def _in_order(splits: Mapping[str, str]) -> dict[str, str]:
     return {split: splits[split] for split in order}
 
 
-def _named_splits(folder: Path, source: str | None) -> Splits:
+def _named_splits(folder: Path, source: str | None, given: Collection[str]) -> Splits:
     """Infer the files of a folder from their names; ``test.csv`` next to ``test.de.csv`` is in the source language."""
-    found = _named_files(folder)
+    found = _named_files(folder, given)
     codes = {language for _, language in found if language is not None}
     if not codes:
         return Splits({split: file for (split, _), file in found.items()}, source=source or "en")
@@ -256,10 +280,10 @@ def _source(folder: Path, found: Mapping[tuple[str, str | None], str]) -> str:
     return str(trained[0])
 
 
-def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
+def _named_files(folder: Path, given: Collection[str]) -> dict[tuple[str, str | None], str]:
     """Map (split, language or None) to files; ``test_mismatched.tsv`` is the test split ``test_mismatched``."""
-    found: dict[tuple[str, str | None], list[str]] = {}
-    below = [path for sub in folder.iterdir() if sub.is_dir() and _is_language(sub.name) for path in sub.iterdir()]
+    stems: dict[Path, tuple[str, str | None]] = {}
+    below = [path for sub in _language_folders(folder) for path in sub.iterdir()]
     for path in sorted([*folder.iterdir(), *below]):
         if path.is_symlink() and not path.exists():
             raise DataError(f"{path} is a link to {path.readlink()}, which does not exist. Fix or remove the link")
@@ -268,22 +292,27 @@ def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
         stem, language = _language_in(path.stem.lower().replace("-", "_"))
         if language == "id" and any(other.stem.lower() == f"{stem}_ood" for other in folder.iterdir()):
             stem, language = f"{stem}_id", None  # in-domain, next to out-of-domain
-        if path.parent != folder:
-            language = path.parent.name
-        split = _STEMS.get(stem, stem)
-        if split in TRAIN_AND_DEV or split == "test" or split.startswith("test_"):
-            found.setdefault((split, language), []).append(path.relative_to(folder).as_posix())
+        stems[path] = stem, language if path.parent == folder else path.parent.name
+    splits = {word: split for split, words in by_split(stem for stem, _ in stems.values()).items() for word in words}
+    found: dict[tuple[str, str | None], list[str]] = {}
+    for path, (stem, language) in stems.items():
+        if stem in splits:
+            found.setdefault((splits[stem], language), []).append(path.relative_to(folder).as_posix())
     for (split, language), names in found.items():
-        if len(names) > 1:
+        if len(names) > 1 and split not in given:
             raise _several(folder, split if language is None else f"{split} in {language}", names)
     order = sorted(found, key=lambda key: (key[0] != "train", key[0] != "dev", key[0], key[1] or ""))
     return {key: found[key][0] for key in order}
 
 
+def _language_folders(folder: Path) -> list[Path]:
+    return [sub for sub in folder.iterdir() if sub.is_dir() and _is_language(sub.name)]
+
+
 def _language_in(stem: str) -> tuple[str, str | None]:
     """Split ``test.de`` and ``test_de`` into ``("test", "de")``; None if a name does not end in a language code."""
     split, _, code = stem.replace(".", "_").rpartition("_")
-    named = _is_language(code) and split in _STEMS
+    named = _is_language(code) and split in WORDS
     return (split, code) if named else (stem, None)
 
 

@@ -44,7 +44,7 @@ from gradgate.tasks.types import (
 )
 
 _LONGEST_NAME = 100
-_NOT_WRITTEN = ("options", "folder")  # to task files
+_NOT_WRITTEN = ("options", "folder", "notes")  # to task files
 
 
 def _label_names(value: object) -> object:
@@ -105,6 +105,7 @@ class TaskSpec(BaseModel):
         label_map: label in the data -> its name, in the order of the model's outputs. Names themselves are also
             accepted in the data. None sorts the labels of train.
         description, paper: for people.
+        notes: what was noticed when its files were found; no entry of task files.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
@@ -128,6 +129,7 @@ class TaskSpec(BaseModel):
     label_map: Annotated[dict[str, str] | None, BeforeValidator(_label_names)] = None
     description: str | None = None
     paper: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -223,6 +225,8 @@ class TaskSpec(BaseModel):
     def _with_flat_options(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = dump(self)
         options = values.pop("options", {})
+        if not values.get("notes"):
+            values.pop("notes", None)
         return {**values, **options}
 
     @model_validator(mode="after")
@@ -305,6 +309,8 @@ def read_spec(path: Path, folder: Path | None = None) -> TaskSpec:
     values = read_yaml(path)
     if "folder" in values:
         raise DataError(f"{path}: `folder` is not an entry; paths in `files` are relative to this file's folder")
+    if "notes" in values:
+        raise DataError(f"{path}: `notes` is not an entry; write what people should know as `description`")
     files = values.get("files")
     if isinstance(files, dict):
         for split, file in files.items():

@@ -153,7 +153,7 @@ def _check_different(spec: TaskSpec) -> None:
 
 
 def _require(spec: TaskSpec, splits: tuple[str, ...], required: Sequence[str]) -> None:
-    there = f"it has {', '.join(splits)}" if splits else "it has none"
+    there = "; ".join([f"it has {', '.join(splits)}" if splits else "it has none", *spec.notes])
     if "train" in required and "train" not in splits:
         raise DataError(
             f"The task {spec.name} has no train split ({there}). Add `train: FILE` to its files or pass train_file="

@@ -220,10 +220,10 @@ LEAST_DEV = 2
 """Rows of dev at least, of every kind of task. Train and test need one."""
 TEST = "test"
 SPLIT_WORDS = {
-    "train": TRAIN, "training": TRAIN, "dev": DEV, "val": DEV, "valid": DEV, "validation": DEV, "test": TEST,
-    "testing": TEST,
+    "train": TRAIN, "training": TRAIN, "dev": DEV, "devel": DEV, "development": DEV, "val": DEV, "valid": DEV,
+    "validation": DEV, "test": TEST, "testing": TEST,
 }  # fmt: skip
-"""What files, keys and columns call a split, in lower case -> the split."""
+"""What anything calls a split, in lower case -> the split; :mod:`gradgate.tasks.split_names` has words that may be."""
 ORIGINAL_DEV = "original_dev"
 """The dev split of a task with test splits, if runs hold out dev rows of train and score this one."""
 IGNORED = -100

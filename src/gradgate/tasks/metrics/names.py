@@ -34,7 +34,7 @@ _UNBOUNDED = frozenset(
      "distance", "divergence", "kl", "regret", "psnr", "drift", "forgetting", "latency", "runtime", "loglikelihood",
      "reward", "elo"}
 )  # fmt: skip
-_SPLITS = {**SPLIT_WORDS, "eval": DEV}
+_SPLITS = {**SPLIT_WORDS, "eval": DEV, "evaluation": DEV}
 _WORD = re.compile(r"[a-z0-9]+", re.IGNORECASE)
 _UNREAD = {"last", "final", "mean", "avg"}
 

@@ -32,7 +32,8 @@ FILE_FORMS: dict[str, FileForm] = {
     "json": FileForm(
         "JSON",
         "`.json`",
-        'an array of objects; `{"data": [...]}`; objects of columns, as pandas writes them; objects of splits '
+        'an array of objects; `{"data": [...]}`; pages of the hub\'s viewer; objects of columns, as pandas writes '
+        "them; objects of splits "
         '(`{"train": [...], "test": [...]}`), each of which is a split',
     ),
     "parquet": FileForm("Parquet", "`.parquet`", "with the names of classes that `datasets` stores"),

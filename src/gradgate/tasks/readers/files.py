@@ -128,12 +128,15 @@ def type_of(path: Path, fmt: FileFormat) -> str:
     return by_ending if by_ending in ("parquet", "arrow") else detect(path, decode(path, fmt.encoding)[0])
 
 
-def splits_in(path: Path) -> dict[str, str]:
-    """Return our splits -> the entries of a JSON file that has the rows of several; empty for any other file."""
+def splits_in(path: Path) -> tuple[dict[str, str], list[str]]:
+    """Return our splits -> the entries of a JSON file that has the rows of several, and its other entries.
+
+    Both are empty for any other file.
+    """
     if type_by_ending(path) != "json" or not path.is_file():
-        return {}
+        return {}, []
     text, _ = decode(path)
-    return {} if looks_like_squad(text) else split_keys(path, text)
+    return ({}, []) if looks_like_squad(text) else split_keys(path, text)
 
 
 def _read_one(path: Path, fmt: FileFormat, most: int | None) -> SourceTable:

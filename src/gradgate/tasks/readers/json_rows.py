@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from gradgate.errors import DataError
+from gradgate.errors import DataError, some_of
 from gradgate.tasks.readers.rows import MISSING, SourceTable
-from gradgate.tasks.types import SPLIT_WORDS
+from gradgate.tasks.readers.viewer import are_viewed, named_classes, page_notes, unwrapped
+from gradgate.tasks.split_names import by_split
+from gradgate.tasks.types import TRAIN
 
+_NOTHING: tuple[object, ...] = ([], {}, None)
+_ABOUT = ("schema", "features", "info", "meta", "metadata", "licenses")  # keys that describe rows
 _KEY = "id"  # the column of the names of rows in an object of id -> row
 
 
@@ -29,40 +35,70 @@ def read_json(path: Path, text: str, part: str | None = None, most: int | None =
     if part is None and _is_lines(path, text):
         return _json_lines(path, text, most)
     whole = _whole(path, text)
-    rows = whole
+    rows, notes = whole, []
     if part is not None:
         if not isinstance(whole, Mapping) or part not in whole:
             there = ", ".join(map(repr, whole)) if isinstance(whole, Mapping) else "none"
             raise DataError(f"{path} has no entry {part!r}; its entries are {there}. Name one of them")
         rows = whole[part]
     if isinstance(rows, Mapping):
-        rows = _rows_in(path, rows)
+        if are_viewed(rows.get("rows")):
+            return _viewed(path, rows["rows"], page=rows)
+        whole, rows = rows, _rows_in(path, rows)
+        own = [key for key, value in whole.items() if value is rows]
+        notes = [f"{path.name}: not used: {some_of(left, 6)}"] if own and (left := _others(whole, own)) else []
     if not isinstance(rows, list):
         raise DataError(f"{path} is not a JSON array; expected [{{...}}, ...], or one object on each line")
-    rows = [row["row"] if isinstance(row, Mapping) and set(row) >= {"row", "row_idx"} else row for row in rows]
+    if are_viewed(rows):
+        return _viewed(path, rows)
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise DataError(f"{path}, row {number} is not a JSON object but {row!r:.60}; expected {{...}}")
-    return SourceTable(str(path), by_column(rows))
+    return SourceTable(str(path), by_column(rows), notes=tuple(notes))
 
 
-def split_keys(path: Path, text: str) -> dict[str, str]:
-    """Return our splits -> the keys of a JSON object that has rows for each; empty for any other file."""
+def split_keys(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
+    """Return our splits -> the keys of a JSON object that has rows for each, and its other keys with data.
+
+    Both are empty for any other file.
+
+    Raises:
+        DataError: two keys for one split, or a split that is no list of rows next to train, which is one.
+    """
     if not text.lstrip().startswith("{") or _is_lines(path, text):
-        return {}
+        return {}, []
     whole = _whole(path, text)
-    if not isinstance(whole, Mapping) or "train" not in {SPLIT_WORDS.get(str(key).lower()) for key in whole}:
-        return {}
-    if not all(_is_rows(rows) for key, rows in whole.items() if str(key).lower() in SPLIT_WORDS):
-        return {}
-    found: dict[str, str] = {}
-    for key in map(str, whole):
-        split = SPLIT_WORDS.get(key.lower())
-        if split in found:
-            raise DataError(f"{path} has {found[split]!r} and {key!r}, which are both {split}. Rename or remove one")
-        if split is not None:
-            found[split] = key
-    return found
+    if not isinstance(whole, Mapping):
+        return {}, []
+    found = by_split(
+        key
+        for key, rows in whole.items()
+        if rows not in _NOTHING and (_is_rows(rows) or key.lower()[:5] not in ("test_", "test-", "test "))
+    )  # test_size is no split
+    named = by_split(whole).get(TRAIN, ())
+    if named and TRAIN not in found and any(_is_rows(whole[key]) for keys in found.values() for key in keys):
+        raise DataError(f"{path}: {named[0]!r} has no rows, but other splits have. Add rows to train on")
+    if not any(_is_rows(whole[key]) for key in found.get(TRAIN, ())):
+        return {}, []
+    for split, keys in found.items():
+        if len(keys) > 1:
+            raise DataError(f"{path} has {' and '.join(map(repr, keys))}, which are both {split}. Rename or remove one")
+        if not _is_rows(whole[keys[0]]):
+            raise DataError(
+                f"{path}: {keys[0]!r} is no list of rows as the others are, but {whole[keys[0]]!r:.60}; expected "
+                "[{...}, ...]. Write it so, or remove it"
+            )
+    own = {split: key for split, (key,) in found.items()}
+    return own, _others(whole, own.values())
+
+
+def _others(whole: Mapping[str, Any], used: Collection[str]) -> list[str]:
+    """Return the keys of an object that are not used and may have rows or labels."""
+    return [
+        repr(key)
+        for key, value in whole.items()
+        if key not in used and key.lower() not in _ABOUT and isinstance(value, list | Mapping) and value
+    ]
 
 
 def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
@@ -107,7 +143,9 @@ def _is_keyed(whole: Mapping[str, Any]) -> bool:
     """Return True for an object of id -> row, as pandas writes with orient="index": rows have a name in common."""
     rows = list(whole.values())
     named = len(rows) > 2 and all(isinstance(row, Mapping) and row for row in rows)
-    if {str(key).lower() for key in whole} <= set(SPLIT_WORDS):
+    splits = by_split(whole)
+    by_column = all(isinstance(cell, list) for row in rows if isinstance(row, Mapping) for cell in row.values())
+    if sum(map(len, splits.values())) == len(whole) or (TRAIN in splits and by_column):
         return False
     return named and bool(set.intersection(*(set(row) for row in rows)))
 
@@ -120,21 +158,18 @@ def _is_rows(value: Any) -> bool:
 
 def _is_columns(whole: Mapping[str, Any]) -> bool:
     """Return True for an object of columns, each an object of row -> cell, as pandas writes by default."""
-    return bool(whole) and all(
-        isinstance(cells, Mapping) and len(cells) > 1 and all(str(key).isdecimal() for key in cells)
-        for cells in whole.values()
-    )
+    columns = list(whole.values())
+    if not all(isinstance(cells, Mapping) and all(map(str.isdecimal, cells)) for cells in columns):
+        return False
+    return any(len(cells) > 1 for cells in columns)
 
 
 def _rows_in(path: Path, whole: Mapping[str, Any]) -> list[Any]:
     """Return the rows that an object has under one of its entries, or as columns; raise DataError for any other."""
     if _is_columns(whole):
-        columns = {name: list(cells.values()) for name, cells in whole.items()}
-    elif {"columns", "data"} <= set(whole) and isinstance(whole["data"], list):  # pandas' orient="split"
-        columns = {}
-        rows: list[Any] = whole["data"]
-        if isinstance(whole["columns"], list) and all(isinstance(row, list) for row in rows):
-            return [dict(zip(map(str, whole["columns"]), row, strict=False)) for row in rows]
+        columns = _by_row_name(path, whole)
+    elif _is_split(whole):
+        return _rows_of_split(path, whole)
     elif _is_lists(whole):
         columns = dict(whole)
     elif _is_keyed(whole):
@@ -149,7 +184,8 @@ def _rows_in(path: Path, whole: Mapping[str, Any]) -> list[Any]:
         return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     found = {name: rows for name, rows in whole.items() if _is_rows(rows)}
     if len(found) == 1:
-        return list(next(iter(found.values())))
+        only: list[Any] = next(iter(found.values()))
+        return only
     if not found:
         if all(not isinstance(value, list | Mapping) for value in whole.values()):
             return [dict(whole)]
@@ -161,6 +197,43 @@ def _rows_in(path: Path, whole: Mapping[str, Any]) -> list[Any]:
         f"{path} is a JSON object with several lists of rows: {', '.join(map(repr, found))}. Name one, as "
         f"`format: {{part: {next(iter(found))}}}` in a task.yaml, or call them train, dev and test"
     )
+
+
+def _by_row_name(path: Path, whole: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the cells of each column in the order of the first one's rows, which other columns may not share."""
+    first, *others = whole
+    for name in others:
+        lacks = [repr(row) for row in whole[first] if row not in whole[name]]
+        alone = [repr(row) for row in whole[name] if row not in whole[first]]
+        if lacks or alone:
+            faults = [
+                f"{column!r} has no {some_of(rows, 5)}" for column, rows in ((name, lacks), (first, alone)) if rows
+            ]
+            raise DataError(
+                f"{path}: the columns {first!r} and {name!r} have cells of different rows: {'; '.join(faults)}. Each "
+                "row needs a cell in every column: add the cells, or remove the rows"
+            )
+    return {name: [cells[row] for row in whole[first]] for name, cells in whole.items()}
+
+
+def _is_split(whole: Mapping[str, Any]) -> bool:
+    """Return True for an object of columns' names and rows of cells, as pandas writes with orient="split"."""
+    names, rows = whole.get("columns"), whole.get("data")
+    return isinstance(names, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+
+
+def _rows_of_split(path: Path, whole: Mapping[str, Any]) -> list[Any]:
+    names = list(map(str, whole["columns"]))
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path}: the column {twice!r} occurs twice in `columns`. Rename or remove one")
+    for number, row in enumerate(whole["data"], 1):
+        if len(row) != len(names):
+            raise DataError(
+                f"{path}, row {number} of `data` has {len(row)} cells, expected {len(names)} ({', '.join(names)}). "
+                "Each row needs one of each"
+            )
+    return [dict(zip(names, row, strict=True)) for row in whole["data"]]
 
 
 def _whole(path: Path, text: str) -> Any:
@@ -217,4 +290,13 @@ def _json_lines(path: Path, text: str, most: int | None) -> SourceTable:
             raise DataError(f"{path}:{number} is not a JSON object; expected one {{...}} on each line")
         rows.append(row)
         lines.append(number)
-    return SourceTable(str(path), by_column(rows), lines)
+    return _viewed(path, rows, lines) if are_viewed(rows) else SourceTable(str(path), by_column(rows), lines)
+
+
+def _viewed(
+    path: Path, rows: list[Any], lines: list[int] | None = None, page: Mapping[str, Any] = MappingProxyType({})
+) -> SourceTable:
+    """Return the table of rows of the hub's viewer; the page that has them may describe them."""
+    bare = SourceTable(str(path), {}, lines)
+    columns = named_classes(str(path), page, by_column(unwrapped(rows, bare.place)))
+    return replace(bare, columns=columns, notes=tuple(page_notes(page, len(rows))))

@@ -9,7 +9,7 @@ from gradgate.errors import DataError
 from gradgate.tasks.readers.decoding import decode
 from gradgate.tasks.readers.rows import SourceTable
 
-_UNLABELLED = ("unsup", "unlabeled", "unlabelled")
+UNLABELLED = ("unsup", "unlabeled", "unlabelled")
 """Names of folders whose texts have no class, as in the film reviews of Maas et al. (2011)."""
 
 
@@ -18,7 +18,7 @@ def class_folders(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     below = [sub for sub in sorted(folder.iterdir()) if sub.is_dir() and not sub.name.startswith(".")]
-    found = [sub for sub in below if sub.name not in _UNLABELLED and any(sub.glob("*.txt"))]
+    found = [sub for sub in below if sub.name not in UNLABELLED and any(sub.glob("*.txt"))]
     return found if len(found) > 1 else []
 
 
@@ -40,7 +40,7 @@ def read_folders(folder: Path, encoding: str | None = None, most: int | None = N
         text, said = decode(file, encoding)
         texts.append(text.rstrip("\r\n"))
         notes += said[:1] if not notes else []
-    left_out = [name for name in _UNLABELLED if (folder / name).is_dir()]
+    left_out = [name for name in UNLABELLED if (folder / name).is_dir()]
     notes += [f"{folder.name}/{name} is left out: its texts have no class" for name in left_out]
     sources = [str(file) for file, _ in files]
     return SourceTable(
