@@ -102,6 +102,68 @@ def test_numbers_may_be_ids_of_labels(cells: list[Any], labels: tuple[str, ...],
     assert sorted(load_task(find_task(str(file))).labels or ()) == sorted(labels)
 
 
+PRODIGY: dict[str, Sequence[Any]] = {"answer": ["accept", "accept", "reject", "ignore", "accept"]}
+VERDICTS: dict[str, tuple[dict[str, Sequence[Any]], dict[str, Any], str]] = {
+    "labels": (PRODIGY, {}, r"all\.jsonl:3: 'answer' is 'reject', and 24 of 60 rows were not accepted"),
+    "labels that are named": (PRODIGY, {"label": "label", "text": "text"}, "Keep the rows with answer accept"),
+    "spans": ({**PRODIGY, "spans": [[{"start": 0, "end": 4, "label": "a"}]]}, {}, "Keep the rows with answer accept"),
+    "options": ({**PRODIGY, "options": [[{"id": "a"}]], "accept": [["a"]]}, {}, "Keep the rows with answer accept"),
+    "a status of Argilla": (
+        {"status": ["Validated", "Discarded", "Default"]},
+        {},
+        r"all\.jsonl:2: 'status' is 'Discarded', and 40 of 60.*rows: \{status: Validated\}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_rejected_labels_are_refused(name: str, tmp_path: Path) -> None:
+    columns, given, message = VERDICTS[name]
+    with pytest.raises(DataError, match=message):
+        find_task(str(write(tmp_path / "all.jsonl", rows(0, 60, **columns))), **given)
+
+
+def test_accepted_rows_can_be_chosen(tmp_path: Path) -> None:
+    file = write(tmp_path / "all.jsonl", rows(0, 60, **PRODIGY))
+    kind = "kind: classification\nfiles: {train: all.jsonl}\nsplit: 80/20\n"
+    (tmp_path / "task.yaml").write_text(f"{kind}format: {{rows: {{answer: accept}}}}\n")
+    assert sum(counts(tmp_path).values()) == 36
+    assert load_task(find_task(str(file), label="answer")).labels == ("accept", "ignore", "reject")
+    (tmp_path / "task.yaml").write_text(kind.replace("}", ", test: test.jsonl}"))
+    write(tmp_path / "all.jsonl", rows(0, 60))
+    write(tmp_path / "test.jsonl", rows(0, 60, **PRODIGY))
+    with pytest.raises(DataError, match=r"test\.jsonl:3: 'answer' is 'reject'"):
+        load_task(find_task(str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"answer": ["accept"]},
+        {"answer": ["accept", "decline"]},
+        {"status": ["pending", "completed"]},
+        {"answer": ["reject", "declined"]},
+    ],
+)
+def test_other_columns_are_no_verdicts(columns: dict[str, Sequence[Any]], tmp_path: Path) -> None:
+    file = write(tmp_path / "all.jsonl", rows(0, 60, **{**columns, "label": "ab"}))
+    assert load_task(find_task(str(file))).labels == ("a", "b")
+
+
+def test_a_row_with_several_accepted_options_is_named(tmp_path: Path) -> None:
+    options: dict[str, Sequence[Any]] = {"options": [[{"id": "a"}, {"id": "b"}]], "accept": [["a"], ["b"]]}
+    found = [{name: cell for name, cell in row.items() if name != "label"} for row in rows(0, 60, **options)]
+    styled = [{**row, "config": {"choice_style": "multiple"}} for row in found]
+    assert find_task(str(write(tmp_path / "several.jsonl", styled))).kind == "multi-label"
+    file = write(tmp_path / "one.jsonl", [*found[:55], {**found[55], "accept": ["a", "b"]}, *found[56:]])
+    with pytest.raises(DataError, match=r"one\.jsonl:56 has 2 accepted options.*kind='multi-label'"):
+        find_task(str(file))
+    assert load_task(find_task(str(file), kind="multi-label")).labels == ("a", "b")
+    write(tmp_path / "one.jsonl", [*found[:55], {**found[55], "accept": []}, *found[56:]])
+    with pytest.raises(DataError, match=r"one\.jsonl:56 has no 'label'"):
+        load_task(find_task(str(file)))
+
+
 def test_lists_without_quotes_are_lists(tmp_path: Path) -> None:
     cells = ["[drama, comedy]", "[drama]", "[horror,comedy]", "[]"]
     lines = ["text,labels", *(f'{text},"{cells[number % 4]}"' for number, text in enumerate(TEXTS))]

@@ -22,6 +22,7 @@ from gradgate.tasks.readers.rows import SourceTable, as_text, paths_in, renamed,
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
 from gradgate.tasks.split_column import find_split_column
 from gradgate.tasks.types import KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares, default_shares
+from gradgate.tasks.verdicts import refuse_rejected
 
 _ENGLISH = "en"
 _GENERATION = KIND_INFO["generation"]
@@ -194,6 +195,7 @@ def _columns(train: SourceTable, given: Given) -> dict[str, Any]:
     Raises:
         DataError: a form that is not read, or columns that are ambiguous.
     """
+    refuse_rejected(train, given.label)
     named = given.text is not None or given.label is not None
     form = None if named else recognise(train, given.kind)
     if form is not None and form.kind is None:
