@@ -15,7 +15,7 @@ from gradgate.tasks.catalog import entries
 from gradgate.tasks.languages import INDO_EUROPEAN
 from gradgate.tasks.readers.arrow import SPLITS, STATE
 from gradgate.tasks.readers.files import ENDINGS, files_of, splits_in
-from gradgate.tasks.readers.text_folders import class_folders
+from gradgate.tasks.readers.text_folders import class_folders, visible
 from gradgate.tasks.types import DEV, SPLIT_WORDS, TRAIN_AND_DEV
 
 _STEMS = {**SPLIT_WORDS, "dev_matched": DEV, "validation_matched": DEV}
@@ -81,7 +81,7 @@ def splits_of_folder(folder: Path, source: str | None) -> Splits:
             return Splits(files, source=source or "en", found=found)
     if class_folders(folder):
         return Splits({"train": "."}, source=source or "en", found=PER_CLASS)
-    data = [path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix.lower() in ENDINGS]
+    data = [path for path in visible(folder) if path.is_file() and path.suffix.lower() in ENDINGS]
     if len(data) == 1 and not by_name.files:
         only = splits_of_file(data[0])
         return replace(only, found=only.found or ONLY_FILE)
@@ -209,7 +209,7 @@ def _split_folders(folder: Path) -> dict[str, str]:
             if files_of(sub):
                 found[split] = sub.relative_to(folder).as_posix()
                 continue
-            endings = {path.suffix for path in sub.iterdir() if path.is_file() and path.suffix.lower() in ENDINGS}
+            endings = {path.suffix for path in visible(sub) if path.is_file() and path.suffix.lower() in ENDINGS}
             if len(endings) > 1:
                 raise DataError(f"{sub} holds files of several types: {', '.join(sorted(endings))}. Keep one type")
             if endings:
@@ -259,8 +259,8 @@ def _source(folder: Path, found: Mapping[tuple[str, str | None], str]) -> str:
 def _named_files(folder: Path) -> dict[tuple[str, str | None], str]:
     """Map (split, language or None) to files; ``test_mismatched.tsv`` is the test split ``test_mismatched``."""
     found: dict[tuple[str, str | None], list[str]] = {}
-    below = [path for sub in folder.iterdir() if sub.is_dir() and _is_language(sub.name) for path in sub.iterdir()]
-    for path in sorted([*folder.iterdir(), *below]):
+    below = [path for sub in folder.iterdir() if sub.is_dir() and _is_language(sub.name) for path in visible(sub)]
+    for path in sorted([*visible(folder), *below]):
         if path.is_symlink() and not path.exists():
             raise DataError(f"{path} is a link to {path.readlink()}, which does not exist. Fix or remove the link")
         if not path.is_file() or path.suffix.lower() not in (*ENDINGS, ".txt"):

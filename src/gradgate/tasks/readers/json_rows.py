@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.readers.decoding import lines_of
 from gradgate.tasks.readers.rows import MISSING, SourceTable
 from gradgate.tasks.types import SPLIT_WORDS
 
@@ -204,7 +205,7 @@ def _lines(text: str) -> list[str]:
 
 def _json_lines(path: Path, text: str, most: int | None) -> SourceTable:
     rows, lines = [], []
-    numbered = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+    numbered = ((number, line) for number, line in enumerate(lines_of(text), 1) if line.strip())
     for number, line in islice(numbered, most):
         try:
             row = json.loads(line)
