@@ -407,6 +407,18 @@ def several_labels(broken: bool) -> str:
     return lines(at(found, 3, {**found[3], "labels": [{"start": 0, "end": 3, "label": "X"}]}) if broken else found)
 
 
+def accepted(several: bool) -> Callable[[bool], str]:
+    def make(broken: bool) -> str:
+        found = [
+            {"text": text, "options": [{"id": name, "text": name.title()} for name in QUEUES], "answer": "accept",
+             "accept": [queue, *(name for name in QUEUES[:1] if several and name != queue)]}
+            for text, queue in tickets(False)
+        ]  # fmt: skip
+        return lines(at(found, 3, {**found[3], "answer": "ignore"}) if broken else found)
+
+    return make
+
+
 def pairs(broken: bool) -> str:
     own = [[text, f"{text} or not", ("entailment", "neutral")[n % 2]] for n, text in enumerate(texts())]
     return table(["premise", "hypothesis", "label"], at(own, 3, own[3][:2]) if broken else own, "\t")
@@ -564,6 +576,16 @@ FORMS: dict[str, Sample] = {
     ),
     "several labels": Sample(
         one_file("m.jsonl", several_labels), "multi-label", r"m\.jsonl:4.*Spans|spans", (*TICKETS, "urgent")
+    ),
+    "an accepted option": Sample(
+        one_file("p.jsonl", accepted(False)),
+        "classification",
+        r"p\.jsonl:4: 'answer' is 'ignore', and 1 of 24 rows were not accepted",
+        TICKETS,
+        "an accepted option",
+    ),
+    "accepted options": Sample(
+        one_file("p.jsonl", accepted(True)), "multi-label", r"Keep the rows with answer accept: by `format", TICKETS
     ),
     "pairs": Sample(
         one_file("nli.tsv", pairs), "classification", r"nli\.tsv:5 has 2 columns, expected 3", ("entailment", "neutral")

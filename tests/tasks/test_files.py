@@ -107,6 +107,17 @@ def test_lines_are_those_where_rows_begin(tmp_path: Path) -> None:
         ("a.csv", "text:label\na,b:1\n", {}, r"a\.csv:2 has 2 columns, expected 1 \(text:label\)"),
         ("a.csv", 'text,label\nx,1\n"never closed,1\ny,0\n', {}, r"a\.csv:3 is malformed.*quoting: false"),
         ("a.csv", 'text,label\n"a"b,1\n', {}, r"a\.csv:2 is malformed"),
+        (
+            "a.csv",
+            'text,label\n"C:\\dir \\"x\\"",1\n',
+            {},
+            r"a\.csv:2 is malformed.*backslash.*other backslashes or faults.*in Spark",
+        ),
+        ("a.csv", "text,label\nx\\, y,1\n", {}, r"a\.csv:2 has 3 columns.*OPTIONALLY ENCLOSED BY"),
+        ("a.csv", 'text,label\n"r1","x","y"\n', {}, r"a\.csv:2 has 3 columns.*row name of R.*row\.names=FALSE"),
+        ("a.csv", "text,label\n7,x,1\n7,y,0\n", {}, r"a\.csv:2 has 3 columns, expected 2"),
+        ("a.txt", '"text" "label"\n"1" "x" "y"\n', {}, r"a\.txt:1 is malformed.*Spaces separate.*write\.csv"),
+        ("a.tsv", "text\tlabel\ra\t1\rb\t1\nc\t2\n", {}, r"a\.tsv:2 has 2 columns.*end in a carriage return alone"),
         ("a.csv", "text,text\na,b\n", {}, r"'text' occurs twice"),
         ("a.tsv", "text\tlabel\nпривет мир\t0\n".encode("cp1251"), {}, r"a\.tsv:2 is not UTF-8 \(byte 0xef\).*iconv"),
         ("a.tsv", "", {}, r"a\.tsv is empty"),
@@ -135,6 +146,8 @@ def test_extra_columns_are_dropped_only_where_the_format_says_so(tmp_path: Path)
     content = "a\t1\tsource\nb\t2\n"
     fmt = {"header": False, "columns": ("text", "label")}
     assert read(tmp_path, "a.tsv", content, **fmt, extra_columns=True) == {"text": ["a", "b"], "label": ["1", "2"]}
+    numbered = read(tmp_path, "a.tsv", "id\ttext\n1\ta\tx\n2\tb\ty\n", extra_columns=True)
+    assert numbered == {"id": ["1", "2"], "text": ["a", "b"]}
     with pytest.raises(DataError, match=r"a\.tsv:1 has 3 columns"):
         read(tmp_path, "a.tsv", content, **fmt)
 

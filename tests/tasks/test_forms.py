@@ -119,6 +119,19 @@ def test_predictions_read_what_training_reads(form: str, tmp_path: Path) -> None
     )
 
 
+@pytest.mark.parametrize(
+    "form", ["folders of texts", "folders of splits", "a folder with a file", "a clone of the hub"]
+)
+def test_hidden_files_are_left_out(form: str, tmp_path: Path) -> None:
+    folder = FORMS[form].write(tmp_path, False)
+    before = load_task(find_task(folder))
+    for path in [path for path in folder.rglob("*") if path.is_file()]:
+        path.with_name(f"._{path.name}").write_bytes(b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X")
+        path.with_name(f".#{path.name}").symlink_to("an editor's lock")
+        path.with_name(f".{path.stem}.json").write_text("{}")
+    assert load_task(find_task(folder)).fingerprint == before.fingerprint
+
+
 def test_a_nested_column_can_be_named(tmp_path: Path) -> None:
     found = [
         {"in": {"text": text, "note": {"words": f"a note, {text}"}}, "out": {"queue": queue}}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -42,11 +43,124 @@ def counts(task: Path, **given: Any) -> dict[str, int]:
     return load_task(find_task(str(task), **given)).rows
 
 
-@pytest.mark.parametrize("mark", [int, float, bool])
-def test_marks_of_labels_without_names_are_refused(mark: type, tmp_path: Path) -> None:
-    labels = [[mark(a), mark(b), mark(c)] for a, b, c in ((0, 1, 0), (1, 1, 0), (0, 0, 0))]
-    file = write(tmp_path / "hot.jsonl", [{"text": text, "labels": labels[i % 3]} for i, text in enumerate(TEXTS)])
-    with pytest.raises(DataError, match=r"hot\.jsonl:1: 'labels' has 3 marks of 0 and 1 in each row, which name no"):
+MARKS, SCORES = [[0, 1, 0], [1, 1, 0], [0, 0, 0]], [[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]]
+VECTORS: dict[str, Callable[[list[Any]], Any]] = {
+    "lists": list,
+    "floats": lambda own: list(map(float, own)),
+    "words": lambda own: list(map(str, own)),
+    "as pandas writes lists": str,
+    "as NumPy writes them": lambda own: str(np.array(own)),
+    "as torch writes them": lambda own: f"tensor({[float(item) for item in own]}, device='cuda:0')",
+    "tuples": lambda own: str(tuple(own)),
+    "as PostgreSQL writes them": lambda own: f"{{{','.join(map(str, own))}}}",
+    "with spaces": lambda own: " ".join(map(str, own)),
+    "with bars": lambda own: "|".join(map(str, own)),
+}
+
+
+@pytest.mark.parametrize("kind", [None, "multi-label"])
+@pytest.mark.parametrize("spelling", VECTORS)
+def test_vectors_name_no_labels(spelling: str, kind: str | None, tmp_path: Path) -> None:
+    for vectors, message in (
+        (MARKS, r"hot\.jsonl:1: 'labels' has 3 marks of 0 and 1 in each row.*Write the names of a row's labels"),
+        (SCORES, r"hot\.jsonl:1: 'labels' has 2 numbers in each row, .*not whole \(0\.25\).*in place of scores"),
+    ):
+        cells = [VECTORS[spelling](vectors[number % 3]) for number in range(60)]
+        file = write(tmp_path / "hot.jsonl", rows(0, 60, labels=cells, label=["a"]))
+        with pytest.raises(DataError, match=message):
+            load_task(find_task(str(file), label="labels", kind=kind))
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([[True, False], [False, True]], "2 marks of 0 and 1 .*Write the name of the class that has the 1"),
+        (["[ True False]", "[False  True]"], "Write the name of the class that has the 1"),
+        ([[1, -1], [-1, -1]], "2 marks of 0 and 1"),
+        ([[0.5], [2.0]], r"has a list of one number .*\(0\.5\).*Write a score without brackets"),
+        ([[float("nan"), 1.0], [0.0, 1.0]], r"not whole \(nan\)"),
+        (["[0 1 ... 0 1]", "[0 1 ... 0 0]"], "NumPy has left out items"),
+    ],
+)
+def test_odd_vectors_are_named(cells: list[Any], message: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "odd.jsonl", rows(0, 60, labels=cells, label=["a"]))
+    with pytest.raises(DataError, match=rf"odd\.jsonl:1: .*{message}"):
+        load_task(find_task(str(file), label="labels"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        ([[3, 5], [2, 7]], ("2", "3", "5", "7")),
+        ([["250.1", "401.9"], ["250.1", "0.5"]], ("0.5", "250.1", "401.9")),
+        ([[1], [0]], ("0", "1")),
+        ([[10**400, 1], [2, 3]], ("1", str(10**400), "2", "3")),
+    ],
+)
+def test_numbers_may_be_ids_of_labels(cells: list[Any], labels: tuple[str, ...], tmp_path: Path) -> None:
+    file = write(tmp_path / "ids.jsonl", rows(0, 60, label=cells))
+    assert sorted(load_task(find_task(str(file))).labels or ()) == sorted(labels)
+
+
+PRODIGY: dict[str, Sequence[Any]] = {"answer": ["accept", "accept", "reject", "ignore", "accept"]}
+VERDICTS: dict[str, tuple[dict[str, Sequence[Any]], dict[str, Any], str]] = {
+    "labels": (PRODIGY, {}, r"all\.jsonl:3: 'answer' is 'reject', and 24 of 60 rows were not accepted"),
+    "labels that are named": (PRODIGY, {"label": "label", "text": "text"}, "Keep the rows with answer accept"),
+    "spans": ({**PRODIGY, "spans": [[{"start": 0, "end": 4, "label": "a"}]]}, {}, "Keep the rows with answer accept"),
+    "options": ({**PRODIGY, "options": [[{"id": "a"}]], "accept": [["a"]]}, {}, "Keep the rows with answer accept"),
+    "a status of Argilla": (
+        {"status": ["Validated", "Discarded", "Default"]},
+        {},
+        r"all\.jsonl:2: 'status' is 'Discarded', and 40 of 60.*rows: \{status: Validated\}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_rejected_labels_are_refused(name: str, tmp_path: Path) -> None:
+    columns, given, message = VERDICTS[name]
+    with pytest.raises(DataError, match=message):
+        find_task(str(write(tmp_path / "all.jsonl", rows(0, 60, **columns))), **given)
+
+
+def test_accepted_rows_can_be_chosen(tmp_path: Path) -> None:
+    file = write(tmp_path / "all.jsonl", rows(0, 60, **PRODIGY))
+    kind = "kind: classification\nfiles: {train: all.jsonl}\nsplit: 80/20\n"
+    (tmp_path / "task.yaml").write_text(f"{kind}format: {{rows: {{answer: accept}}}}\n")
+    assert sum(counts(tmp_path).values()) == 36
+    assert load_task(find_task(str(file), label="answer")).labels == ("accept", "ignore", "reject")
+    (tmp_path / "task.yaml").write_text(kind.replace("}", ", test: test.jsonl}"))
+    write(tmp_path / "all.jsonl", rows(0, 60))
+    write(tmp_path / "test.jsonl", rows(0, 60, **PRODIGY))
+    with pytest.raises(DataError, match=r"test\.jsonl:3: 'answer' is 'reject'"):
+        load_task(find_task(str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"answer": ["accept"]},
+        {"answer": ["accept", "decline"]},
+        {"status": ["pending", "completed"]},
+        {"answer": ["reject", "declined"]},
+    ],
+)
+def test_other_columns_are_no_verdicts(columns: dict[str, Sequence[Any]], tmp_path: Path) -> None:
+    file = write(tmp_path / "all.jsonl", rows(0, 60, **{**columns, "label": "ab"}))
+    assert load_task(find_task(str(file))).labels == ("a", "b")
+
+
+def test_a_row_with_several_accepted_options_is_named(tmp_path: Path) -> None:
+    options: dict[str, Sequence[Any]] = {"options": [[{"id": "a"}, {"id": "b"}]], "accept": [["a"], ["b"]]}
+    found = [{name: cell for name, cell in row.items() if name != "label"} for row in rows(0, 60, **options)]
+    styled = [{**row, "config": {"choice_style": "multiple"}} for row in found]
+    assert find_task(str(write(tmp_path / "several.jsonl", styled))).kind == "multi-label"
+    file = write(tmp_path / "one.jsonl", [*found[:55], {**found[55], "accept": ["a", "b"]}, *found[56:]])
+    with pytest.raises(DataError, match=r"one\.jsonl:56 has 2 accepted options.*kind='multi-label'"):
+        find_task(str(file))
+    assert load_task(find_task(str(file), kind="multi-label")).labels == ("a", "b")
+    write(tmp_path / "one.jsonl", [*found[:55], {**found[55], "accept": []}, *found[56:]])
+    with pytest.raises(DataError, match=r"one\.jsonl:56 has no 'label'"):
         load_task(find_task(str(file)))
 
 

@@ -61,6 +61,24 @@ HABITS: dict[str, tuple[str, str | bytes, Columns, str]] = {
     "a quoted break in tabs": ("a.tsv", 'a\tb\n"x\ny"\tz\n', {"a": ["x\ny"], "b": ["z"]}, "quotes enclose"),
     "comments": ("a.csv", "# one\n# two, three\na,b\n1,2\n", {"a": ["1"], "b": ["2"]}, "2 comment lines"),
     "a header with #": ("a.csv", "#a,b\n1,2\n", {"#a": ["1"], "b": ["2"]}, ""),
+    "backslashes before quotes": ("a.csv", 'a,b\n"say \\"x, y\\"",z\n"2\\"\n3",\n4\\",""\n',
+                                  {"a": ['say "x, y"', '2"\n3', '4"'], "b": ["z", "", ""]},
+                                  "a backslash before a quote"),
+    "a backslash at an end": ("a.csv", 'a,b\n"x, C:\\",z\n', {"a": ["x, C:\\"], "b": ["z"]}, ""),
+    "row names of R": ("a.csv", '"a","b"\n"1","x","y"\n"7","z","w"\n"8","u","v"\n',
+                       {"column 1": ["1", "7", "8"], "a": ["x", "z", "u"], "b": ["y", "w", "v"]},
+                       "as R writes row names"),
+    "row names of R in tabs": ("a.tsv", '"a"\t"b"\n"1"\t"x"\t"y"\n"2"\t"z"\t3\n',
+                               {"column 1": ["1", "2"], "a": ["x", "z"], "b": ["y", "3"]}, "as R writes row names"),
+    "carriage returns": ("a.csv", "# one\ra;b\rx, y;2\r", {"a": ["x, y"], "b": ["2"]}, "1 comment lines"),
+    "carriage returns, tabs": ("a.tsv", "a\tb\r1\t2\r\r3\t4\r", {"a": ["1", "3"], "b": ["2", "4"]}, ""),
+    "carriage returns, JSON": ("a.jsonl", '{"a": 1}\r{"a": 2}\r', {"a": [1, 2]}, ""),
+    "line ends of two kinds": ("a.jsonl", '{"a": 1}\r{"a": 2}\n\r{"a": 3}', {"a": [1, 2, 3]}, ""),
+    "line ends twice": ("a.tsv", "a\tb\r\r\n1\t2\r\r\n", {"a": ["1"], "b": ["2"]}, ""),
+    "carriage returns, tags": ("a.conll", "Anna B-PER\rsings O\r\rBo B-PER\r",
+                               {"tokens": [["Anna", "sings"], ["Bo"]], "tags": [["B-PER", "O"], ["B-PER"]]}, ""),
+    "carriage returns, fastText": ("a.txt", "__label__x one\r__label__y two",
+                                   {"text": ["one", "two"], "label": ["x", "y"]}, ""),
     "a mark of UTF-16": ("a.csv", "a,b\nü,2\n".encode("utf-16"), {"a": ["ü"], "b": ["2"]}, "UTF-16"),
     "cp1252": ("a.csv", "a\nit’s 5 € “naïve”\n".encode("cp1252"), {"a": ["it’s 5 € “naïve”"]}, "cp1252"),
     "German": ("a.csv", "a\nStraße und Öl für Zoë\n".encode("cp1252"), {"a": ["Straße und Öl für Zoë"]}, "cp1252"),
@@ -234,10 +252,12 @@ def test_other_words_are_no_local_numbers(word: str) -> None:
     assert not is_local(word)
 
 
-@pytest.mark.parametrize("word", ["NaN", "nan", "#N/A", "<NA>", "-", "--", "—"])
+@pytest.mark.parametrize("word", ["NaN", "nan", "#N/A", "<NA>", r"\N", "-", "--", "—"])
 def test_missing_cells_among_words_are_refused(word: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(labelled(["ham", "spam", "ham", word] * 6))
-    with pytest.raises(DataError, match=rf"t\.csv:5: 'label' is '{word}', which usually means a missing cell"):
+    with pytest.raises(
+        DataError, match=rf"t\.csv:5: 'label' is {re.escape(repr(word))}, which usually means a missing cell"
+    ):
         load_task(find_task(tmp_path / "t.csv"))
 
 

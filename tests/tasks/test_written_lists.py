@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,15 @@ CELLS: list[tuple[str, Any]] = [
     ("[0. 1.5]", [0.0, 1.5]),
     ("[]", []),
     ("{'a': 1}", {"a": 1}),
+    ("{'text': array(['a'], dtype=object), 'at': array([3, 4])}", {"text": ["a"], "at": [3, 4]}),
+    ("[{'a': 'it\\'s'}\n {'a': \"b, c\"}]", [{"a": "it's"}, {"a": "b, c"}]),
+    ("[list(['a' 'b'])]", "[list(['a' 'b'])]"),
+    ("[array(['a', 'b'], dtype='<U1') array([], dtype=object)]", [["a", "b"], []]),
+    ("[[1 2]\n [3 4]]", [[1, 2], [3, 4]]),
+    ("['a' None True inf 1.e-03]", ["a", None, True, math.inf, 0.001]),
+    ("[{'a': ['x', 'y']}]", [{"a": ["x", "y"]}]),
+    ("[0 1 ... 8 9]", "[0 1 ... 8 9]"),
+    ("['a' 'b'", "['a' 'b'"),
     ("[a b]", "[a b]"),
     ("['a' b]", "['a' b]"),
     ("[1 - 2]", "[1 - 2]"),
@@ -43,3 +53,18 @@ def test_labels_written_by_numpy_stay_apart(tmp_path: Path) -> None:
     cells = [[text, ("['late' 'wet']", "['late']")[n % 2]] for n, text in enumerate(texts())]
     (tmp_path / "t.csv").write_text(table(["text", "labels"], cells))
     assert load_task(find_task(tmp_path / "t.csv", kind="multi-label")).labels == ("late", "wet")
+
+
+def test_chats_written_by_numpy_are_read(tmp_path: Path) -> None:
+    turns = "[{'content': 'What is %d?', 'role': 'user'}\n {'content': \"It's a number.\", 'role': 'assistant'}]"
+    (tmp_path / "t.csv").write_text(table(["messages"], [[turns % n] for n in range(24)]))
+    row = load_task(find_task(tmp_path / "t.csv")).train[0]
+    assert (row["roles"], row["contents"][1]) == (["user", "assistant"], "It's a number.")
+
+
+def test_answers_written_by_numpy_are_read(tmp_path: Path) -> None:
+    cells = [["Who?", text, f"{{'text': array(['{text[4:9]}'], dtype=object), 'answer_start': array([4])}}"]
+             for text in texts()]  # fmt: skip
+    (tmp_path / "t.csv").write_text(table(["question", "context", "answers"], cells))
+    row = load_task(find_task(tmp_path / "t.csv")).train[0]
+    assert row["answers"] == [row["context"][4:9]]

@@ -13,6 +13,7 @@ from gradgate.tasks.local_numbers import are_local, in_points, is_whole
 from gradgate.tasks.readers.rows import MISSING, SourceTable, as_text, unnamed
 from gradgate.tasks.spelling import Spelling
 from gradgate.tasks.types import KindName
+from gradgate.tasks.vectors import refuse_vector_texts
 
 PAIRS = (
     ("sentence1", "sentence2"),
@@ -105,6 +106,7 @@ def find_kind(table: SourceTable, label: str) -> KindName:
         return "multi-label"
     words = [as_text(cell) for cell in table.column(label, "label=")]
     refuse_joined(table, label, words)
+    refuse_vector_texts(table, label, words)
     if are_local(words):
         words = [as_text(cell) for cell in in_points(table, label).columns[label]]
     spelling = Spelling.of(words)

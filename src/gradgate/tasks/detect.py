@@ -19,6 +19,7 @@ from gradgate.tasks.forms.rows import TOKENS, tag_columns
 from gradgate.tasks.language_column import choose_source, find_language_column, languages_in, may_name_languages
 from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.readers.rows import SourceTable, as_text, paths_in, renamed, with_paths
+from gradgate.tasks.rejected_rows import refuse_rejected
 from gradgate.tasks.spec import TaskSpec, build_spec, plain_name
 from gradgate.tasks.split_column import find_split_column, mark_notes, unused_notes
 from gradgate.tasks.types import KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares, default_shares
@@ -208,6 +209,7 @@ def _columns(train: SourceTable, given: Given) -> dict[str, Any]:
     Raises:
         DataError: a form that is not read, or columns that are ambiguous.
     """
+    refuse_rejected(train, given.label)
     named = given.text is not None or given.label is not None
     form = None if named else recognise(train, given.kind)
     if form is not None and form.kind is None:

@@ -16,7 +16,7 @@ from gradgate.tasks.catalog import entries
 from gradgate.tasks.languages import INDO_EUROPEAN
 from gradgate.tasks.readers.arrow import SPLITS, STATE
 from gradgate.tasks.readers.files import ENDINGS, files_of, splits_in
-from gradgate.tasks.readers.text_folders import class_folders
+from gradgate.tasks.readers.text_folders import class_folders, visible
 from gradgate.tasks.split_names import WORDS, by_split
 from gradgate.tasks.types import TRAIN_AND_DEV
 from gradgate.tasks.unused import unused_data, unused_notes
@@ -96,7 +96,7 @@ def _recognised(folder: Path, source: str | None, given: Collection[str]) -> Spl
             return Splits(files, source=source or "en", found=found)
     if class_folders(folder):
         return Splits({"train": "."}, source=source or "en", found=PER_CLASS)
-    data = [path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix.lower() in ENDINGS]
+    data = [path for path in visible(folder) if path.is_file() and path.suffix.lower() in ENDINGS]
     if len(data) == 1 and not by_name.files:
         only = splits_of_file(data[0])
         return replace(only, found=only.found or ONLY_FILE)
@@ -188,7 +188,7 @@ def _data_files(readme: Path, described: Any) -> dict[str, str]:
 def _shards(folder: Path, given: Collection[str]) -> dict[str, str]:
     """Return a pattern per split of files such as ``data/train-00000-of-00002.parquet``."""
     for place in (folder, folder / "data", folder / "default"):
-        names = [path.name for path in sorted(place.iterdir())] if place.is_dir() else []
+        names = [path.name for path in visible(place)] if place.is_dir() else []
         matches = [match for name in names if (match := _SHARD.fullmatch(name))]
         shards: dict[str, list[re.Match[str]]] = {}
         for match in matches:
@@ -222,7 +222,7 @@ def _check_shards(place: Path, split: str, shards: Sequence[re.Match[str]]) -> N
 def _split_folders(folder: Path, given: Collection[str]) -> dict[str, str]:
     """Return the data in folders that are named like splits: files, folders of texts per class, or saved splits."""
     for place in (folder, folder / "data"):
-        below = [sub for sub in sorted(place.iterdir()) if sub.is_dir()] if place.is_dir() else []
+        below = [sub for sub in visible(place) if sub.is_dir()] if place.is_dir() else []
         named = {sub.name for sub in below if by_split([sub.name])}
         data = {sub.name: held for sub in below if sub.name in named and (held := _data_in(sub, folder)) is not None}
         found = by_split(data)
@@ -237,7 +237,7 @@ def _data_in(sub: Path, folder: Path) -> str | None:
     own = sub.relative_to(folder).as_posix()
     if files_of(sub):
         return own
-    endings = {path.suffix for path in sub.iterdir() if path.is_file() and path.suffix.lower() in ENDINGS}
+    endings = {path.suffix for path in visible(sub) if path.is_file() and path.suffix.lower() in ENDINGS}
     if len(endings) > 1:
         raise DataError(f"{sub} holds files of several types: {', '.join(sorted(endings))}. Keep one type")
     return f"{own}/{_ANY}{endings.pop()}" if endings else None
@@ -283,8 +283,8 @@ def _source(folder: Path, found: Mapping[tuple[str, str | None], str]) -> str:
 def _named_files(folder: Path, given: Collection[str]) -> dict[tuple[str, str | None], str]:
     """Map (split, language or None) to files; ``test_mismatched.tsv`` is the test split ``test_mismatched``."""
     stems: dict[Path, tuple[str, str | None]] = {}
-    below = [path for sub in _language_folders(folder) for path in sub.iterdir()]
-    for path in sorted([*folder.iterdir(), *below]):
+    below = [path for sub in _language_folders(folder) for path in visible(sub)]
+    for path in sorted([*visible(folder), *below]):
         if path.is_symlink() and not path.exists():
             raise DataError(f"{path} is a link to {path.readlink()}, which does not exist. Fix or remove the link")
         if not path.is_file() or path.suffix.lower() not in (*ENDINGS, ".txt"):

@@ -11,8 +11,8 @@ from gradgate.tasks.local_numbers import in_points
 from gradgate.tasks.readers.rows import SourceTable, noted, with_paths
 from gradgate.tasks.spec import TaskSpec
 
-MISSING_WORDS = frozenset({"nan", "<na>", "#n/a", "#na", "#null!", "#ref!", "#value!", "#div/0!", "#name?"})
-"""What pandas and spreadsheets write for a cell that has nothing, in lower case."""
+MISSING_WORDS = frozenset({"nan", "<na>", "#n/a", "#na", "#null!", "#ref!", "#value!", "#div/0!", "#name?", r"\n"})
+r"""What pandas, spreadsheets and MySQL (``\N``) write for a cell that has nothing, in lower case."""
 _DASHES = frozenset({"-", "--", "–", "—"})
 """SNLI and MultiNLI have these where annotators disagreed, tables in empty cells. With ``+`` they are labels."""
 _NO_CLASS = "-1"

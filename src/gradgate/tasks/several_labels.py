@@ -10,6 +10,7 @@ from gradgate.errors import DataError
 from gradgate.tasks.readers.rows import MISSING, SourceTable, as_text
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import SEPARATORS, TRAIN, MultiLabelOptions
+from gradgate.tasks.vectors import refuse_vector_texts, refuse_vectors
 from gradgate.tasks.written import parsed
 
 _MARKS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
@@ -32,24 +33,19 @@ def with_label_lists(spec: TaskSpec, tables: Mapping[str, SourceTable]) -> tuple
         DataError: a cell that is none of the three forms.
     """
     separator = find_separator(spec, tables)
-    if TRAIN in tables and spec.label_column in tables[TRAIN].columns:
-        _refuse_unnamed_marks(tables[TRAIN], spec.label_column)
     listed = {split: _with_lists(spec, table, separator) for split, table in tables.items()}
+    if TRAIN in tables:
+        _refuse_vectors(tables[TRAIN], listed[TRAIN], spec.label_column)
     return listed, [] if separator is None else [f"labels are separated by {separator!r}"]
 
 
-def _refuse_unnamed_marks(table: SourceTable, column: str) -> None:
-    """Raise DataError if each row has a list of as many marks of 0 and 1, which says no names of labels."""
-    cells = table.columns[column]
-    lists = [cell for cell in cells if isinstance(cell, list | tuple)]
-    lengths = {len(cell) for cell in lists}
-    if len(lists) < len(cells) or len(lengths) != 1 or max(lengths) < 2:
-        return
-    if all(as_text(item).lower() in _MARKS for cell in lists for item in cell):
-        raise DataError(
-            f"{table.place(0)}: {column!r} has {max(lengths)} marks of 0 and 1 in each row, which name no labels. "
-            f"Write the names of a row's labels in the list, or one column per label, as label=sports,politics"
-        )
+def _refuse_vectors(table: SourceTable, listed: SourceTable, column: str) -> None:
+    """Refuse numbers in place of labels; lists that were made of objects or several columns have names."""
+    cells = table.columns.get(column, ())
+    if cells and all(isinstance(cell, str) for cell in cells):
+        refuse_vector_texts(table, column, cells)
+    if cells and not any(isinstance(cell, Mapping) for cell in cells):
+        refuse_vectors(listed, column, listed.columns[column])
 
 
 def label_sets(spec: TaskSpec, table: SourceTable) -> list[frozenset[str]]:
@@ -102,6 +98,11 @@ def _of_cell(cell: Any, place: str, separator: str | None) -> list[Any]:
         whole = parsed(cell) if _is_list(cell) else None
         if isinstance(whole, list) and all(isinstance(item, (str, int, float)) for item in whole):
             return whole
+        if _is_list(cell) and " ... " in cell:
+            raise DataError(
+                f"{place}: NumPy has left out items of the list of labels ({cell!r:.60}). Write the file again from "
+                "lists, as with .tolist()"
+            )
         if _is_list(cell):  # without quotes, as Spark and R write one
             return [part for each in cell[1:-1].split(",") if (part := each.strip())]
         parts = cell.split(separator) if separator is not None else [cell]

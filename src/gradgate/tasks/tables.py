@@ -15,6 +15,7 @@ from gradgate.tasks.layout import laid_out
 from gradgate.tasks.readers.files import files_of, missing, read_table, type_by_ending
 from gradgate.tasks.readers.hub import check_reachable, read_split
 from gradgate.tasks.readers.rows import SourceTable, renamed
+from gradgate.tasks.rejected_rows import refuse_rejected
 from gradgate.tasks.several_labels import label_columns
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.splits import cut_by_article, divide, is_cut, missing_parts
@@ -93,10 +94,12 @@ def read_one(spec: TaskSpec, split: str) -> SourceTable:
     """Read the table of one split, its columns under the names that the task uses."""
     if spec.folder is not None:
         path, fmt = spec.folder / (spec.files or {})[split], spec.format_of(split)
-        return laid_out(spec, _with_questions(spec, split, renamed(read_table(path, fmt), fmt.rename)))
-    assert spec.hub is not None
-    table = read_split(spec.hub, split, spec.language_of(split))
-    return laid_out(spec, renamed(table, spec.hub.rename))
+        table = _with_questions(spec, split, renamed(read_table(path, fmt), fmt.rename))
+    else:
+        assert spec.hub is not None
+        table = renamed(read_split(spec.hub, split, spec.language_of(split)), spec.hub.rename)
+    refuse_rejected(table, spec.label_column)
+    return laid_out(spec, table)
 
 
 def check_files(spec: TaskSpec) -> None:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.forms.accepted import ACCEPTED
 from gradgate.tasks.forms.answers import ANSWERS
 from gradgate.tasks.forms.base import (
     Form,
@@ -171,6 +172,7 @@ ROWS = (
         {"query": "printer broken", "document": "How to repair printers", "grade": 2}, _read_grades,
     ),
     *CHOICES,
+    *ACCEPTED,
     Form(
         "spans", None, ("text|content|data",), (),
         "spans of characters are not supported. Provide tokens and tags (B-PER, I-PER, O) for "

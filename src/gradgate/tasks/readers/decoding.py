@@ -48,7 +48,7 @@ _SYMBOL_IN_WORD = re.compile(r"(?<=[^\W\d_])[^\w\s\x00-\x7f](?=[^\W\d_])")
 
 def lines_of(text: str) -> list[str]:
     """Split a text where a file's lines end; ``str.splitlines`` would split at form feeds and U+2028 in them, too."""
-    return re.split(r"\r\n?|\n", text)
+    return re.split(r"\r\n?|\n", text) if "\r" in text else text.split("\n")
 
 
 def decode(path: Path, encoding: str | None = None) -> tuple[str, tuple[str, ...]]:

@@ -20,6 +20,10 @@ _SEP_LINE = re.compile(r"sep=(.)\r?(\n|$)", re.IGNORECASE)
 _SPACED_QUOTE = re.compile(r'(^|[,;\t|]) +"', re.MULTILINE)
 _SPACES = "spaces before quotes are left out"
 _ENCLOSED = "quotes enclose fields, as in a csv file"
+_ESCAPED = "a backslash before a quote makes it part of the text"
+_OTHER_BACKSLASH = re.compile(r'\\(?!")')
+_SPACED = re.compile(r'"[^"\n]*"( "[^"\n]*")+')
+_OF_R = "the first cell of each row is its number, as R writes row names: the header has no name for it"
 
 Records = list[tuple[int, list[str]]]
 
@@ -32,12 +36,14 @@ class _Layout:
         delimiter: between fields.
         quoting: whether ``"`` encloses fields.
         spaces: whether spaces after a delimiter are dropped.
+        escaped: whether a backslash stands before quotes within fields, in place of a second quote.
         most: records to read; None for all.
     """
 
     delimiter: str
     quoting: bool
     spaces: bool = False
+    escaped: bool = False
     most: int | None = None
 
 
@@ -77,16 +83,14 @@ def read_delimited(path: Path, text: str, fmt: FileFormat, kind: str, most: int 
 
 def _read_otherwise(path: Path, text: str, fmt: FileFormat, layout: _Layout, error: DataError) -> SourceTable:
     """Return the rows with quotes read in another way; raise the error of the first way if that does not fit either."""
-    other = _other_quoting(text, fmt, layout)
-    if other is None:
-        raise error
-    try:
-        table = _table(path, text, fmt, other)
-    except DataError:
-        raise error from None
-    if not other.spaces and _swallows(table, other):
-        raise error
-    return noted(table, _SPACES if other.spaces else _ENCLOSED)
+    for other, note in _other_quotings(text, fmt, layout):
+        try:
+            table = _table(path, text, fmt, other)
+        except DataError:
+            continue
+        if other.spaces or not _swallows(table, other):
+            return noted(table, note)
+    raise error from None
 
 
 def _beginning(path: Path, text: str, fmt: FileFormat) -> tuple[str, str | None, list[str]]:
@@ -119,10 +123,13 @@ def _beginning(path: Path, text: str, fmt: FileFormat) -> tuple[str, str | None,
 def _table(path: Path, text: str, fmt: FileFormat, layout: _Layout) -> SourceTable:
     records = list(islice(_records(path, text, layout), layout.most))
     names = fmt.columns
+    notes: tuple[str, ...] = ()
     if names is None:
         if not records:
             return SourceTable(str(path), {})
         names, records = _names(records.pop(0)[1], records)
+        if not fmt.extra_columns and _has_row_names(names, records):
+            names, notes = (unnamed(1), *names), (_OF_R,)
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise DataError(f"{path}: the column name {twice[0]!r} occurs twice; give each column its own name")
@@ -131,7 +138,13 @@ def _table(path: Path, text: str, fmt: FileFormat, layout: _Layout) -> SourceTab
         rows.append(row if len(row) == len(names) else _fitted(path, line, row, names, fmt, layout))
         lines.append(line)
     cells: Sequence[Sequence[str]] = list(zip(*rows, strict=True)) or [()] * len(names)
-    return SourceTable(str(path), dict(zip(names, cells, strict=True)), lines)
+    return SourceTable(str(path), dict(zip(names, cells, strict=True)), lines, notes=notes)
+
+
+def _has_row_names(names: Sequence[str], records: Records) -> bool:
+    """Return True if each row begins with a number of its own, for which the header has no name."""
+    first = {row[0].strip('"') for _, row in records if len(row) == len(names) + 1 and row[-1].strip()}
+    return 1 < len(first) == len(records) and all(map(str.isdecimal, first))
 
 
 def _names(header: Sequence[str], records: Records) -> tuple[tuple[str, ...], Records]:
@@ -170,13 +183,18 @@ def _records(path: Path, text: str, layout: _Layout) -> Iterator[tuple[int, list
         yield from _quoted(path, text, layout)
         return
     for number, line in enumerate(text.split("\n"), 1):
-        if line := line.removesuffix("\r"):
+        if line := line.rstrip("\r"):
             yield number, line.split(layout.delimiter)
 
 
 def _quoted(path: Path, text: str, layout: _Layout) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=layout.delimiter, strict=True, skipinitialspace=layout.spaces
+        io.StringIO(text, newline=""),
+        delimiter=layout.delimiter,
+        strict=True,
+        skipinitialspace=layout.spaces,
+        doublequote=not layout.escaped,
+        escapechar="\\" if layout.escaped else None,
     )
     begins = 1
     before = csv.field_size_limit(_LONGEST_FIELD)  # a global of the csv module: put back below
@@ -186,28 +204,43 @@ def _quoted(path: Path, text: str, layout: _Layout) -> Iterator[tuple[int, list[
                 yield begins, row
             begins = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(
-            f"{path}:{begins} is malformed: {error}. "
-            "If quotes are ordinary characters in this file, set `format: {quoting: false}`"
-        ) from error
+        raise DataError(f"{path}:{begins} is malformed: {error}. {_remedy(text, begins, reader.line_num)}") from error
     finally:
         csv.field_size_limit(before)
 
 
-def _other_quoting(text: str, fmt: FileFormat, layout: _Layout) -> _Layout | None:
-    """Return another way to read quotes, for a file that cannot be read as usual; None if it has none."""
+def _remedy(text: str, first: int, last: int) -> str:
+    """Return what to do about quotes in lines that cannot be read."""
+    lines = text.split("\n", last)[first - 1 : last]
+    if any('\\"' in line for line in lines):
+        return (
+            "A backslash stands before a quote, as Spark and MySQL write it, which is read only in a file without "
+            'other backslashes or faults. Export it with doubled quotes: `.option("escape", \'"\')` in Spark, '
+            "`ESCAPED BY '\"'` in MySQL, `doublequote=True` in Python"
+        )
+    if lines and _SPACED.fullmatch(lines[0].rstrip("\r")):
+        return 'Spaces separate its fields, as R\'s write.table does by default: write it with sep="," or write.csv'
+    return "If quotes are ordinary characters in this file, set `format: {quoting: false}`"
+
+
+def _other_quotings(text: str, fmt: FileFormat, layout: _Layout) -> Iterator[tuple[_Layout, str]]:
+    """Yield other ways to read the quotes of a file that cannot be read as usual, with a note on each."""
     if fmt.quoting is not None or '"' not in text or layout.most is not None:
-        return None
-    if layout.quoting:
-        return replace(layout, spaces=True) if _SPACED_QUOTE.search(text) else None
-    return replace(layout, quoting=True) if "\n" in text else None
+        return
+    if layout.quoting and _SPACED_QUOTE.search(text):
+        yield replace(layout, spaces=True), _SPACES
+    if layout.quoting and '\\"' in text and not _OTHER_BACKSLASH.search(text):
+        yield replace(layout, escaped=True), _ESCAPED
+    if not layout.quoting and "\n" in text:
+        yield replace(layout, quoting=True), _ENCLOSED
 
 
 def _swallows(table: SourceTable, layout: _Layout) -> bool:
-    """Return True if a cell holds whole rows, because a lone quote opened it, or no cell spans lines."""
+    """Return True if a cell holds whole rows, because a lone quote opened it, or no cell shows that quotes enclose."""
     cells = [cell for column in table.columns.values() for cell in column if "\n" in cell]
     between = len(table.columns) - 1
-    return not cells or any(line.count(layout.delimiter) >= between for cell in cells for line in cell.split("\n"))
+    lone = not cells and not layout.escaped
+    return lone or any(line.count(layout.delimiter) >= between for cell in cells for line in cell.split("\n"))
 
 
 def _doubtful_cell(table: SourceTable, delimiter: str) -> str:
@@ -231,7 +264,7 @@ def _are_enclosed(table: SourceTable) -> bool:
     inner = [field[1:-1] for field in fields if len(field) > 1 and field[0] == field[-1] == '"']
     if not inner or len(inner) < len(fields) or any('"' in text.replace('""', "") for text in inner):
         return False
-    return any('""' in text for text in inner) or all(name[:1] == '"' for name in table.columns)
+    return any('""' in text for text in inner) or all(name[:1] == '"' for name in table.columns if name != unnamed(1))
 
 
 def _has_spaced_quotes(table: SourceTable) -> bool:
@@ -250,6 +283,12 @@ def _wrong_width(path: Path, line: int, row: list[str], names: Sequence[str], la
     elif len(row) == 1:
         hint = f". The columns are split at {DELIMITERS.get(layout.delimiter, repr(layout.delimiter))}"
         hint += "; is the file of another type?"
+    elif any("\r" in cell for cell in (*names, *row)):
+        hint = ". Some lines end in a carriage return alone: write the file with one kind of line end"
+    elif any(cell.endswith("\\") for cell in row[:-1]):
+        hint = ". A backslash stands before a separator, as MySQL writes it: export with OPTIONALLY ENCLOSED BY '\"'"
     elif len(row) > len(names):
         hint = f". A field with {DELIMITERS.get(layout.delimiter, repr(layout.delimiter))} in it needs quotes around it"
+        if len(row) == len(names) + 1:
+            hint += "; if the first cell is a row name of R, write the file with row.names=FALSE"
     return f"{path}:{line} has {len(row)} columns, expected {len(names)} ({', '.join(names)}){hint}"

@@ -25,7 +25,8 @@ FILE_FORMS: dict[str, FileForm] = {
         "csv",
         "`.csv`, or no known ending",
         "commas, semicolons, tabs or bars, as the header has them; a first line `sep=;`, comment lines, line breaks "
-        "within quotes, spaces before quotes and empty columns at the end are understood",
+        "within quotes, spaces or backslashes before quotes, row names of R, and empty columns at the end are "
+        "understood",
     ),
     "tsv": FileForm("tsv", "`.tsv`, `.tab`, or a tab in the first line", "tabs; quotes are characters like any other"),
     "jsonl": FileForm("JSON lines", "`.jsonl`, `.ndjson`, or a first line `{...}`", "one object per line"),

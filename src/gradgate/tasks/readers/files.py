@@ -14,7 +14,7 @@ from gradgate.tasks.readers.json_rows import read_json, split_keys
 from gradgate.tasks.readers.rows import SourceTable, as_text, joined, noted, select_rows
 from gradgate.tasks.readers.sentences import looks_like_columns, read_columns, read_conllu
 from gradgate.tasks.readers.squad import looks_like_squad, read_squad
-from gradgate.tasks.readers.text_folders import class_folders, read_folders
+from gradgate.tasks.readers.text_folders import class_folders, read_folders, visible
 from gradgate.tasks.types import FileFormat
 
 ENDINGS = {
@@ -76,7 +76,7 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     if not _GLOB.search(path.name):
         return []
-    return sorted(file for file in path.parent.glob(path.name) if file.is_file())
+    return [file for file in visible(path.parent, path.name) if file.is_file()]
 
 
 def is_data_folder(folder: Path) -> bool:
@@ -125,7 +125,7 @@ def type_of(path: Path, fmt: FileFormat) -> str:
     if path.is_dir():
         return "saved" if (path / STATE).is_file() else "folders"
     by_ending = type_by_ending(path)
-    return by_ending if by_ending in ("parquet", "arrow") else detect(path, decode(path, fmt.encoding)[0])
+    return by_ending if by_ending in ("parquet", "arrow") else detect(path, _text_of(path, fmt.encoding)[0])
 
 
 def splits_in(path: Path) -> tuple[dict[str, str], list[str]]:
@@ -135,7 +135,7 @@ def splits_in(path: Path) -> tuple[dict[str, str], list[str]]:
     """
     if type_by_ending(path) != "json" or not path.is_file():
         return {}, []
-    text, _ = decode(path)
+    text, _ = _text_of(path)
     return ({}, []) if looks_like_squad(text) else split_keys(path, text)
 
 
@@ -147,7 +147,7 @@ def _read_one(path: Path, fmt: FileFormat, most: int | None) -> SourceTable:
         return read_parquet(path)
     if kind == "arrow":
         return read_arrow(path)
-    text, notes = decode(path, fmt.encoding)
+    text, notes = _text_of(path, fmt.encoding)
     try:
         table = _parse(path, text, fmt, most)
     except DataError:
@@ -155,6 +155,12 @@ def _read_one(path: Path, fmt: FileFormat, most: int | None) -> SourceTable:
             raise
         table = _parse(path, text, fmt, None)  # some faults have a remedy that needs every row
     return noted(table, *notes)
+
+
+def _text_of(path: Path, encoding: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a file as :func:`decode`; lines that end in carriage returns alone end in line feeds."""
+    text, notes = decode(path, encoding)
+    return (text.replace("\r", "\n") if "\r" in text and "\n" not in text else text), notes
 
 
 def _parse(path: Path, text: str, fmt: FileFormat, most: int | None) -> SourceTable:

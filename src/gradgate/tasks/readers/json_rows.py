@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gradgate.errors import DataError, some_of
+from gradgate.tasks.readers.decoding import lines_of
 from gradgate.tasks.readers.rows import MISSING, SourceTable
 from gradgate.tasks.readers.viewer import are_viewed, named_classes, page_notes, unwrapped
 from gradgate.tasks.split_names import by_split
@@ -277,7 +278,7 @@ def _lines(text: str) -> list[str]:
 
 def _json_lines(path: Path, text: str, most: int | None) -> SourceTable:
     rows, lines = [], []
-    numbered = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+    numbered = ((number, line) for number, line in enumerate(lines_of(text), 1) if line.strip())
     for number, line in islice(numbered, most):
         try:
             row = json.loads(line)

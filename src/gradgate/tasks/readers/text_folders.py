@@ -13,12 +13,17 @@ UNLABELLED = ("unsup", "unlabeled", "unlabelled")
 """Names of folders whose texts have no class, as in the film reviews of Maas et al. (2011)."""
 
 
+def visible(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return the entries of a folder in order, without hidden ones: macOS keeps a ``._1.txt`` beside each ``1.txt``."""
+    found = folder.iterdir() if pattern == "*" else folder.glob(pattern)  # glob is silent on folders it may not read
+    return sorted(path for path in found if not path.name.startswith("."))
+
+
 def class_folders(folder: Path) -> list[Path]:
     """Return the folders that each hold the texts of one class; empty if the folder has none or only one."""
     if not folder.is_dir():
         return []
-    below = [sub for sub in sorted(folder.iterdir()) if sub.is_dir() and not sub.name.startswith(".")]
-    found = [sub for sub in below if sub.name not in UNLABELLED and any(sub.glob("*.txt"))]
+    found = [sub for sub in visible(folder) if sub.is_dir() and sub.name not in UNLABELLED and visible(sub, "*.txt")]
     return found if len(found) > 1 else []
 
 
@@ -33,7 +38,7 @@ def read_folders(folder: Path, encoding: str | None = None, most: int | None = N
         raise DataError(
             f"{folder} has fewer than two folders with .txt files; expected one folder per class, as in pos/1.txt"
         )
-    files = [(file, sub.name) for sub in classes for file in sorted(sub.glob("*.txt"), key=_by_number)[:most]]
+    files = [(file, sub.name) for sub in classes for file in sorted(visible(sub, "*.txt"), key=_by_number)[:most]]
     notes: list[str] = []
     texts = []
     for file, _ in files:
