@@ -325,7 +325,7 @@ def test_without_dev_the_files_are_named_that_may_be_meant(tmp_path: Path) -> No
 
 KEYS: dict[str, tuple[dict[str, Any], str]] = {
     "two names": ({"validation": rows(40, 50), "val": rows(50, 60)}, "has 'validation' and 'val', which are both dev"),
-    "columns": ({"test": {"text": TEXTS[:5]}}, r"'test' is no list of rows as the others are, but \{'text'"),
+    "columns": ({"test": {"text": TEXTS[:5]}}, r"'test' is not a list of rows as the others are, but \{'text'"),
     "no rows in train": ({"train": [], "test": rows(40, 60)}, "'train' has no rows, but other splits have"),
 }
 

@@ -47,13 +47,13 @@ def count_notes(spec: TaskSpec, counts: Mapping[str, int]) -> list[str]:
 
 
 def _no_class_notes(counts: Mapping[str, int]) -> list[str]:
-    """Return a note on -1 beside the numbers of classes, as data sets of the hub mark rows without a label."""
+    """Return a note on -1 next to the numbers of classes, as data sets of the hub mark rows without a label."""
     last = len(counts) - 2
     if last < 1 or set(counts) != {str(number) for number in range(-1, last + 1)}:
         return []
     return [
-        f"{counts['-1']:,} of {sum(counts.values()):,} rows of train have the label -1, which counts as a class beside "
-        f"0 to {last}: if it marks rows without a label, remove them"
+        f"{counts['-1']:,} of {sum(counts.values()):,} rows of train have the label -1, which counts as a class next "
+        f"to 0 to {last}: if it marks rows without a label, remove them"
     ]
 
 

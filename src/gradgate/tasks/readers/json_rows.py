@@ -64,7 +64,7 @@ def split_keys(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
     Both are empty for any other file.
 
     Raises:
-        DataError: two keys for one split, or a split that is no list of rows next to train, which is one.
+        DataError: two keys for one split, or a split that is not a list of rows next to train, which is one.
     """
     if not text.lstrip().startswith("{") or _is_lines(path, text):
         return {}, []
@@ -86,7 +86,7 @@ def split_keys(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
             raise DataError(f"{path} has {' and '.join(map(repr, keys))}, which are both {split}. Rename or remove one")
         if not _is_rows(whole[keys[0]]):
             raise DataError(
-                f"{path}: {keys[0]!r} is no list of rows as the others are, but {whole[keys[0]]!r:.60}; expected "
+                f"{path}: {keys[0]!r} is not a list of rows as the others are, but {whole[keys[0]]!r:.60}; expected "
                 "[{...}, ...]. Write it so, or remove it"
             )
     own = {split: key for split, (key,) in found.items()}

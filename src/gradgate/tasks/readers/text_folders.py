@@ -14,7 +14,7 @@ UNLABELLED = ("unsup", "unlabeled", "unlabelled")
 
 
 def visible(folder: Path, pattern: str = "*") -> list[Path]:
-    """Return the entries of a folder in order, without hidden ones: macOS keeps a ``._1.txt`` beside each ``1.txt``."""
+    """Return the entries of a folder in order, without hidden ones: macOS writes a ``._1.txt`` for each ``1.txt``."""
     found = folder.iterdir() if pattern == "*" else folder.glob(pattern)  # glob is silent on folders it may not read
     return sorted(path for path in found if not path.name.startswith("."))
 
