@@ -130,7 +130,7 @@ def test_what_is_not_a_label_is_named(case: str, tmp_path: Path) -> None:
             ["ham"] * 70 + ["spam"] * 10,
             r"imbalanced \(ham 56, spam 8\): always predicting 'ham' has an accuracy of 87\.5%.*macro_f1",
         ),
-        (["-1", "0", "1"] * 20, r"of 48 rows of train have the label -1, which counts as a class next to 0 to 1"),
+        (["-1", "0", "1"] * 20, r"of 48 rows of train have the label -1, which counts as a class, as 0 to 1 do"),
         (["-1", "1"] * 25, None),
         (["ham"] * 40 + ["spam"] * 10, None),
     ],

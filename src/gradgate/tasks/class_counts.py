@@ -52,8 +52,8 @@ def _no_class_notes(counts: Mapping[str, int]) -> list[str]:
     if last < 1 or set(counts) != {str(number) for number in range(-1, last + 1)}:
         return []
     return [
-        f"{counts['-1']:,} of {sum(counts.values()):,} rows of train have the label -1, which counts as a class next "
-        f"to 0 to {last}: if it marks rows without a label, remove them"
+        f"{counts['-1']:,} of {sum(counts.values()):,} rows of train have the label -1, which counts as a class, as "
+        f"0 to {last} do: if it marks rows without a label, remove them"
     ]
 
 
