@@ -19,14 +19,14 @@ from gradgate.tasks.forms.base import (
 )
 from gradgate.tasks.forms.choices import has_choices
 from gradgate.tasks.readers.rows import SourceTable
-from gradgate.tasks.readers.turns import ASSISTANT, SYSTEM, USER, check_row_fields
+from gradgate.tasks.readers.turns import ASSISTANT, MARKS, SYSTEM, USER, check_row_fields
 from gradgate.tasks.written import parsed
 
 MESSAGES = "messages|conversations|conversation|dialog|dialogue|turns"
 _INPUT, _OUTPUT = "input|context", "output|response|completion|answer"
 _PROMPT, _RESPONSE = "prompt", "response"
 _SYSTEM, _HISTORY, _TOOLS = "system|system_prompt", "history", "tools"
-_MARKS = "label|kto_tag|is_preferred"
+_MARKS = "|".join(MARKS)
 _TURN = ({"role", "content"}, {"from", "value"})
 
 

@@ -75,7 +75,7 @@ def split_keys(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
         key
         for key, rows in whole.items()
         if rows not in _NOTHING and (_is_rows(rows) or key.lower()[:5] not in ("test_", "test-", "test "))
-    )  # test_size is no split
+    )  # test_size is not a split
     named = by_split(whole).get(TRAIN, ())
     if named and TRAIN not in found and any(_is_rows(whole[key]) for keys in found.values() for key in keys):
         raise DataError(f"{path}: {named[0]!r} has no rows, but other splits have. Add rows to train on")

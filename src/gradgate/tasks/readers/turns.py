@@ -21,7 +21,7 @@ RENDERED = ("tool_calls", "reasoning_content", "reasoning", "thinking")
 _PASSED_ON = (*RENDERED, "name", "tool_call_id")
 _WEIGHTS = ("weight", "train", "training", "loss", "loss_weight")
 _WEIGHTS_OF_ROWS = ("weight", "train", "training", "loss_weight", "sample_weight")
-_MARKS = ("label", "kto_tag", "is_preferred")
+MARKS = ("label", "kto_tag", "is_preferred")
 """Columns of KTO's data that say whether a response is a good one."""
 _TRUE, _FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
 _REFUSED = {
@@ -122,7 +122,7 @@ def check_row_fields(table: SourceTable, response: str | None = None) -> None:
 
 def _check_marks(table: SourceTable, response: str | None) -> None:
     """Raise DataError if a row's label says that its response is one to avoid, as in KTO's data."""
-    for name in (column for column in table.columns if column.lower() in _MARKS and column != response):
+    for name in (column for column in table.columns if column.lower() in MARKS and column != response):
         words = [_word(cell) if _is_set(cell) else "" for cell in table.columns[name]]
         are_marks = all(word in ("", *_TRUE, *_FALSE) for word in words)
         for row, word in enumerate(words):
