@@ -9,7 +9,7 @@ import pytest
 
 from gradgate.errors import DataError
 from gradgate.tasks import find_task, load_task
-from support.data_forms import table
+from support.ticket_rows import table
 
 ROWS = 24
 

@@ -12,7 +12,7 @@ import pytest
 from gradgate.errors import DataError
 from gradgate.tasks import find_task, load_task
 from gradgate.tasks.unlabelled import examples_of, load_unlabelled, read_file
-from support.data_forms import lines, rows, table, texts
+from support.ticket_rows import lines, rows, table, texts
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from gradgate.tasks import find_task, load_task
 from gradgate.tasks.local_numbers import is_local
 from gradgate.tasks.readers.files import read_table
 from gradgate.tasks.types import FileFormat
-from support.data_forms import lines, texts
+from support.ticket_rows import lines, texts
 
 AUTO = FileFormat()
 Columns = dict[str, list[Any]]

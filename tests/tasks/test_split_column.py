@@ -11,7 +11,7 @@ from gradgate.errors import DataError
 from gradgate.tasks import find_task, load_task
 from gradgate.tasks.understood import understand
 from gradgate.tasks.unlabelled import read_file
-from support.data_forms import at, lines, queues, rows, table, texts
+from support.ticket_rows import at, lines, queues, rows, table, texts
 
 COUNT = 48
 OF_FOUR = ("train", "train", "test", "dev")

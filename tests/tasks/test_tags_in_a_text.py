@@ -8,7 +8,7 @@ import pytest
 
 from gradgate.errors import DataError
 from gradgate.tasks import find_task, load_task
-from support.data_forms import lines, queues, rows, table, texts
+from support.ticket_rows import lines, queues, rows, table, texts
 
 ROWS = 24
 WRITTEN: dict[str, tuple[str, str, str]] = {

@@ -10,7 +10,7 @@ import pytest
 
 from gradgate.errors import DataError
 from gradgate.tasks import find_task, load_task
-from support.data_forms import at, lines, rows, table, texts
+from support.ticket_rows import at, lines, rows, table, texts
 
 MIXED = ["sad", "sad;odd", "odd", "new;sad"]
 JOINED: dict[str, tuple[str, Callable[[int], str]]] = {

@@ -10,7 +10,7 @@ import pytest
 
 from gradgate.tasks import find_task, load_task
 from gradgate.tasks.written import parsed
-from support.data_forms import table, texts
+from support.ticket_rows import table, texts
 
 CELLS: list[tuple[str, Any]] = [
     ('["a", "b"]', ["a", "b"]),
