@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -170,19 +170,27 @@ class FrozenPrefix:
         self._prepare(args, kwargs)
         self._inside = [module for module in self._parts.inside if module.training]
         self._around = [module for module in self._parts.around if module.training and not hasattr(module, RESCALES)]
-        for module in (*self._inside, *self._around):
-            module.training = False
+        _train(self._inside, False)
+        _train(self._around, False)
 
     def _resume_training_mode(self, *_: Any) -> None:
-        for module in self._around:
-            module.training = True
+        _train(self._around, True)
         self._around = []
 
     def _leave(self, model: nn.Module, *_: Any) -> None:
         if model is not self._model:
             return
         self._resume_training_mode()
-        for module in self._inside:
-            module.training = True
+        _train(self._inside, True)
         self._inside = []
         self._finish()
+
+
+def _train(modules: Sequence[nn.Module], mode: bool) -> None:
+    """Set the training flags of modules, and not of what is in them, past the slow ``Module.__setattr__``."""
+    for module in modules:
+        flags = vars(module)
+        if "training" in flags:
+            flags["training"] = mode
+        else:  # scripted: it is in C++
+            module.training = mode

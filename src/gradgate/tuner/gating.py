@@ -14,6 +14,7 @@ from torch.nn import Parameter
 from gradgate import gates
 from gradgate.distributed.shards import is_sharded, local
 from gradgate.errors import RunError
+from gradgate.gates.gradients import GradientBatch, Window, is_unshared
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.lr_scale import lr_factors
 from gradgate.layers.quantized import weight_count
@@ -80,6 +81,10 @@ class Gating(Effect):
         self._scaled = {self._group_of[name] for name in self._lr_scale if name in self._group_of}
         self._never = [name for name in self._trainable if name not in self._group_of]
         self._hooks: dict[str, Any] = {}
+        self._elements = sum(map(weight_count, self.parameters.values()))
+        self._gate_of: dict[str, Gate] = {}
+        self._counts: dict[str, int] = {}
+        self._batch = GradientBatch()
         self._gated_shards: dict[str, Tensor] = {}
         self.chosen: dict[str, Tensor] = {}
 
@@ -114,7 +119,7 @@ class Gating(Effect):
 
     def on_plan(self, coming: ComingStep) -> None:
         """Open and close every parameter for the coming step."""
-        self.plan = coming.plan
+        self.plan, self._gate_of = coming.plan, {}
         for name in self._never:
             self._close(name)
         for group, gate in coming.plan.items():
@@ -138,11 +143,14 @@ class Gating(Effect):
 
     def before_step(self, step: OptimizerStep) -> None:
         """Leave the optimizer only the gradients that it may see."""
+        self._batch.finish()
         self._gated_shards.clear()
         for name in self._never:
             self.parameters[name].grad = None
         for name, gate in self.gated(lambda gate: gate.closed or gate.dropped):
             parameter = self.parameters[name]
+            if gate.closed and parameter.grad is None:
+                continue
             if step.holds(parameter):
                 parameter.grad = None if gate.closed else torch.zeros_like(parameter)
 
@@ -181,6 +189,7 @@ class Gating(Effect):
 
     def release(self) -> None:
         """Remove every hook and restore the ``requires_grad`` of each parameter."""
+        self._batch.finish()
         for hook in self._hooks.values():
             hook.remove()
         self._hooks = {}
@@ -189,8 +198,12 @@ class Gating(Effect):
 
     def gate_of(self, name: str) -> Gate | None:
         """Return the gate in force on one parameter; None for one that never opens."""
-        group = self._group_of.get(name)
-        return None if group is None else self._own(name, self.plan[group])
+        if name not in self._gate_of:
+            group = self._group_of.get(name)
+            if group is None:
+                return None
+            self._gate_of[name] = self._own(name, self.plan[group])
+        return self._gate_of[name]
 
     def gated(self, wanted: Callable[[Gate], bool], plan: Plan | None = None) -> Iterator[tuple[str, Gate]]:
         """Yield the name and gate of each parameter whose gate is wanted, by default under the plan in force."""
@@ -218,6 +231,11 @@ class Gating(Effect):
 
     def count(self, name: str) -> int:
         """Count the elements of a parameter that may open: all, or those of its open rows."""
+        if name not in self._counts:
+            self._counts[name] = self._counted(name)
+        return self._counts[name]
+
+    def _counted(self, name: str) -> int:
         parameter = self.parameters[name]
         if name not in self._rows:
             return weight_count(parameter)
@@ -238,7 +256,7 @@ class Gating(Effect):
         """Compute the expected share of the elements that a step under this plan may change."""
         gated = self.gated(lambda gate: gate.share > 0.0, plan)
         opened = sum(self.count(name) * gate.share for name, gate in gated)
-        return opened / sum(map(weight_count, self.parameters.values()))
+        return opened / self._elements
 
     def _own(self, name: str, gate: Gate) -> Gate:
         """Return the gate of one parameter in a group with this gate."""
@@ -247,7 +265,8 @@ class Gating(Effect):
 
     def _open(self, name: str, gate: Gate) -> None:
         parameter = self.parameters[name]
-        parameter.requires_grad_(True)
+        if not parameter.requires_grad:
+            parameter.requires_grad_(True)
         if (_masks_gradients(gate) or name in self._rows) and name not in self._hooks:
             if is_sharded(parameter):  # its gradient comes from FSDP2, which calls no other hook
                 shard_hook: Any = parameter.register_post_accumulate_grad_hook
@@ -258,8 +277,10 @@ class Gating(Effect):
 
     def _close(self, name: str) -> None:
         parameter = self.parameters[name]
-        parameter.requires_grad_(False)
-        parameter.grad = None
+        if parameter.requires_grad:
+            parameter.requires_grad_(False)
+        if parameter.grad is not None:
+            parameter.grad = None
 
     def _gate_gradient(self, name: str, gradient: Tensor) -> Tensor | None:
         gate = self.gate_of(name)
@@ -268,7 +289,11 @@ class Gating(Effect):
         if gradient.requires_grad:  # a second derivative follows, so the gate must be part of the graph
             return gradient * self._gated(torch.ones_like(gradient), name, gate)
         # A compiled backward pass shares tensors in ways that reference counts do not show.
-        unshared = _is_unshared(gradient) and not backward.in_use()
+        unshared = is_unshared(gradient) and not backward.in_use()
+        if unshared and self._batch.pays(gradient) and not (gate.chosen or gate.noise or name in self._rows):
+            window = Window(gate.lo, gate.hi, gate.scale, self._key(name, gate))
+            if self._batch.takes(self.parameters[name], gradient, window):
+                return None
         return self._gated(gradient if unshared else gradient.clone(), name, gate)
 
     def _gate_shard(self, name: str) -> None:
@@ -343,19 +368,3 @@ def _masks_gradients(gate: Gate) -> bool:
 
 def _masks_weights(gate: Gate) -> bool:
     return gate.sparse and gate.hold and gate.share < 1.0
-
-
-def _is_unshared(gradient: Tensor) -> bool:
-    """Return True if nothing else refers to the gradient that a hook got, so that it may be gated in place.
-
-    Autograd passes one tensor, or views of it, to several leaves if their gradients are equal.
-    """
-    tensor: Any = gradient  # its reference count is private in torch
-    try:
-        # References to the tensor: autograd and Python. To its memory: each view, the view's base, and the handle.
-        base = tensor._base
-        alone = tensor._use_count() == 2 and (base is None or base._use_count() == 2)
-        handles: int = torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
-    except (AttributeError, NotImplementedError, RuntimeError):
-        return False
-    return alone and handles == (2 if base is None else 3) and gradient.is_contiguous()

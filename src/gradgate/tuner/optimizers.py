@@ -124,8 +124,11 @@ def nested(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
 
 def acting(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     """Return the optimizer whose step updates the weights: the innermost of a wrapper that has all its parameters."""
+    inside = nested(optimizer)
+    if len(inside) == 1:
+        return optimizer
     wanted = {id(parameter) for parameter in held_by(optimizer)}
-    same = [one for one in nested(optimizer) if wanted <= {id(parameter) for parameter in held_by(one)}]
+    same = [one for one in inside if wanted <= {id(parameter) for parameter in held_by(one)}]
     return same[-1]
 
 
