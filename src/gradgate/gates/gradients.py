@@ -33,14 +33,14 @@ class Waiting(NamedTuple):
 class GradientBatch:
     """Takes gradients from the hooks of their parameters, and gates them in one launch when all are accumulated.
 
-    It takes a gradient only if nothing can see it before: no earlier gradient that it would be added to, no other hook
-    on the parameter, no process group that reduces it. All others are gated at once, by the caller.
+    It takes a gradient only if nothing uses it before: no earlier gradient that it is added to, no other hook on the
+    parameter, no process group. The caller gates all others in the hook.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[int, Waiting] = {}
         self._task = -1
-        self._usual = False
+        self._waits = False
 
     def takes(self, parameter: Parameter, gradient: Tensor, window: Window) -> bool:
         """Take a gradient in a hook of its parameter; return False if the caller must gate it now.
@@ -59,13 +59,13 @@ class GradientBatch:
             return False
         task = torch._C._current_graph_task_id()
         if task != self._task:
-            self._task, self._usual = task, _accumulates(parameter)
-            if self._usual:
-                engine: Any = torch.autograd.Variable._execution_engine  # type: ignore[attr-defined]
+            self._task, self._waits = task, _can_wait(parameter, gradient)
+            if self._waits:
+                engine: Any = torch.autograd.Variable._execution_engine
                 engine.queue_callback(partial(self._end, task))
-        if self._usual:
+        if self._waits:
             self._waiting[id(parameter)] = Waiting(task, parameter, window)
-        return self._usual
+        return self._waits
 
     def finish(self) -> None:
         """Gate what is left of a backward pass that failed."""
@@ -112,19 +112,22 @@ def _gate(waiting: list[Waiting]) -> None:
 
 
 def _is_seen(parameter: Any) -> bool:
-    """Return True if other hooks of a parameter, or a process group, see its gradient before the pass has ended."""
-    hooks = parameter._backward_hooks
-    return (
-        bool(parameter._post_accumulate_grad_hooks) or len(hooks) > 1 or (dist.is_available() and dist.is_initialized())
-    )
+    """Return True if another hook of a parameter sees its gradient before the pass has ended."""
+    return bool(parameter._post_accumulate_grad_hooks) or len(parameter._backward_hooks) > 1
 
 
-def _accumulates(parameter: Parameter) -> bool:
-    """Return True in ``backward()``; False in ``autograd.grad()``, which returns gradients, and in a graph's capture."""
-    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+def _can_wait(parameter: Parameter, gradient: Tensor) -> bool:
+    """Return True in a pass that only adds gradients to parameters.
+
+    It is False in ``autograd.grad()``, which returns them, under DDP, which averages them on the way, and while a CUDA
+    graph is captured, which would keep the masks of one step.
+    """
+    if dist.is_available() and dist.is_initialized():
+        return False
+    if gradient.is_cuda and torch.cuda.is_current_stream_capturing():
         return False
     node = torch.autograd.graph.get_gradient_edge(parameter).node
     try:
-        return bool(torch._C._will_engine_execute_node(node))  # type: ignore[attr-defined]
+        return bool(torch._C._will_engine_execute_node(node))
     except RuntimeError:  # of autograd.grad()
         return False

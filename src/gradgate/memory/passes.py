@@ -211,7 +211,7 @@ class Passes:
         """Apply the effects that a tuner has on forward and backward passes within the body."""
         model = self._model
         gating = Gating(model, layers, selection_within(self._method.selection(self._layers), layers), 0, {})
-        gating.chosen = {  # one bit per weight; which ones are set makes no difference to memory
+        gating.masks.chosen = {  # one bit per weight; which ones are set makes no difference to memory
             name: torch.zeros(-(-gating.parameters[name].numel() // 8), dtype=torch.uint8)
             for group, gate in plan.items()
             for name in (gating.groups[group] if gate.chosen else ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -206,7 +207,7 @@ class TrainingMemory:
     def _step_of(self, pattern: OpenPattern, trace: StepTrace, watched: frozenset[str]) -> Step:
         learning = pattern.opened - trace.unused
         names = tuple(name for name in self._parameters if name in learning or name in pattern.dropped)
-        masked = dict(self._gating.gated(_holds_elements, pattern.plan))
+        masked = dict(self._gating.gated(attrgetter("masks_weights"), pattern.plan))
         return Step(
             names,
             pattern.dropped,
@@ -278,10 +279,6 @@ class TrainingMemory:
 
     def _cost(self, name: str) -> ParameterCost:
         return self._optimizer.of(self._sharding.shape(name), self._acting(name))
-
-
-def _holds_elements(gate: Gate) -> bool:
-    return gate.sparse and gate.hold and gate.share < 1.0
 
 
 def _as_memory_sees(gate: Gate) -> Gate:

@@ -77,6 +77,21 @@ class Gate:
         """Whether some elements pass, or all with a factor."""
         return not self.open and self.share > 0.0
 
+    @property
+    def masks_gradients(self) -> bool:
+        """Whether some elements of a gradient are multiplied before the optimizer sees it."""
+        return self.sparse and not self.momentum
+
+    @property
+    def masks_weights(self) -> bool:
+        """Whether some elements may not move though the others do."""
+        return self.sparse and self.hold and self.share < 1.0
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What two gates have in common that differ at most in their masks and learning rates."""
+        return self.lo, self.hi, self.scale, self.hold, self.scope, self.noise, self.chosen, self.momentum
+
     def masks(self, name: str, dim: int) -> bool:
         """Return False for a parameter of the group that is open although the gate is sparse.
 

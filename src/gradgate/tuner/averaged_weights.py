@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -82,7 +83,7 @@ class AveragedWeights(Effect):
                     sequence.copy_(parameter.detach())
 
     def _refuse_masks(self, coming: ComingStep) -> None:
-        masking = self._gating.gated(lambda gate: gate.sparse and gate.hold and gate.share < 1.0, coming.plan)
+        masking = self._gating.gated(attrgetter("masks_weights"), coming.plan)
         masked = {id(self._gating.parameters[name]): name for name, _ in masking}
         for optimizer in self._averaging if masked else ():
             name = next((masked[id(p)] for p in held_by(optimizer) if id(p) in masked), None)

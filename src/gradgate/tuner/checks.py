@@ -6,6 +6,7 @@ import operator
 import warnings
 from collections.abc import Container, Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from gradgate.activation_cache import ActivationCache
@@ -15,9 +16,9 @@ from gradgate.distributed.shards import all_finite
 from gradgate.errors import AttachError, NonFiniteError, UsageError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
+from gradgate.methods.plan import Plan
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
-from gradgate.tuner.momentum import check_momentum
 from gradgate.tuner.optimizers import Optimizers, held_by
 from gradgate.tuner.step_plan import representative
 
@@ -91,8 +92,8 @@ class FiniteGradients(Effect):
         """
         if getattr(step.optimizer, "found_inf", None) is not None:  # a gradient scaler looks at them itself
             return
-        opened = self._gating.gradients(lambda gate: gate.open, step)
-        gated = [] if opened else self._gating.gradients(lambda gate: gate.sparse, step)
+        opened = self._gating.gradients("open", step)
+        gated = [] if opened else self._gating.gradients("sparse", step)
         gradient = representative(opened, gated, Tensor.numel)
         if gradient is not None and not all_finite(gradient):
             whose = "" if step.own is None else f" of {self._optimizers.label(step.optimizer)}"
@@ -223,3 +224,20 @@ def check_types(*, layers: object, fisher_data: object, activation_cache: object
     for name, (value, fits, wanted) in expected.items():
         if value is not None and not fits:
             raise UsageError(f"{name}={value!r:.80} is a {type(value).__name__}; expected {wanted}.")
+
+
+def check_momentum(plan: Plan, optimizers: Optimizers) -> None:
+    """Check that each optimizer has the momentum that the gates of a plan ask for.
+
+    Raises:
+        AttachError: naming an optimizer without it.
+    """
+    if not any(gate.momentum for gate in plan.values()):
+        return
+    for optimizer in optimizers:
+        if not isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW):
+            raise AttachError(
+                f"The method updates the elements with the largest momentum of Adam, its first moment, but "
+                f"{optimizers.label(optimizer)} keeps another state, or none. Use torch.optim.AdamW or Adam "
+                f"(optim='adamw_torch')."
+            )

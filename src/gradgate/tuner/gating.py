@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from gradgate import gates
 from gradgate.distributed.shards import is_sharded, local
 from gradgate.errors import RunError
 from gradgate.gates.gradients import GradientBatch, Window, is_unshared
@@ -19,11 +19,10 @@ from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.lr_scale import lr_factors
 from gradgate.layers.quantized import weight_count
 from gradgate.layers.selectors import Selection
-from gradgate.measure.selection import unpack
 from gradgate.methods.plan import OPEN, Gate, Plan
 from gradgate.tuner import backward
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
-from gradgate.tuner.momentum import with_largest_momentum
+from gradgate.tuner.element_masks import ElementMasks
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,7 @@ class Gating(Effect):
         parameters: canonical name to parameter.
         groups: group name to the names of the parameters that may open.
         beside: names of frozen parameters that are in no group, such as those of a teacher.
-        plan: what is in force.
-        chosen: name to mask of the elements that pass gates with ``chosen``; one bit each, see :func:`unpack`.
+        masks: of single elements.
     """
 
     on_model: ClassVar[bool] = True
@@ -66,8 +64,7 @@ class Gating(Effect):
         lr_scale: Mapping[str, float],
     ) -> None:
         self.parameters: Mapping[str, Parameter] = named_parameters(model)
-        self.plan = Plan({})
-        self._seed = seed
+        self._kinds: dict[str, tuple[object, ...]] | None = None
         self._trainable = [name for name, parameter in self.parameters.items() if parameter.requires_grad]
         mapped = {name for group in layers for name in group.parameter_names}
         self.beside = frozenset(self.parameters).difference(mapped, self._trainable)
@@ -75,6 +72,7 @@ class Gating(Effect):
         if selection is not None:
             may_open &= set(selection.names)
         self._rows = {} if selection is None else selection.partial
+        self.masks = ElementMasks(self.parameters, self._rows, seed)
         self.groups = {group.name: [n for n in group.parameter_names if n in may_open] for group in layers}
         self._group_of = {name: group for group, names in self.groups.items() for name in names}
         self._lr_scale = lr_factors(layers, lr_scale, self._rows)
@@ -83,29 +81,34 @@ class Gating(Effect):
         self._hooks: dict[str, Any] = {}
         self._elements = sum(map(weight_count, self.parameters.values()))
         self._gate_of: dict[str, Gate] = {}
+        self._opened: Set[str] | None = None
+        self._listed: dict[str, list[str]] = {}
+        self._share: float | None = None
+        self.plan = Plan({})
         self._counts: dict[str, int] = {}
         self._batch = GradientBatch()
         self._gated_shards: dict[str, Tensor] = {}
-        self.chosen: dict[str, Tensor] = {}
+
+    @property
+    def plan(self) -> Plan:
+        """What is in force."""
+        return self._plan
+
+    @plan.setter
+    def plan(self, plan: Plan) -> None:
+        self._plan = plan
+        self._gate_of = {}
+        kinds = {group: gate.kind for group, gate in plan.items()}
+        if kinds != self._kinds:
+            self._kinds, self._listed, self._share, self._opened = kinds, {}, None, None
 
     def tensors(self) -> Mapping[str, Tensor]:
         """Return the masks of the elements that pass gates with ``chosen``."""
-        return self.chosen
+        return self.masks.chosen
 
     def load_tensors(self, masks: Mapping[str, Tensor]) -> None:
-        """Set the masks of the elements that pass gates with ``chosen``.
-
-        Raises:
-            RunError: if they belong to other parameters.
-        """
-        for name, mask in masks.items():
-            parameter = self.parameters.get(name)
-            if parameter is None or mask.numel() != -(-parameter.numel() // 8):
-                raise RunError(
-                    f"The saved choice of weights in {name} does not fit this model. Load the model that the state "
-                    "was saved with."
-                )
-        self.chosen = dict(masks)
+        """Set the masks of the elements that pass gates with ``chosen``; raise RunError if they fit no parameter."""
+        self.masks.load(masks)
 
     @property
     def trainable(self) -> frozenset[str]:
@@ -119,7 +122,10 @@ class Gating(Effect):
 
     def on_plan(self, coming: ComingStep) -> None:
         """Open and close every parameter for the coming step."""
-        self.plan, self._gate_of = coming.plan, {}
+        self.plan = coming.plan
+        if self._opened == coming.opened:
+            return
+        self._opened = coming.opened
         for name in self._never:
             self._close(name)
         for group, gate in coming.plan.items():
@@ -147,43 +153,38 @@ class Gating(Effect):
         self._gated_shards.clear()
         for name in self._never:
             self.parameters[name].grad = None
-        for name, gate in self.gated(lambda gate: gate.closed or gate.dropped):
-            parameter = self.parameters[name]
-            if gate.closed and parameter.grad is None:
-                continue
-            if step.holds(parameter):
-                parameter.grad = None if gate.closed else torch.zeros_like(parameter)
+        for name in self.listed("closed"):
+            if self.parameters[name].grad is not None and step.holds(self.parameters[name]):
+                self.parameters[name].grad = None
+        for name in self.listed("dropped"):
+            if step.holds(self.parameters[name]):
+                self.parameters[name].grad = torch.zeros_like(self.parameters[name])
 
     def masked_parameters(self, step: OptimizerStep) -> list[MaskedParameter]:
         """Return the parameters with masked weights or closed rows that must not move in an optimizer's step."""
-        names = dict.fromkeys([*self.names(_masks_weights), *self._rows])
+        names = dict.fromkeys([*self.listed("masks_weights"), *self._rows])
         candidates = [self.masked_parameter(name) for name in names if self.parameters[name].grad is not None]
         return [one for one in candidates if one is not None and step.holds(one.parameter)]
 
     def masked_parameter(self, name: str) -> MaskedParameter | None:
         """Return a parameter if it has masked weights or closed rows that must not move while it is open, else None."""
         gate = self.gate_of(name)
-        if gate is None or not (_masks_weights(gate) or (name in self._rows and gate.share > 0.0)):
+        if gate is None or not (gate.masks_weights or (name in self._rows and gate.share > 0.0)):
             return None
-        return MaskedParameter(name, self.parameters[name], partial(self._restore, name, gate))
+        return MaskedParameter(name, self.parameters[name], partial(self.masks.restore, name, gate))
 
     def zero_masked(self, name: str, tensor: Tensor) -> None:
         """Zero the masked elements in a tensor with the shape of this process's shard of a parameter."""
         gate = self.gate_of(name)
-        if gate is None or not _masks_weights(gate):
-            return
-        if gate.chosen:
-            tensor.masked_fill_(self._chosen(name).logical_not_(), 0)
-        else:
-            offset = local(self.parameters[name])[1]
-            gates.apply_(tensor, lo=gate.lo, hi=gate.hi, scale=1.0, key=self._key(name, gate), offset=offset)
+        if gate is not None and gate.masks_weights:
+            self.masks.zero(name, gate, tensor)
 
     def redrawn(self, previous: Plan) -> list[str]:
         """Return the parameters whose gate masks other elements than under the previous plan."""
         return [
             name
             for group, gate in self.plan.items()
-            if _masks_weights(gate) and replace(gate, lr=1.0) != replace(previous[group], lr=1.0)
+            if gate.masks_weights and replace(gate, lr=1.0) != replace(previous[group], lr=1.0)
             for name in self.groups[group]
         ]
 
@@ -218,9 +219,19 @@ class Gating(Effect):
         """Return the names of the parameters whose gate is wanted."""
         return [name for name, _ in self.gated(wanted)]
 
-    def gradients(self, wanted: Callable[[Gate], bool], step: OptimizerStep) -> list[Tensor]:
-        """Return the gradients that an optimizer steps on, of the parameters whose gate is wanted."""
-        parameters = [self.parameters[name] for name in self.names(wanted)]
+    def listed(self, trait: str) -> list[str]:
+        """Return the names of the parameters whose gate has a trait, found once for plans that differ only in masks.
+
+        Args:
+            trait: a property of :class:`Gate`.
+        """
+        if trait not in self._listed:
+            self._listed[trait] = self.names(attrgetter(trait))
+        return self._listed[trait]
+
+    def gradients(self, trait: str, step: OptimizerStep) -> list[Tensor]:
+        """Return the gradients that an optimizer steps on, of the parameters whose gate has a trait."""
+        parameters = [self.parameters[name] for name in self.listed(trait)]
         if step.own is not None:
             parameters = [parameter for parameter in parameters if step.holds(parameter)]
         return [gradient for gradient in [parameter.grad for parameter in parameters] if gradient is not None]
@@ -252,6 +263,13 @@ class Gating(Effect):
         }
         return {self.parameters[name]: factor for name, factor in factors.items() if factor != 1.0}
 
+    @property
+    def share(self) -> float:
+        """The expected share of the elements that a step under the plan in force may change."""
+        if self._share is None:
+            self._share = self.open_share(self.plan)
+        return self._share
+
     def open_share(self, plan: Plan) -> float:
         """Compute the expected share of the elements that a step under this plan may change."""
         gated = self.gated(lambda gate: gate.share > 0.0, plan)
@@ -267,7 +285,7 @@ class Gating(Effect):
         parameter = self.parameters[name]
         if not parameter.requires_grad:
             parameter.requires_grad_(True)
-        if (_masks_gradients(gate) or name in self._rows) and name not in self._hooks:
+        if (gate.masks_gradients or name in self._rows) and name not in self._hooks:
             if is_sharded(parameter):  # its gradient comes from FSDP2, which calls no other hook
                 shard_hook: Any = parameter.register_post_accumulate_grad_hook
                 self._hooks[name] = shard_hook(lambda _: self._gate_shard(name))
@@ -284,22 +302,22 @@ class Gating(Effect):
 
     def _gate_gradient(self, name: str, gradient: Tensor) -> Tensor | None:
         gate = self.gate_of(name)
-        if gate is None or not (_masks_gradients(gate) or name in self._rows):
+        if gate is None or not (gate.masks_gradients or name in self._rows):
             return None
         if gradient.requires_grad:  # a second derivative follows, so the gate must be part of the graph
-            return gradient * self._gated(torch.ones_like(gradient), name, gate)
+            return gradient * self.masks.gate(name, gate, torch.ones_like(gradient))
         # A compiled backward pass shares tensors in ways that reference counts do not show.
         unshared = is_unshared(gradient) and not backward.in_use()
         if unshared and self._batch.pays(gradient) and not (gate.chosen or gate.noise or name in self._rows):
-            window = Window(gate.lo, gate.hi, gate.scale, self._key(name, gate))
+            window = Window(gate.lo, gate.hi, gate.scale, self.masks.key(name, gate))
             if self._batch.takes(self.parameters[name], gradient, window):
                 return None
-        return self._gated(gradient if unshared else gradient.clone(), name, gate)
+        return self.masks.gate(name, gate, gradient if unshared else gradient.clone())
 
     def _gate_shard(self, name: str) -> None:
         """Gate this process's shard of a gradient, right after FSDP2 has reduced it."""
         gradient, gate = self.parameters[name].grad, self.gate_of(name)
-        if gradient is None or gate is None or not (_masks_gradients(gate) or name in self._rows):
+        if gradient is None or gate is None or not (gate.masks_gradients or name in self._rows):
             return
         # A mask may act twice, as it gives the same zeros; a factor or noise may not.
         again = self._gated_shards.get(name) is gradient
@@ -308,63 +326,5 @@ class Gating(Effect):
                 f"FSDP2 reduced the gradient of {name} twice for one step, and its gate has a factor, which must act "
                 f"once. Reduce it with the last batch alone: model.set_requires_gradient_sync(False) for the others."
             )
-        self._gated(local(gradient)[0], name, gate)
+        self.masks.gate(name, gate, local(gradient)[0])
         self._gated_shards[name] = gradient
-
-    def _gated(self, tensor: Tensor, name: str, gate: Gate) -> Tensor:
-        for rows in self._closed_rows(name, tensor):
-            rows.zero_()
-        if not _masks_gradients(gate):
-            return tensor
-        if gate.chosen:
-            return tensor.mul_(gate.scale).masked_fill_(self._chosen(name).logical_not_(), 0.0)
-        key, (_, offset) = self._key(name, gate), local(self.parameters[name])
-        if gate.noise:
-            gates.multiply_noise_(tensor, std=gate.noise, key=key, offset=offset)
-        return gates.apply_(tensor, lo=gate.lo, hi=gate.hi, scale=gate.scale, key=key, offset=offset)
-
-    def _restore(
-        self, name: str, gate: Gate, optimizer: torch.optim.Optimizer, stepped: Tensor, before: Tensor
-    ) -> None:
-        shard, offset = local(stepped)
-        for rows, old in zip(self._closed_rows(name, shard), self._closed_rows(name, before), strict=True):
-            rows.copy_(old)
-        if not _masks_weights(gate):
-            return
-        if gate.chosen:
-            shard.copy_(torch.where(self._chosen(name), shard, before))
-        elif gate.momentum:
-            shard.copy_(torch.where(with_largest_momentum(optimizer, stepped, gate.share), shard, before))
-        else:
-            gates.restore_(shard, before, lo=gate.lo, hi=gate.hi, key=self._key(name, gate), offset=offset)
-
-    def _closed_rows(self, name: str, tensor: Tensor) -> list[Tensor]:
-        """Return views of the rows that never open, in the local shard of a parameter or its gradient."""
-        if name not in self._rows:
-            return []
-        parameter = self.parameters[name]
-        _, offset = local(parameter)
-        # Shards are split along rows, so the flat offset is a whole number of them.
-        count, first = len(tensor), offset // max(1, parameter.shape[1:].numel())
-        # Edges alternate: what lies between the open ranges, clipped to this shard, is closed.
-        edges = [first, *(edge for pair in self._rows[name] for edge in pair), first + count]
-        pairs = [(max(edges[i], first), min(edges[i + 1], first + count)) for i in range(0, len(edges), 2)]
-        return [tensor[start - first : stop - first] for start, stop in pairs if start < stop]
-
-    def _chosen(self, name: str) -> Tensor:
-        """Return a bool tensor, in the shape of the local shard: True for each chosen element."""
-        parameter = self.parameters[name]
-        shard, offset = local(parameter)
-        chosen = unpack(self.chosen[name].to(shard.device), parameter.numel())
-        return chosen[offset : offset + shard.numel()].view(shard.shape)
-
-    def _key(self, name: str, gate: Gate) -> int:
-        return gates.key(seed=self._seed, stream=gate.stream, name=name, draw=gate.draw)
-
-
-def _masks_gradients(gate: Gate) -> bool:
-    return gate.sparse and not gate.momentum
-
-
-def _masks_weights(gate: Gate) -> bool:
-    return gate.sparse and gate.hold and gate.share < 1.0

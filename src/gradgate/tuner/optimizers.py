@@ -116,9 +116,9 @@ def smallest_with_gradient(optimizer: torch.optim.Optimizer, count: int) -> list
 
 def nested(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
     """Return the optimizer and those in its attributes: a rule such as SAM or Lookahead steps with another's."""
-    inside = [
-        one for value in vars(optimizer).values() for one in _items(value) if isinstance(one, torch.optim.Optimizer)
-    ]
+    # Its state has an entry per parameter.
+    values = [value for name, value in vars(optimizer).items() if name != "state"]
+    inside = [one for value in values for one in _items(value) if isinstance(one, torch.optim.Optimizer)]
     return [optimizer, *(part for one in inside if one is not optimizer for part in nested(one))]
 
 

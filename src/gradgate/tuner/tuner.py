@@ -227,7 +227,7 @@ class Tuner:
     @property
     def open_fraction(self) -> float:
         """Share of all parameters that the coming step may change; a sparse gate counts with its share."""
-        return self._gating.open_share(self.plan)
+        return self._gating.share
 
     @property
     def mean_open_fraction(self) -> float:
