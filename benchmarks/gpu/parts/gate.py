@@ -24,15 +24,15 @@ _OF_A_COPY = Goal("at least", 0.8)
 
 
 def cases(bench: Bench) -> list[Case]:
-    """Return one case per dtype, then the gradients of a whole model."""
-    each = [Case(f"{dtype}".removeprefix("torch."), partial(_one, dtype)) for dtype in DTYPES]
-    return [*each, Case("a model's gradients", _many)]
+    """Return the times, which take seconds, then the bits, which the CPU must compute as well."""
+    times = [Case(f"{_name(dtype)}, times", partial(_times, dtype)) for dtype in DTYPES]
+    bits = [Case(f"{_name(dtype)}, bits", partial(_bits, dtype)) for dtype in DTYPES]
+    return [*times, Case("a model's gradients", _many), *bits]
 
 
-def _one(dtype: torch.dtype, bench: Bench) -> Iterator[Figure]:
-    name = f"{dtype}".removeprefix("torch.")
-    count = 10_000 if bench.dry else ELEMENTS
-    gradient = torch.randn(count, device=bench.device).to(dtype)
+def _bits(dtype: torch.dtype, bench: Bench) -> Iterator[Figure]:
+    name, gradient = _name(dtype), _gradient(dtype, bench)
+    count = len(gradient)
     expected = _gate_on_cpu(bench, gradient)
     differ = _differing(_gated(gradient).cpu(), expected)
     yield Figure(f"{name}, elements that differ from the CPU's", differ, "elements", NONE_DIFFERS, f"of {count:,}")
@@ -41,7 +41,11 @@ def _one(dtype: torch.dtype, bench: Bench) -> Iterator[Figure]:
     gates.restore_(restored, before, lo=DROPPED, hi=1.0, key=KEY)
     differ = _differing(restored.cpu(), expected)
     yield Figure(f"{name}, restored elements that differ", differ, "elements", NONE_DIFFERS, f"of {count:,}")
-    del restored, expected
+
+
+def _times(dtype: torch.dtype, bench: Bench) -> Iterator[Figure]:
+    name, gradient = _name(dtype), _gradient(dtype, bench)
+    before = torch.empty_like(gradient)
     rivals: dict[str, Callable[[], object]] = {
         "copy": lambda: before.copy_(gradient),
         "gate": lambda: _gated(gradient),
@@ -76,6 +80,14 @@ def _many(bench: Bench) -> Iterator[Figure]:
     yield Figure(f"{len(shapes)} tensors in one launch", 1e3 * times["one launch"], "ms")
     yield Figure(f"{len(shapes)} tensors, a launch each", 1e3 * times["a launch each"], "ms")
     yield Figure(f"{len(shapes)} tensors, bandwidth of one launch over that of torch._foreach_copy_", share, "x")
+
+
+def _name(dtype: torch.dtype) -> str:
+    return f"{dtype}".removeprefix("torch.")
+
+
+def _gradient(dtype: torch.dtype, bench: Bench) -> Tensor:
+    return torch.randn(10_000 if bench.dry else ELEMENTS, device=bench.device).to(dtype)
 
 
 def _gated(gradient: Tensor) -> Tensor:
