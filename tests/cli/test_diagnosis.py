@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
@@ -31,6 +33,16 @@ def test_packages_that_are_absent_or_out_of_range_are_problems(monkeypatch: pyte
     assert (found["transformers"].state, found["no-such-package"].found) == ("problem", "missing")
     assert "pip install 'transformers<4'" in found["transformers"].advice
     assert found["no-such-package"].advice == "pip install 'no-such-package>=1'"
+
+
+def test_source_on_the_path_is_examined_without_what_it_requires(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> NoReturn:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "requires", absent)
+    monkeypatch.setattr(doctor, "version", absent)
+    assert [(check.about, check.state) for check in check_packages()] == [("gradgate", "note")]
+    assert list(check_extras()) == []
 
 
 def test_extras_say_what_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,9 @@ def examine(folder: Path, *, network: bool = False) -> list[Check]:
 
 def check_packages() -> Iterator[Check]:
     """Check the packages that gradgate requires against the ranges that it declares."""
+    if _version("gradgate") is None:
+        advice = "what it requires is not known, and not checked: pip install -e . in the folder of its source"
+        yield Check("gradgate", "on the path, not installed", "note", advice)
     for requirement in _requirements():
         if "extra" in str(requirement.marker or ""):
             continue
@@ -156,7 +159,10 @@ def check_disk(folder: Path) -> Iterator[Check]:
 
 
 def _requirements() -> list[Requirement]:
-    return [Requirement(text) for text in requires("gradgate") or ()]
+    try:
+        return [Requirement(text) for text in requires("gradgate") or ()]
+    except PackageNotFoundError:  # its source is on the path, which is enough to run it
+        return []
 
 
 def _is_of(requirement: Requirement, extra: str) -> bool:
