@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.record import MachineRecord
+from gradgate.errors import some_of
 
 _HEAD = """# On a GPU
 
@@ -35,16 +36,25 @@ def _of_machine(record: MachineRecord, parts: Sequence[Part]) -> Iterator[str]:
         if any(case.rows for case in cases):
             yield "| | value | | goal | |"
             yield "| --- | ---: | --- | --- | --- |"
-            yield from (_line(part, row) for case in cases for row in case.rows)
+            yield from (_line(part, row) for case in cases for row in case.rows if row["value"] is not None)
             yield ""
+            yield from _without_value(part, [row for case in cases for row in case.rows if row["value"] is None])
         yield from (f"- {case.name}: not measured to its end: {_plain(case.failure)}" for case in cases if case.failure)
         yield from () if cases else ("Not measured yet.",)
-        notes = dict.fromkeys(row["note"] for case in cases for row in case.rows if row["note"])
+        valued = [row for case in cases for row in case.rows if row["value"] is not None]
+        notes = dict.fromkeys(row["note"] for row in valued if row["note"])
         yield from (f"- {note}" for note in notes if len(note) > _SHORT)
         yield ""
 
 
 _SHORT = 60
+_NAMED, _BETWEEN = 3, "; "
+
+
+def _without_value(part: Part, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for note in dict.fromkeys(row["note"] for row in rows):
+        names = [row["part"].removeprefix(f"{part.name}: ") for row in rows if row["note"] == note]
+        yield f"- Not measured, as {_plain(note)}: {_plain(some_of(names, _NAMED, '; '))}"
 
 
 def _line(part: Part, row: dict[str, Any]) -> str:

@@ -9,14 +9,16 @@ import pytest
 import torch
 from transformers import Trainer, TrainingArguments
 
-from gradgate import GateCallback
+from gradgate import ActivationCache, GateCallback
 from gradgate.errors import UsageError
 from gradgate.files import read_json
+from gradgate.runs.progress import Silent
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.training.run import train
+from gradgate.training.start import activation_cache_of
 from support.cached_loop import collate, texts
 from support.crossed import each_once
 from support.power_cuts import Falls, PowerCutError
@@ -31,6 +33,23 @@ def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:
 
 def rows(folder: Path) -> Any:
     return read_json(folder / "scores.json")["cost"]["prefix_rows"]
+
+
+def test_on_a_gpu_only_a_named_folder_is_used(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+
+    def cache_of(**changes: Any) -> ActivationCache | None:
+        return activation_cache_of(config_of(settings, **changes), tmp_path / "own", Silent())
+
+    assert cache_of(device="auto") is None
+    named = cache_of(device="auto", activation_cache=str(tmp_path / "named"))
+    assert named is not None
+    assert named.folder == tmp_path / "named"
+    own = cache_of(device="cpu")
+    assert own is not None
+    assert own.folder == tmp_path / "own"
 
 
 def test_a_run_with_the_cache_learns_what_one_without_does(settings: dict[str, Any], tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _arm(size: Size, arm: Arm, bench: Bench) -> Iterator[Figure]:
     guess = estimate(bench, size, arm)
     yield Figure(f"{name}, predicted", guess.peak_bytes / GIB, "GiB")
     if bench.on_cuda and not _fits(guess):
-        yield Figure(f"{name}, measured over predicted", None, "x", _PREDICTED, "does not fit this device")
+        yield Figure(f"{name}, measured over predicted", None, "x", _PREDICTED, "it does not fit this device")
         return
     peak = measure(bench, size, arm)
     yield Figure(f"{name}, allocated", peak.allocated / GIB, "GiB")

@@ -89,7 +89,7 @@ class Gate:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What two gates have in common that differ at most in their masks and learning rates."""
+        """All but the mask and the learning rate; equal for gates that close, open and mask alike."""
         return self.lo, self.hi, self.scale, self.hold, self.scope, self.noise, self.chosen, self.momentum
 
     def masks(self, name: str, dim: int) -> bool:

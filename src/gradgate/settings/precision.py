@@ -54,8 +54,8 @@ class PrecisionSettings(CheckedSettings):
     )
     activation_cache: PlaceField = Field(
         "auto",
-        description="compute frozen bottom layers once per example and reuse their output: auto (if it saves time; "
-        "deleted when the run or study has finished), off, or a folder that is kept",
+        description="compute frozen bottom layers once per example and reuse their output: auto (on a CPU, if it saves "
+        "time; deleted when the run or study has finished), off, or a folder that is kept",
     )
     activation_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="type of the cached activations")
     activation_cache_size: float = Field(10.0, gt=0, description="maximum size of the activation cache, in GiB")

@@ -26,6 +26,7 @@ from gradgate.runs.records import RunRecord, read_record, versions, write_record
 from gradgate.settings.run import RunConfig
 from gradgate.torch_state import move
 from gradgate.training import adapted
+from gradgate.training.arguments import on_cpu
 from gradgate.training.forgetting.measures import measure_of
 from gradgate.training.forgetting.measuring import Forgetting
 from gradgate.training.fsdp import shard
@@ -199,8 +200,8 @@ def _write_run_file(
 def activation_cache_of(config: RunConfig, cache: Path, progress: RunProgress) -> ActivationCache | None:
     """Return the activation cache of a run, in ``cache`` unless the configuration names a folder; None without one.
 
-    By default, a prefix is cached only if it stays frozen for at least two epochs: one to fill the cache and one to
-    benefit.
+    By default, a prefix is cached only on a CPU, and only if it stays frozen for at least two epochs: one to fill the
+    cache and one to benefit. A fast GPU computes a row about as fast as it is read (benchmarks/GPU.md).
 
     Raises:
         UsageError: for a named folder that cannot be written.
@@ -208,6 +209,8 @@ def activation_cache_of(config: RunConfig, cache: Path, progress: RunProgress) -
     if config.activation_cache == "off" or config.frozen_dropout:
         return None
     auto = config.activation_cache == "auto"
+    if auto and not on_cpu(config):
+        return None
     made = ActivationCache(
         folder=cache if auto else Path(config.activation_cache),
         dtype=config.activation_cache_dtype,

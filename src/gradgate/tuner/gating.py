@@ -91,7 +91,7 @@ class Gating(Effect):
 
     @property
     def plan(self) -> Plan:
-        """What is in force."""
+        """The plan in force."""
         return self._plan
 
     @plan.setter
