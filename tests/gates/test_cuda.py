@@ -79,6 +79,47 @@ def interpreted() -> Iterator[ModuleType]:
         yield module
 
 
+# For a GPU that is not here.
+
+_POINTERS = {torch.float32: "*fp32", torch.float64: "*fp64", torch.bfloat16: "*bf16", torch.float16: "*fp16"}
+_WORDS = {2: "*i16", 4: "*i32", 8: "*i64"}
+_KEYS = dict.fromkeys(("low", "key_1", "key_2", "first", "width"), "i32")
+
+
+def kernels(dtype: torch.dtype) -> dict[str, tuple[dict[str, str], dict[str, Any]]]:
+    """The types of each kernel's arguments, and its constants."""
+    from gradgate.gates import cuda
+
+    block = {"block": cuda._BLOCK}
+    many = block | {"element": cuda._TYPES[dtype], "alignment": 16, "chunk": cuda._CHUNK}
+    words = _WORDS[dtype.itemsize]
+    return {
+        "_gate_one": ({"values": _POINTERS[dtype], "numel": "i64", **_KEYS, "scale_bits": "i64"}, block),
+        "_restore": ({"values": words, "before": words, "numel": "i64", **_KEYS}, block),
+        "_gate_many": ({"table": "*i64", "owners": "*i64", **_KEYS, "scale_bits": "i64"}, many),
+    }
+
+
+@pytest.mark.parametrize("capability", [75, 90])  # a T4, an H100 or H200
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_each_kernel_compiles_to_machine_code(
+    dtype: torch.dtype, capability: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from gradgate.gates import cuda
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    for name, (types, constants) in kernels(dtype).items():
+        kernel = getattr(cuda, name)
+        places = {(kernel.arg_names.index(constant),): value for constant, value in constants.items()}
+        types = {argument: types.get(argument, "constexpr") for argument in kernel.arg_names}
+        target = GPUTarget("cuda", capability, 32)
+        compiled = triton.compile(ASTSource(kernel, types, places), target=target, options={"num_warps": cuda._WARPS})
+        assert compiled.asm["cubin"], name
+
+
 # In the interpreter.
 
 

@@ -15,6 +15,7 @@ from gradgate.gates import apply_, gradients
 from gradgate.gates.gradients import GradientBatch, Window, is_unshared
 from support.tiny_models import TINY, tiny_batch
 
+on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 ONE, OTHER = (Window(0.2, 1.0, 1.25, key) for key in (7, 8))
 
 
@@ -162,17 +163,19 @@ def test_what_a_failed_pass_left_is_gated_before_the_step(launches: list[int]) -
     assert launches == [1]
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=on_cuda)])
 @pytest.mark.parametrize("micro", [1, 3])
-def test_a_tuner_trains_to_the_same_bits(monkeypatch: pytest.MonkeyPatch, micro: int) -> None:
+def test_a_tuner_trains_to_the_same_bits(monkeypatch: pytest.MonkeyPatch, micro: int, device: str) -> None:
     def trained(together: bool) -> list[Tensor]:
         monkeypatch.setattr(GradientBatch, "pays", lambda self, gradient: together)
         torch.manual_seed(0)
-        model = TINY["bert"]()
+        model = TINY["bert"]().to(device)
+        batch = {name: tensor.to(device) for name, tensor in tiny_batch(model).items()}
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         with gg.Tuner(model, optimizer, "graddrop:p=0.3", total_steps=4):
             for _ in range(4):
                 for _ in range(micro):
-                    model(**tiny_batch(model)).loss.backward()
+                    model(**batch).loss.backward()
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
                 optimizer.zero_grad()

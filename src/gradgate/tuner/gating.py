@@ -193,7 +193,7 @@ class Gating(Effect):
         self._batch.finish()
         for hook in self._hooks.values():
             hook.remove()
-        self._hooks = {}
+        self._hooks, self._opened = {}, None
         for name in self._trainable:
             self.parameters[name].requires_grad_(True)
 
