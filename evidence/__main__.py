@@ -37,6 +37,9 @@ def run(
         Literal["full", "quick"], typer.Option(help="quick: a few steps, to check that everything works.")
     ] = "full",
     out: Annotated[Path, typer.Option(help="Where the studies' folders are; a second run resumes them.")] = OUT,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Runs at a time, for studies that compare no times; by default one.")
+    ] = None,
     record: Annotated[bool, typer.Option("--record", help="Make these the committed numbers and verdicts.")] = False,
     keep_repetitions: Annotated[
         bool, typer.Option("--keep-repetitions", help="Say on the page how many numbers came out the same.")
@@ -50,6 +53,9 @@ def run(
         sys.exit("Numbers are only kept of full studies; leave out --scale quick.")
     if record and keep_repetitions:
         sys.exit("--record makes these numbers the committed ones, so they repeat nothing: leave out one of the two.")
+    timed = [study.name for study in _studies(names) if not study.without_times]
+    if timed and scale == "full" and (workers or 1) > 1:
+        sys.exit(f"{timed[0]} compares times, which other runs would change: leave out --workers, or name others.")
     out = out if scale == "full" else out.with_name(f"{out.name}-quick")
     done = []
     for study in _studies(names):
@@ -58,7 +64,7 @@ def run(
             continue
         print(f"{study.name}: {study.title}", flush=True)
         try:
-            run_study(study, scale, out)
+            run_study(study, scale, out, workers)
         except subprocess.CalledProcessError:  # the command has printed why
             sys.exit(f"{study.name} stopped. Run the command again to resume.")
         done.append(study)

@@ -29,11 +29,12 @@ from gradgate.papers.measured import SOURCE
 from gradgate.papers.recorded import read_numbers, write_numbers
 
 
-def run_study(study: Study, scale: Scale, out: Path) -> None:
+def run_study(study: Study, scale: Scale, out: Path, workers: int | None = None) -> None:
     """Run what is missing of a study; a finished study takes seconds.
 
     Args:
         out: the folder with the folders of all studies; the numbers go to ``results`` and ``runs`` in it.
+        workers: runs at a time; by default one at full scale.
 
     Raises:
         subprocess.CalledProcessError: if a command fails; it has printed why.
@@ -42,7 +43,7 @@ def run_study(study: Study, scale: Scale, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     given = settings_here(study, scale, out)
     settings.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
-    gradgate("compare", "--config", str(settings), "--out", str(folder), "--workers", str(_workers(scale)))
+    gradgate("compare", "--config", str(settings), "--out", str(folder), "--workers", str(workers or _workers(scale)))
     for name, options in study.analyses.items():
         words = [word for key, value in options.items() for word in flags(key, value)]
         gradgate("analyze", name, str(folder), *(word.replace(DATA, str(given.get("data"))) for word in words))
@@ -60,9 +61,15 @@ def run_study(study: Study, scale: Scale, out: Path) -> None:
 
 
 def settings_here(study: Study, scale: Scale, out: Path) -> dict[str, Any]:
-    """Return its settings with the data and precision of this machine; the first rows of its data go below ``out``."""
+    """Return its settings with the data and precision of this machine; the first rows of its data go below ``out``.
+
+    A study that another machine began keeps its precision, since it can be finished in no other one.
+    """
     given = study.settings(scale)
-    if given.get("precision") == "bf16" and not _fast_in_bf16():
+    begun = out / f"{study.name}.yaml"
+    if "precision" in given and begun.is_file():
+        given["precision"] = yaml.safe_load(begun.read_text(encoding="utf-8"))["precision"]
+    elif given.get("precision") == "bf16" and not _fast_in_bf16():
         print("This machine has no instructions for bf16, which would take many times as long: fp32 in its place.")
         given["precision"] = "fp32"
     if rows := study.rows(scale):
@@ -103,7 +110,7 @@ def _cut_model(study: Study, out: Path) -> Path:
 
 
 def _workers(scale: Scale) -> int:
-    """Return the number of parallel runs; one at full scale, as claims use step times, which neighbours would slow."""
+    """Return the number of parallel runs; one at full scale, as claims may use times, which neighbours would slow."""
     return 1 if scale == "full" else min(4, os.cpu_count() or 1)
 
 

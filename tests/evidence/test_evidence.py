@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from evidence.__main__ import app
 from evidence.arms import is_on_dev, read_runs, runs_by_arm
 from evidence.commands import first_rows
 from evidence.page import PAGE
@@ -88,6 +90,22 @@ def test_a_cpu_that_would_emulate_bf16_computes_in_fp32(
         name="a", title="a", paper="elsa", data="synthetic", differs="", compare={"seeds": 3, "precision": "bf16"}
     )
     assert settings_here(study, "full", tmp_path) == {"seeds": 3, "precision": precision}
+
+
+def test_a_study_keeps_the_precision_that_another_machine_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    study = Study(name="a", title="a", paper="elsa", data="synthetic", differs="", compare={"precision": "bf16"})
+    (tmp_path / "a.yaml").write_text("precision: bf16", encoding="utf-8")
+    assert settings_here(study, "full", tmp_path) == {"precision": "bf16"}
+
+
+def test_runs_of_studies_that_compare_times_take_turns() -> None:
+    said = CliRunner().invoke(app, ["run", "real-freezing-sst2", "--workers", "2"])
+    assert said.exit_code == 1
+    assert "real-freezing-sst2 compares times" in said.output
 
 
 def test_quick_scores_fewer_rows_and_leaves_full_as_it_is(tmp_path: Path) -> None:
