@@ -19,6 +19,7 @@ from benchmarks.regressions import Regression, regressions
 BENCHMARKS = (
     "gate",
     "step",
+    "host",
     "units",
     "memory",
     "trainer",

@@ -31,7 +31,7 @@ def key(*, seed: int, stream: str, name: str, draw: int) -> int:
         An integer in ``[0, 2**64)``.
     """
     digest = _begun(int(seed), stream, name).copy()
-    digest.update(_counted(str(int(draw))))
+    digest.update(_counted_draw(int(draw)))
     return int.from_bytes(digest.digest(), "little")
 
 
@@ -39,6 +39,11 @@ def key(*, seed: int, stream: str, name: str, draw: int) -> int:
 def _begun(seed: int, stream: str, name: str) -> blake2b:
     """Hash the words that all masks of a parameter share; each draw continues from a copy."""
     return blake2b(b"".join(_counted(word) for word in (str(seed), stream, canonical_name(name))), digest_size=8)
+
+
+@lru_cache(maxsize=2**6)
+def _counted_draw(draw: int) -> bytes:
+    return _counted(str(draw))
 
 
 def _counted(word: str) -> bytes:
@@ -67,6 +72,8 @@ def mix(value: int) -> int:
 def block_key(key: int, block: int) -> tuple[int, int]:
     """Return the two 32-bit round keys for the 2**32 elements of a block: the high half of an index acts here."""
     low, high = key & WORD, key >> 32 & WORD
+    if not block:  # mix(0) is 0
+        return low, high
     return low ^ mix(block * 0x9E3779B9 & WORD), high ^ mix(block * 0x85EBCA6B & WORD)
 
 

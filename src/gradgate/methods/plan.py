@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from gradgate.layers import LayerMap
@@ -52,42 +53,42 @@ class Gate:
     momentum: bool = False
     lr: float = 1.0
 
-    @property
+    @cached_property
     def share(self) -> float:
         """Expected share of elements that pass."""
         return max(0.0, self.hi - self.lo)
 
-    @property
+    @cached_property
     def closed(self) -> bool:
         """Whether nothing passes and nothing may move."""
         return self.share == 0.0 and self.hold
 
-    @property
+    @cached_property
     def dropped(self) -> bool:
         """Whether no gradient passes, yet the optimizer acts on a gradient of zero."""
         return self.share == 0.0 and not self.hold
 
-    @property
+    @cached_property
     def open(self) -> bool:
         """Whether everything passes unchanged, at any learning rate."""
         return self.lo <= 0.0 and self.hi >= 1.0 and self.scale == 1.0 and self.noise == 0.0
 
-    @property
+    @cached_property
     def sparse(self) -> bool:
         """Whether some elements pass, or all with a factor."""
         return not self.open and self.share > 0.0
 
-    @property
+    @cached_property
     def masks_gradients(self) -> bool:
         """Whether some elements of a gradient are multiplied before the optimizer sees it."""
         return self.sparse and not self.momentum
 
-    @property
+    @cached_property
     def masks_weights(self) -> bool:
         """Whether some elements may not move though the others do."""
         return self.sparse and self.hold and self.share < 1.0
 
-    @property
+    @cached_property
     def kind(self) -> tuple[object, ...]:
         """All but the mask and the learning rate; equal for gates that close, open and mask alike."""
         return self.lo, self.hi, self.scale, self.hold, self.scope, self.noise, self.chosen, self.momentum
