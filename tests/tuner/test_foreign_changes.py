@@ -37,6 +37,17 @@ def freeze_the_head(model: Any) -> None:
     model.classifier.requires_grad_(False)
 
 
+def test_a_loaded_state_closes_what_loading_the_weights_opened() -> None:
+    model = build("bert")
+    optimizer = adamw(model)
+    with gg.Tuner(model, optimizer, "freeze:layers=2") as tuner:
+        state = tuner.state_dict()
+        unfreeze_all(model)
+        tuner.load_state_dict(state)
+        assert not model.get_parameter(BOTTOM).requires_grad
+        train(model, optimizer, 1)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import Parameter
 
 from gradgate.gates.apply import apply_each_
@@ -33,33 +35,43 @@ class Waiting(NamedTuple):
 class GradientBatch:
     """Takes gradients from the hooks of their parameters, and gates them in one launch when all are accumulated.
 
-    It takes a gradient only if nothing uses it before: no earlier gradient that it is added to, no other hook on the
-    parameter, no process group. The caller gates all others in the hook.
+    It takes a gradient only if nothing is known to use it before: no earlier gradient that it is added to, no hook of a
+    module or of another kind on a parameter, no process group. The caller gates all others in the hook. Hooks on the
+    nodes of autograd's graph cannot be seen from Python, and get gradients that are not gated yet.
+
+    Args:
+        model: whose parameters are gated.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, model: nn.Module) -> None:
+        self._modules, self._parameters = tuple(model.modules()), tuple(model.parameters())
         self._waiting: dict[int, Waiting] = {}
         self._task = -1
         self._waits = False
+
+    def settle(self, parameter: Parameter) -> None:
+        """Gate what waits for a parameter before a hook on it does anything else.
+
+        It belongs to a pass that this one runs within, or to one that failed.
+        """
+        if id(parameter) in self._waiting:
+            self._gate([self._waiting[id(parameter)]])
 
     def takes(self, parameter: Parameter, gradient: Tensor, window: Window) -> bool:
         """Take a gradient in a hook of its parameter; return False if the caller must gate it now.
 
         Args:
-            parameter: a leaf that is not sharded.
+            parameter: a leaf that is not sharded, and for which nothing waits.
             gradient: what the hook got, which nothing else refers to, and for which it :meth:`pays`.
             window: how it is gated.
         """
-        earlier = self._waiting.pop(id(parameter), None)
-        if parameter.grad is not None:
-            if earlier is not None:  # of a pass that this one runs within
-                _gate([earlier])
+        if parameter.grad is not None or gradient.layout is not torch.strided or not parameter.requires_grad:
             return False
-        if gradient.layout is not torch.strided or _is_seen(parameter):
+        if len(parameter._backward_hooks or ()) > 1:
             return False
         task = torch._C._current_graph_task_id()
         if task != self._task:
-            self._task, self._waits = task, _can_wait(parameter, gradient)
+            self._task, self._waits = task, not self._is_watched() and _only_accumulates(parameter, gradient)
             if self._waits:
                 engine: Any = torch.autograd.Variable._execution_engine
                 engine.queue_callback(partial(self._end, task))
@@ -70,18 +82,40 @@ class GradientBatch:
     def finish(self) -> None:
         """Gate what is left of a backward pass that failed."""
         if self._waiting:
-            left, self._waiting = self._waiting, {}
-            _gate(list(left.values()))
+            self._gate(list(self._waiting.values()))
+
+    def forget(self) -> None:
+        """Leave what a backward pass that failed has left as it is."""
+        self._waiting.clear()
 
     def pays(self, gradient: Tensor) -> bool:
         """Return True on CUDA, where a launch takes longer than gating most gradients."""
         return gradient.is_cuda
 
     def _end(self, task: int) -> None:
-        ended = {place: one for place, one in self._waiting.items() if one.task == task}
-        for place in ended:
-            del self._waiting[place]
-        _gate(list(ended.values()))
+        self._gate([one for one in list(self._waiting.values()) if one.task == task])
+
+    def _gate(self, waiting: Sequence[Waiting]) -> None:
+        alike: dict[tuple[float, float, float], list[Waiting]] = {}
+        for one in waiting:
+            if one.parameter.grad is not None:
+                alike.setdefault((one.window.lo, one.window.hi, one.window.scale), []).append(one)
+        for (lo, hi, scale), each in alike.items():
+            gradients: Any = [one.parameter.grad for one in each]
+            with torch.no_grad():
+                apply_each_(gradients, lo=lo, hi=hi, scale=scale, keys=[one.window.key for one in each])
+            for one in each:  # a launch that fails leaves them waiting
+                del self._waiting[id(one.parameter)]
+        for one in waiting:
+            self._waiting.pop(id(one.parameter), None)
+
+    def _is_watched(self) -> bool:
+        """Return True if hooks on modules or parameters may see gradients before the pass has ended."""
+        modules: Any = self._modules
+        parameters: Any = self._parameters
+        return any(module._backward_hooks or module._backward_pre_hooks for module in modules) or any(
+            parameter._post_accumulate_grad_hooks for parameter in parameters
+        )
 
 
 def is_unshared(gradient: Tensor) -> bool:
@@ -100,29 +134,13 @@ def is_unshared(gradient: Tensor) -> bool:
     return alone and handles == (2 if base is None else 3) and gradient.is_contiguous()
 
 
-def _gate(waiting: list[Waiting]) -> None:
-    alike: dict[tuple[float, float, float], list[tuple[Tensor, int]]] = {}
-    for _, parameter, (lo, hi, scale, key) in waiting:
-        if parameter.grad is not None:
-            alike.setdefault((lo, hi, scale), []).append((parameter.grad, key))
-    for (lo, hi, scale), each in alike.items():
-        gradients, keys = zip(*each, strict=True)
-        with torch.no_grad():
-            apply_each_(gradients, lo=lo, hi=hi, scale=scale, keys=keys)
-
-
-def _is_seen(parameter: Any) -> bool:
-    """Return True if another hook of a parameter sees its gradient before the pass has ended."""
-    return bool(parameter._post_accumulate_grad_hooks) or len(parameter._backward_hooks) > 1
-
-
-def _can_wait(parameter: Parameter, gradient: Tensor) -> bool:
+def _only_accumulates(parameter: Parameter, gradient: Tensor) -> bool:
     """Return True in a pass that only adds gradients to parameters.
 
-    It is False in ``autograd.grad()``, which returns them, under DDP, which averages them on the way, and while a CUDA
-    graph is captured, which would keep the masks of one step.
+    It is False in ``autograd.grad()``, which returns them, under DDP and Horovod, which average them on the way, and
+    while a CUDA graph is captured, which would keep the masks of one step.
     """
-    if dist.is_available() and dist.is_initialized():
+    if (dist.is_available() and dist.is_initialized()) or "horovod.torch" in sys.modules:
         return False
     if gradient.is_cuda and torch.cuda.is_current_stream_capturing():
         return False

@@ -86,7 +86,7 @@ class Gating(Effect):
         self._share: float | None = None
         self.plan = Plan({})
         self._counts: dict[str, int] = {}
-        self._batch = GradientBatch()
+        self._batch = GradientBatch(model)
         self._gated_shards: dict[str, Tensor] = {}
 
     @property
@@ -123,7 +123,7 @@ class Gating(Effect):
     def on_plan(self, coming: ComingStep) -> None:
         """Open and close every parameter for the coming step."""
         self.plan = coming.plan
-        if self._opened == coming.opened:
+        if coming.previous is not None and self._opened == coming.opened:
             return
         self._opened = coming.opened
         for name in self._never:
@@ -190,7 +190,7 @@ class Gating(Effect):
 
     def release(self) -> None:
         """Remove every hook and restore the ``requires_grad`` of each parameter."""
-        self._batch.finish()
+        self._batch.forget()
         for hook in self._hooks.values():
             hook.remove()
         self._hooks, self._opened = {}, None
@@ -301,6 +301,7 @@ class Gating(Effect):
             parameter.grad = None
 
     def _gate_gradient(self, name: str, gradient: Tensor) -> Tensor | None:
+        self._batch.settle(self.parameters[name])
         gate = self.gate_of(name)
         if gate is None or not (gate.masks_gradients or name in self._rows):
             return None

@@ -47,7 +47,8 @@ class Tuner:
     """Trains the parameters of a model that a method opens, in any PyTorch loop.
 
     The plan for a step is in force before its forward pass: a closed group has ``requires_grad=False``, and a
-    sparse one has its gradient gated as autograd produces it, before accumulation and clipping. After each
+    sparse one has its gradient gated before it is added to an earlier one, and before clipping. On CUDA, the gradients
+    of a pass are gated together when it ends, unless hooks or a process group could use them before. After each
     optimizer step that happened the clock ticks and the next plan is set. Parameters that do not require a
     gradient when the tuner attaches are never opened.
 
