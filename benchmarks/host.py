@@ -1,6 +1,6 @@
 """Time what a tuner adds to a step whose arithmetic takes hardly any time: the work of the host, which a GPU waits for.
 
-A 12-layer encoder of width 32 with 200 parameters, 2 x 8 tokens, AdamW. The floor is the same step without a tuner,
+A 12-layer encoder of width 32 with 201 parameters, 2 x 8 tokens, AdamW. The floor is the same step without a tuner,
 where what the method closes is closed by hand. Small models on a fast GPU seem to be as slow as their host: see gpu.
 """
 

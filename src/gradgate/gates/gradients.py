@@ -98,16 +98,14 @@ class GradientBatch:
     def _gate(self, waiting: Sequence[Waiting]) -> None:
         alike: dict[tuple[float, float, float], list[Waiting]] = {}
         for one in waiting:
-            if one.parameter.grad is not None:
-                alike.setdefault((one.window.lo, one.window.hi, one.window.scale), []).append(one)
+            alike.setdefault((one.window.lo, one.window.hi, one.window.scale), []).append(one)
         for (lo, hi, scale), each in alike.items():
-            gradients: Any = [one.parameter.grad for one in each]
+            left = [one for one in each if one.parameter.grad is not None]
+            gradients: Any = [one.parameter.grad for one in left]
             with torch.no_grad():
-                apply_each_(gradients, lo=lo, hi=hi, scale=scale, keys=[one.window.key for one in each])
+                apply_each_(gradients, lo=lo, hi=hi, scale=scale, keys=[one.window.key for one in left])
             for one in each:  # a launch that fails leaves them waiting
-                del self._waiting[id(one.parameter)]
-        for one in waiting:
-            self._waiting.pop(id(one.parameter), None)
+                self._waiting.pop(id(one.parameter), None)
 
     def _is_watched(self) -> bool:
         """Return True if hooks on modules or parameters may see gradients before the pass has ended."""

@@ -80,12 +80,10 @@ class Gating(Effect):
         self._never = [name for name in self._trainable if name not in self._group_of]
         self._hooks: dict[str, Any] = {}
         self._elements = sum(map(weight_count, self.parameters.values()))
-        self._gate_of: dict[str, Gate] = {}
         self._opened: Set[str] | None = None
         self._listed: dict[str, list[str]] = {}
         self._share: float | None = None
         self.plan = Plan({})
-        self._counts: dict[str, int] = {}
         self._batch = GradientBatch(model)
         self._gated_shards: dict[str, Tensor] = {}
 
@@ -97,7 +95,6 @@ class Gating(Effect):
     @plan.setter
     def plan(self, plan: Plan) -> None:
         self._plan = plan
-        self._gate_of = {}
         kinds = {group: gate.kind for group, gate in plan.items()}
         if kinds != self._kinds:
             self._kinds, self._listed, self._share, self._opened = kinds, {}, None, None
@@ -199,12 +196,8 @@ class Gating(Effect):
 
     def gate_of(self, name: str) -> Gate | None:
         """Return the gate in force on one parameter; None for one that never opens."""
-        if name not in self._gate_of:
-            group = self._group_of.get(name)
-            if group is None:
-                return None
-            self._gate_of[name] = self._own(name, self.plan[group])
-        return self._gate_of[name]
+        group = self._group_of.get(name)
+        return None if group is None else self._own(name, self.plan[group])
 
     def gated(self, wanted: Callable[[Gate], bool], plan: Plan | None = None) -> Iterator[tuple[str, Gate]]:
         """Yield the name and gate of each parameter whose gate is wanted, by default under the plan in force."""
@@ -242,11 +235,6 @@ class Gating(Effect):
 
     def count(self, name: str) -> int:
         """Count the elements of a parameter that may open: all, or those of its open rows."""
-        if name not in self._counts:
-            self._counts[name] = self._counted(name)
-        return self._counts[name]
-
-    def _counted(self, name: str) -> int:
         parameter = self.parameters[name]
         if name not in self._rows:
             return weight_count(parameter)
