@@ -18,7 +18,8 @@ from gradgate.tasks.tables import check_files
 from gradgate.tasks.understood import understand
 from gradgate.tasks.unlabelled import examples_of, load_unlabelled, read_file
 from support.command_line import Command
-from support.data_forms import FORMS, named_rows, tickets
+from support.data_forms import FORMS
+from support.table_forms import named_rows, tickets
 from support.ticket_rows import at, lines, queues, rows, table, texts
 
 
