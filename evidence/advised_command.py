@@ -7,12 +7,8 @@ from evidence.rates import rate_to_take, rates_to_try
 from evidence.summaries import ArmInSituation, SituationAdvice
 from gradgate.report.formats import learning_rate
 
-_COMMANDS = {
-    "head": "-m head",
-    "probe": "-m probe",
-    "freeze half of the layers": "-m freeze:layers=N/2",
-    "freeze two thirds or more of the layers": "-m freeze:layers=3N/4",
-}
+_ALONE = ("head", "probe")
+"""Arms without options."""
 
 
 def command(advice: SituationAdvice) -> str:
@@ -39,6 +35,6 @@ def _taken(advice: SituationAdvice) -> list[float]:
 def _arm_words(arm: ArmInSituation | None) -> str:
     if arm is None:
         return f"-m {FULL}"
-    example = arm.effects[0].example
-    words = _COMMANDS.get(arm.arm, f'-m "{example}"' if " " in example else f"-m {example}")
+    example = arm.arm if arm.arm in _ALONE else arm.most_frequent
+    words = f'-m "{example}"' if " " in example else f"-m {example}"
     return f'{words} --language-adapters "LANGUAGES/{{language}}"' if arm.arm.endswith(ON_LANGUAGES) else words

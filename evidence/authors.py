@@ -59,15 +59,24 @@ class SearchedRate:
 
     Attributes:
         used: in every run.
-        best: of a search with full fine-tuning, five seeds a rate, on the dev set that the scores are of.
+        lowest, highest: of the rates of a search with full fine-tuning, five seeds a rate, on the dev set that the
+            scores are of.
+        best: of that search.
         lost: points that the rate used is below the best one in that search.
     """
 
     model: str
     task: str
     used: float
+    lowest: float
+    highest: float
     best: float
     lost: float
+
+    @property
+    def at_an_end(self) -> bool:
+        """Whether the rate used is the lowest or the highest one searched: a better one may lie beyond."""
+        return self.used in (self.lowest, self.highest)
 
 
 _SCORES = CsvRows(RecordedNumber, MADE_BY)
@@ -185,6 +194,7 @@ def _model(family: str, name: str) -> str:
 
 
 def _searched() -> Iterator[SearchedRate]:
+    tried = _tried()
     with (source() / "settings.csv").open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             if row["task"] in _METRICS and not row["model"].startswith("xlnet"):
@@ -192,6 +202,17 @@ def _searched() -> Iterator[SearchedRate]:
                     model=_model("single", row["model"]),
                     task=row["task"].replace("-MM", "-mm"),
                     used=float(row["lr_used"]),
+                    lowest=min(tried[row["model"], row["task"]]),
+                    highest=max(tried[row["model"], row["task"]]),
                     best=float(row["lr_best_in_search"]),
                     lost=float(row["points_lost_by_lr_used"]),
                 )
+
+
+def _tried() -> dict[tuple[str, str], set[float]]:
+    """Return the rates of the search for each model and task, by the names of the source."""
+    tried: dict[tuple[str, str], set[float]] = {}
+    with (source() / "rates.csv").open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            tried.setdefault((row["model"], row["task"]), set()).add(float(row["lr"]))
+    return tried

@@ -71,6 +71,9 @@ _LIMITS = """\
 - **One learning rate for all arms.** It was searched for full fine-tuning only, on the dev set that gives the scores,
   and every frozen arm used it. In {other} of {rates} searched cells the rate used is not the best of the search, at a
   loss of up to {lost:.1f} points. Their own rate may raise the frozen arms.
+- **Half of the rates are at the edge of the search.** Of 1e-5 to 5e-5, full fine-tuning took an end in {ends} of
+  {rates} cells, the lowest rate in {lowest} of them ({of_largest} of {cells_of_largest} with RoBERTa-large). A better
+  rate may lie beyond.
 - **Many runs of MT-RoBERTa are runs of RoBERTa.** {copies} of the {pairs} runs of MT-RoBERTa whose seed RoBERTa has
   too have its score, digit by digit; of MT-BERT {copies_of_bert} of {pairs_of_bert} do. Among them are
   {copies_of_head} of {pairs_of_head} with the head alone. A task and share of layers counts if two or more different
@@ -103,6 +106,7 @@ def authors_page() -> str:
     printed = sum(key in numbers.scores for key in printed_scores())
     kept, of = max(chosen.values(), key=lambda pair: pair[1] - pair[0])
     rates = read_rates()
+    largest = [rate for rate in rates if rate.model == "RoBERTa-large"]
     blocks = [
         _INTRODUCTION,
         _SELECTION.format(printed=printed - len(chosen), cells=printed, selected=len(chosen), kept=kept, of=of),
@@ -113,6 +117,10 @@ def authors_page() -> str:
             other=sum(rate.used != rate.best for rate in rates),
             rates=len(rates),
             lost=max(rate.lost for rate in rates),
+            ends=sum(rate.at_an_end for rate in rates),
+            lowest=sum(rate.used == rate.lowest for rate in rates),
+            of_largest=sum(rate.at_an_end for rate in largest),
+            cells_of_largest=len(largest),
             without=_without_multitask(numbers),
             **_copies(numbers),
         ),

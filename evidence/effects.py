@@ -11,7 +11,7 @@ from typing import TypeVar
 from evidence.arms import MeasuredArm, grid_arms, is_on_dev, scored_languages, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
 from evidence.authors import MULTI, RATE_OF_FULL, UNTRAINED, arm_of, read_rates
-from evidence.foreign import SETFIT, ForeignScore, compared_arms, read_foreign
+from evidence.foreign import PEFT_RATES, SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
 from evidence.limits import AT_AN_END, SHORT_TRAINING, limits_of
 from evidence.rates import ComparedRates, study_rates
@@ -42,13 +42,15 @@ PROBED = "sentence encoder of 110 M"
 EMBEDDED = "embedded encoder of 2.2 M"
 FEW = "under 1,000 rows"
 HUNDREDS, THOUSANDS, ALL = "375 to 1,500 rows", "1,000 or more rows", "2,500 to 393,000 rows"
-TWO_RATES = "6,920 rows, 304 steps at one of two rates"
-_FEW_STEPS = 100
-"""Grids on real data with fewer are left out: they end long before their arms are trained."""
+FEW_STEPS = 100
+"""Grids on real data with fewer are left out: they end long before their arms are trained.
+
+Those whose full fine-tuning took an end of the rates are left out too: an arm may be better than it at this rate only.
+"""
 MATH = "20,000 rows"
 MISMATCHED = "MNLI-mm"
 """Scores of MNLI's runs on other genres."""
-OTHER_MODEL, ONE_RATE = "full is another, larger model", "one rate each"
+OTHER_MODEL, ONE_RATE, ONE_SEED = "full is another, larger model", "one rate each", "reruns of one seed"
 ON_LANGUAGES = " on language adapters"
 AFTER_TAPT = " after pretraining on the task's text"
 _ROUNDING = 1e-3  # of the points in files of row noise
@@ -207,11 +209,11 @@ def _of_grids() -> Iterator[ArmEffect]:
         if not grid.curves.exists():
             continue
         task, model, steps = grid.compare["task"], grid.compare["model"].rpartition("/")[2], grid.compare["steps"]
-        if grid.data and steps < _FEW_STEPS:
-            continue
-        where = Where(_kind(task), TWO_RATES, SMALL) if grid.data else Where(_kind(task), HUNDREDS, EMBEDDED)
         named = {arm.name: arm for arm in grid_arms(grid)}
         full = named.pop(FULL)
+        if grid.data and (steps < FEW_STEPS or full.at_an_end):
+            continue
+        where = Where(_kind(task), THOUSANDS, SMALL) if grid.data else Where(_kind(task), HUNDREDS, EMBEDDED)
         for name, arm in named.items():
             versus = _with_and_without(compare_paired, arm.scores, full.scores)
             arm_family = family(name, _LAYERS[model])
@@ -232,8 +234,8 @@ def _taken(arm: MeasuredArm) -> tuple[float, ...]:
 def _of_authors() -> Iterator[ArmEffect]:
     """Yield the Elsa authors' runs at half and three quarters of the layers, and of the head."""
     numbers = read_numbers(AUTHORS_FILE)["elsa"]
-    used = {(each.model, each.task): (each.used,) for each in read_rates()}
-    tried = tuple(sorted({rate for own in used.values() for rate in own}))
+    rates = {(each.model, each.task): each for each in read_rates()}
+    tried = tuple(sorted({each.used for each in rates.values()}))
     for place in numbers.places(BASELINE):
         if place.task == MISMATCHED or place.model.startswith(MULTI):
             continue  # scores of the same runs; models that were trained on these tasks before
@@ -243,13 +245,15 @@ def _of_authors() -> Iterator[ArmEffect]:
             if frozen is not None and frozen.share in (0.5, 0.75, 1.0):
                 scores = _shares(numbers.scores[Key(place, label, "en")])
                 where = Where(PAIRS, ALL, BASE if frozen.layers == 12 else LARGE)
+                rate = rates[place.model, place.task]
+                doubts = (RATE_OF_FULL, UNTRAINED, *(AT_AN_END,) * rate.at_an_end)
                 yield _effect(
                     where, place.task, "head" if frozen.share == 1 else frozen_family(frozen.share), arm_of(label),
                     *_with_and_without(_compare_values, scores, full),
-                    f"the Elsa authors, {place.model}", f"{RATE_OF_FULL}; {UNTRAINED}; scores on dev",
+                    f"the Elsa authors, {place.model}", "; ".join((*doubts, "scores on dev")),
                     runs=min(len(scores), len(full)), compared=len(set(numbers.methods(place)) - {BASELINE}),
-                    doubts=(RATE_OF_FULL, UNTRAINED),
-                    rates=ComparedRates(tried, *[used[place.model, place.task]] * 2),
+                    doubts=doubts,
+                    rates=ComparedRates(tried, (rate.used,), (rate.used,)),
                 )  # fmt: skip
 
 
@@ -263,10 +267,11 @@ def _of_others() -> Iterator[ArmEffect]:
             ours, theirs = ({each.pair: each.score for each in own} for own in (scores, full))
             few = source == SETFIT
             where = Where(CLASSIFY, rows, PROBED) if few else Where(GENERATE, MATH, BILLIONS)
-            limits = "full is RoBERTa-large, the probe is on MPNet-base" if few else "reruns of one seed; one rate each"
+            limits = "full is RoBERTa-large, the probe is on MPNet-base" if few else f"{ONE_SEED}; {ONE_RATE}"
             yield _effect(
                 where, task, family(name), name, *_with_and_without(compare_paired, ours, theirs),
-                source, limits, compared=compared_arms(source), doubts=(OTHER_MODEL,) if few else (ONE_RATE,),
+                source, limits, compared=compared_arms(source), doubts=(OTHER_MODEL,) if few else (ONE_RATE, ONE_SEED),
+                rates=None if few else PEFT_RATES,
                 memory=_ratio(_mean_of(scores, "memory"), _mean_of(full, "memory")),
                 seconds=_ratio(_mean_of(scores, "seconds"), _mean_of(full, "seconds")),
             )  # fmt: skip

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evidence.commands import SHARED, here
+from evidence.rates import ComparedRates
 from evidence.studies import FOLDER
 
 SOURCE = f"{SHARED}/results"
@@ -41,6 +42,8 @@ _OURS = {
 """The arms that gradgate has, by their names in the files."""
 ROUNDS = ("2025-06-24", "2026-01-13", "2026-07-20")
 """In which every one of these arms was run, with one version of the libraries each."""
+PEFT_RATES = ComparedRates(tried=(1e-5, 1e-4), arm=(1e-4,), full=(1e-5,))
+"""Of PEFT's runs: one for full fine-tuning, and one for every other arm of ``_OURS``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from evidence.arms import grid_arms
+from evidence.effects import FEW_STEPS, FULL
 from evidence.grids import GRIDS, ReplayedGrid
+from evidence.limits import SHORT_TRAINING
 from evidence.replay.baselines import BASELINES, replay_all
 from evidence.replay.early_scores import by_schedule, shown
 from evidence.replay.squeezed import SQUEEZED
@@ -31,8 +34,8 @@ python -m evidence grids-page       # writes this page from the files
 
 The real model and data are in `GRADGATE_SHARED`; the settings say which first rows of dev and test are used.
 
-| grid | what | arms × seeds | steps | short runs |
-|---|---|---|---|---|
+| grid | what | arms × seeds | steps | short runs | limits |
+|---|---|---|---|---|---|
 {grids}
 
 An arm is a method (`full`, `freeze:layers=3`, `gradual`, `graddrop:p=0.2`, LoRA, Houlsby's adapters) at a learning
@@ -46,8 +49,9 @@ Each row replays {repeats} orders of the seeds:
 
 The columns say how often the budget names a winner that the whole grid does not confirm (*false winner*); how often its
 first arm is *within* one standard deviation of a whole run's noise of the best; how often it is not significantly worse
-than the grid's best (*agrees*); and how far it is *behind* the best, in points. Simulated grids that are decisive show
-how often the best is found (`python -m benchmarks curves`).
+than the grid's best (*agrees*); and how far it is *behind* the best, in points. In grids with limits, runs vary so much
+that most arms are within one standard deviation. Simulated grids that are decisive show how often the best is found
+(`python -m benchmarks curves`).
 
 | grid | share | spent by | within 1 sd | agrees | same best | behind | false winner |
 |---|---|---|---|---|---|---|---|
@@ -94,7 +98,16 @@ def _grid(grid: ReplayedGrid, curves: Curves, rows: Sequence[CurveRow]) -> str:
     lengths, seeds = sorted({row.of_steps for row in short}), len({row.seed for row in short})
     squeezed = f"squeezed into {' and '.join(map(str, lengths))} steps, {seeds} seeds" if short else ""
     size = f"{len(curves.grid.arms)} × {len(curves.grid.seeds)}"
-    return f"| `{grid.name}` | {grid.title} | {size} | {grid.compare['steps']} | {squeezed} |"
+    limits = ", ".join(_limits(grid)) or "–"
+    return f"| `{grid.name}` | {grid.title} | {size} | {grid.compare['steps']} | {squeezed} | {limits} |"
+
+
+def _limits(grid: ReplayedGrid) -> Iterator[str]:
+    """Yield what limits a grid: few steps on real data, and full fine-tuning at an end of the rates."""
+    if grid.data and grid.compare["steps"] < FEW_STEPS:
+        yield SHORT_TRAINING
+    if next(arm for arm in grid_arms(grid) if arm.name == FULL).at_an_end:
+        yield f"`{FULL}` at the edge of {len(grid.rates)} rates"
 
 
 def _decisive(found: Mapping[tuple[str, float], Replay]) -> str:
@@ -123,7 +136,7 @@ def _summary(found: Mapping[tuple[str, float], Replay]) -> Iterator[str]:
             for score in each.scores if of == share else ():
                 by_way.setdefault(score.name, []).append(100 * (score.within_one_sd or 0))
         ranges = [f"{way} in {_range(own)} of 100 orders" for way, own in by_way.items()]
-        yield f"At a share of {share:g}, the arm put first is within one standard deviation of the best by"
+        yield f"At a share of {share:g}, the arm put first is within one standard deviation of the best:"
         yield f"{listed(ranges)}."
     tested = {
         place: score.false_winners

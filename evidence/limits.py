@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evidence.convergence import late_changes
@@ -11,9 +11,15 @@ from evidence.studies import Study
 from gradgate.errors import listed
 from gradgate.study.replay.curve_rows import read_rows
 
-SHORT_TRAINING, AT_AN_END, NEAR_GUESSING = NAMES = ("short training", "rates at the edge", "scores near guessing")
-TRACES = "traces at different rates"
-"""The limit of claims that compare Fisher traces, which a learning rate changes as a schedule does."""
+SHORT_TRAINING, AT_AN_END, NEAR_GUESSING, AFTER_TEST = NAMES = (
+    "short training",
+    "rates at the edge",
+    "scores near guessing",
+    "changed after scores on test",
+)
+TRACES, REPRESENTATIONS = "traces at different rates", "representations at different rates"
+"""The limits of claims that compare Fisher traces, which a learning rate changes as a schedule does, or how far
+representations move, which it changes too."""
 RISES = 1.0
 """An arm still rises if dev gains more points than this at the end (``late_changes``), on average over its runs."""
 
@@ -23,7 +29,7 @@ class Limit:
     """One thing about the training of a study that may change its verdicts.
 
     Attributes:
-        name: one of ``NAMES``, or ``TRACES``.
+        name: one of ``NAMES``, ``TRACES`` or ``REPRESENTATIONS``.
         how: in what way.
         arms: those that it is about; None for all.
     """
@@ -43,21 +49,30 @@ class Limit:
 
 def limits_of(study: Study) -> tuple[Limit, ...]:
     """Return the limits of a study, from its committed curves and search, and from its file for what these lack."""
-    return (*_short_training(study), *_rates(study), *_guessing(study))
+    after = (Limit(AFTER_TEST, study.after_test_scores),) * bool(study.after_test_scores)
+    return (*_short_training(study), *_rates(study), *_guessing(study), *after)
 
 
-def limits_of_traces(study: Study) -> tuple[Limit, ...]:
-    """Return what limits the comparison of the study's Fisher traces: adapters that took different rates."""
+def limits_of_measurements(study: Study) -> tuple[Limit, ...]:
+    """Return what limits the comparison of its Fisher traces and representations: arms that took different rates."""
+    runs = ROWS.read(study.search) if study.search.exists() else ()
+    rates = {run.arm: run.lr for run in runs if run.chosen}
+    adapters = {arm: rate for arm, rate in rates.items() if arm != "full"}
     tracked = str(study.compare.get("track", "")).startswith("fisher")
-    runs = ROWS.read(study.search) if tracked and study.search.exists() else ()
-    rates = {run.arm: run.lr for run in runs if run.chosen and run.arm != "full"}
-    if len(set(rates.values())) < 2:
-        return ()
+    measured = {
+        TRACES: adapters if tracked else {},
+        REPRESENTATIONS: rates if "representations" in study.analyses else {},
+    }
+    return tuple(
+        Limit(name, _by_rate(own), frozenset(own)) for name, own in measured.items() if len(set(own.values())) > 1
+    )
+
+
+def _by_rate(rates: Mapping[str, float]) -> str:
     arms_at: dict[float, list[str]] = {}
     for arm, rate in rates.items():
         arms_at.setdefault(rate, []).append(arm)
-    how = "; ".join(f"{rate:g} for {_named(arms_at[rate], len(rates))}" for rate in sorted(arms_at))
-    return (Limit(TRACES, how, frozenset(rates)),)
+    return "; ".join(f"{rate:g} for {_named(arms_at[rate], len(rates))}" for rate in sorted(arms_at))
 
 
 def _short_training(study: Study) -> Iterator[Limit]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from evidence.arms import study_arms
-from evidence.limits import AT_AN_END, NEAR_GUESSING, SHORT_TRAINING, limits_of
+from evidence.limits import AFTER_TEST, AT_AN_END, NEAR_GUESSING, SHORT_TRAINING, limits_of
 from evidence.repetition import Repetition
 from evidence.searches import ROWS, SearchedRun
 from evidence.studies import Study
@@ -23,13 +23,14 @@ def missing_section(studies: Sequence[Study], again: Mapping[str, Repetition]) -
 def _of_training(studies: Sequence[Study]) -> Iterator[str]:
     real = [study for study in studies if study.data == "real"]
     limited = {study.name: {limit.name for limit in limits_of(study)} for study in real}
-    short, ends, guessing = (
-        sum(name in own for own in limited.values()) for name in (SHORT_TRAINING, AT_AN_END, NEAR_GUESSING)
+    short, ends, guessing, after = (
+        sum(name in own for own in limited.values()) for name in (SHORT_TRAINING, AT_AN_END, NEAR_GUESSING, AFTER_TEST)
     )
     yield (
-        f"Of {len(real)} studies on real data, {short} have short training, {ends} rates at the edge and {guessing} "
-        f"scores near guessing, {sum(not own for own in limited.values())} none of these. Each says so in the line of "
-        "its numbers."
+        f"Of {len(real)} studies on real data, {short} have short training, {ends} rates at the edge, {guessing} "
+        f"scores near guessing, and {after} were changed after scores on test were known; "
+        f"{sum(not own for own in limited.values())} have none of these limits. A verdict has those of its studies "
+        "in its line."
     )
     unknown = [f"`{study.name}`" for study in real if not study.search.exists()]
     if unknown:

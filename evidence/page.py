@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evidence.arms import thread_hours
+from evidence.doubts import limits_of_authors, limits_of_verdict, names_of
 from evidence.forgetting import forgetting_table
 from evidence.language_adapters import language_hours, perplexities
-from evidence.limits import limits_of, limits_of_traces
+from evidence.limits import RISES, limits_of, limits_of_measurements
 from evidence.missing import missing_section
 from evidence.paper_figures import figure_table
 from evidence.repetition import Repetition, repeated
@@ -17,8 +18,9 @@ from evidence.row_noise import row_noise_table
 from evidence.searches import search_hours, stopped_early
 from evidence.studies import FOLDER, Study
 from evidence.training import CAPTION, training_table
-from evidence.verdicts import AUTHORS, KINDS, Checked, deciding
+from evidence.verdicts import AUTHORS, CONTRADICTS, KINDS, Checked, deciding
 from gradgate.papers.check import ClaimVerdict
+from gradgate.papers.claims.base import UNKNOWN
 from gradgate.papers.published import papers
 from gradgate.study.search import read_space
 
@@ -39,7 +41,9 @@ own step. A claim about the mean over a paper's tasks, about each or about most 
 parts, about every variant, or that one is the best, holds only if all of them were compared. If a claim names data,
 such as GLUE, XNLI, special domains or one task, only they decide it, or another task of the kind that it is about
 (named entities, parts of speech), never generated texts; if it names a model, only that model does. Any data decide a
-claim that names none. A8, on the spread over seeds, has one F test per learning rate.
+claim that names none. A8, on the spread over seeds, has one F test per learning rate; that fine-tuning collapses
+above 4e-5, which the paper shows too, is not tested. Printed, A5 is checked on GLUE with 1,000 and 5,000 examples, as
+the paper's figure of larger sets has no numbers.
 
 Intervals are over seeds, with the test rows as they are: on other rows of the same task, a difference may lie outside.
 Studies that were recorded with the predictions of each row also have its interval over seeds and rows. If runs
@@ -58,9 +62,19 @@ collapsed, verdicts are given with and without them.
 
 The paper's tasks and others of their kind have separate verdicts. Each study searches the learning rate of each
 method on dev, with the same number of runs, then trains with three or more seeds. Most searches stop runs that are
-behind (`prune`), also at a rate next to the best; a study says after which part of their steps. Nothing is selected
-on test data. No study has a `--budget`: it ends poor arms early, and a claim needs every arm with every seed;
-[Grids](grids/README.md) test budgets.
+behind (`prune`), also at a rate next to the best; a study says after which part of their steps. No rate and no
+checkpoint is picked on test data. No study has a `--budget`: it ends poor arms early, and a claim needs every arm with
+every seed; [Grids](grids/README.md) test budgets.
+
+A verdict has the limits of its studies next to it:
+
+- *Short training*: dev still gains more than {rises:g} point in the last fifth of the steps, on average over the runs
+  of an arm; the tables of the studies have smaller gains too.
+- *Rates at the edge*: an arm took the lowest or the highest rate searched.
+- *Scores near guessing*: the arms learned too little to differ.
+- *Changed after scores on test*: {later} studies got more seeds, rates or an arm, or replace a former version, after
+  scores on test were known.
+- *Traces* or *representations at different rates*: the learning rate changes what is compared, as the method does.
 
 | command | what it does |
 |---|---|
@@ -88,7 +102,13 @@ _DATA = {"real": "Real", "synthetic": "Synthetic"}
 def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     """Return the page as Markdown."""
     there = [study for study in studies if study.is_committed]
-    blocks = [_INTRODUCTION, "## Verdicts", *_verdicts(found), "## Undecided claims", _undecided(found)]
+    later = sum(bool(study.after_test_scores) for study in there)
+    blocks = [
+        _INTRODUCTION.format(rises=RISES, later=later),
+        "## Verdicts",
+        *_verdicts(found, {study.name: study for study in studies}),
+    ]
+    blocks += ["## Undecided claims", _undecided(found)]
     again = repeated()
     blocks += ["## What is missing", missing_section(there, again)]
     blocks += ["## The papers' figures", _FIGURES_HERE, figure_table(there)]
@@ -105,33 +125,49 @@ def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     return "\n\n".join(block.strip() for block in blocks) + "\n"
 
 
-def _verdicts(found: Sequence[Checked]) -> Iterator[str]:
+def _verdicts(found: Sequence[Checked], studies: Mapping[str, Study]) -> Iterator[str]:
     for key, paper in papers().items():
         own = [each for each in found if each.claim.paper == key]
         yield f"### {paper.name}\n\n{paper.authors}, [{paper.title}]({paper.link})."
-        rows = [f"| {each.claim.id} | {each.claim.wording} | {_printed(each)} | {_cells(each)} |" for each in own]
+        rows = [f"| {each.claim.id} | {each.claim.wording} | {' | '.join(_cells(each, studies))} |" for each in own]
         yield "\n".join(["| | claim | printed | authors | real | synthetic |\n|---|---|---|---|---|---|", *rows])
-        yield "<details>\n<summary>The numbers</summary>\n\n" + "\n".join(map(_numbers, own)) + "\n\n</details>"
+        numbers = "\n".join(_numbers(each, studies) for each in own)
+        yield f"<details>\n<summary>The numbers</summary>\n\n{numbers}\n\n</details>"
+
+
+def _cells(each: Checked, studies: Mapping[str, Study]) -> Iterator[str]:
+    yield _printed(each)
+    for kind in KINDS:
+        yield _states(kind, each.measured.get(kind, ()), studies)
 
 
 def _printed(each: Checked) -> str:
-    states = (verdict.outcome.state if verdict.checked else "not printed" for verdict in each.printed)
-    return ", ".join(dict.fromkeys(states))
+    states = dict.fromkeys(verdict.outcome.state for verdict in each.printed if verdict.checked)
+    return f"{UNKNOWN} ({CONTRADICTS})" if len(states) > 1 else next(iter(states), "not printed")
 
 
-def _cells(each: Checked) -> str:
-    return " | ".join(_states(each.states(kind)) for kind in KINDS)
-
-
-def _states(by_tasks: dict[str, str]) -> str:
-    """Return one state, or those on the paper's tasks and on others if they differ."""
-    shown = {tasks: state if state == "cannot tell" else f"**{state}**" for tasks, state in by_tasks.items()}
+def _states(kind: str, verdicts: Sequence[ClaimVerdict], studies: Mapping[str, Study]) -> str:
+    """Return one state, or those on the paper's tasks and on others if they differ, with what limits those decided."""
+    shown = {verdict.tasks: _state(kind, verdict, studies) for verdict in verdicts}
     if len(set(shown.values())) < 2:
         return next(iter(shown.values()), "–")
     return "; ".join(f"{state} on {tasks}" for tasks, state in shown.items())
 
 
-def _numbers(each: Checked) -> str:
+def _state(kind: str, verdict: ClaimVerdict, studies: Mapping[str, Study]) -> str:
+    state = verdict.outcome.state
+    return state if state == UNKNOWN else f"**{state}**{_in_parentheses(_doubts(kind, verdict, studies))}"
+
+
+def _doubts(kind: str, verdict: ClaimVerdict, studies: Mapping[str, Study]) -> Sequence[str]:
+    return limits_of_authors() if kind == AUTHORS else names_of(limits_of_verdict(verdict, studies))
+
+
+def _in_parentheses(texts: Sequence[str]) -> str:
+    return f" ({', '.join(texts)})" if texts else ""
+
+
+def _numbers(each: Checked, studies: Mapping[str, Study]) -> str:
     """Return what was compared, with the paper's numbers first."""
     lines = [f"- **{each.claim.id}** {each.claim.wording}"]
     for verdict in each.printed:
@@ -140,13 +176,15 @@ def _numbers(each: Checked) -> str:
         for verdict in verdicts:
             names = ", ".join(Path(part).stem for part in verdict.parts)
             where = f"{kind} data, {verdict.tasks} ({names})" if kind != AUTHORS else "the authors' runs"
-            lines += _findings(verdict, where)
+            lines += _findings(verdict, where, _doubts(kind, verdict, studies))
+            lines += [f"    - {finding.text}" for finding in verdict.outcome.findings if not finding.compared]
     return "\n".join(lines)
 
 
-def _findings(verdict: ClaimVerdict, where: str) -> Iterator[str]:
+def _findings(verdict: ClaimVerdict, where: str, doubts: Sequence[str] = ()) -> Iterator[str]:
     outcome = verdict.outcome
-    yield f"  - {where}: {outcome.state}{f' ({outcome.rule})' if outcome.rule else ''}"
+    limits = f"; limits: {', '.join(doubts)}" if doubts else ""
+    yield f"  - {where}: {outcome.state}{f' ({outcome.rule})' if outcome.rule else ''}{limits}"
     compared = sorted(
         (finding for finding in outcome.findings if finding.compared),
         key=lambda finding: finding.state != outcome.state,
@@ -203,7 +241,7 @@ def _study(study: Study, again: Repetition | None) -> str:
 
 
 def _limits(study: Study) -> str:
-    limits = "; ".join(map(str, (*limits_of(study), *limits_of_traces(study))))
+    limits = "; ".join(map(str, (*limits_of(study), *limits_of_measurements(study))))
     return f" Limits: {limits}." if limits else ""
 
 

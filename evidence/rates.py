@@ -11,8 +11,8 @@ from evidence.searches import ROWS
 from evidence.studies import Study
 from gradgate.study.search import read_space
 
-_HALF_A_DECADE = 2.5
-"""The least factor between rates like 1e-5, 3e-5 and 1e-4."""
+_HALF_A_DECADE = (2.5, 5)
+"""The least and the largest factor between rates like 1e-5, 3e-5 and 1e-4."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ComparedRates:
     """The learning rates of one comparison.
 
     Attributes:
-        tried: by both arms, the lowest first.
+        tried: by either arm, the lowest first.
         arm: what the arm took, one per size of the training set; empty if no committed file has it.
         full: what full fine-tuning took, likewise.
     """
@@ -63,6 +63,7 @@ def rates_to_try(comparisons: Sequence[ComparedRates]) -> tuple[float, ...]:
 
 def _widened(rates: Sequence[float]) -> list[float]:
     """Return rates with one more at each end, if they have two per power of ten, such as 1e-5, 3e-5 and 1e-4."""
-    if len(rates) < 2 or min(high / low for low, high in pairwise(rates)) < _HALF_A_DECADE:
+    least, largest = _HALF_A_DECADE
+    if len(rates) < 2 or not all(least <= high / low <= largest for low, high in pairwise(rates)):
         return list(rates)
     return [float(f"{rates[1] / 10:.2g}"), *rates, float(f"{rates[-2] * 10:.2g}")]

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from pathlib import Path
 
-from evidence.authors import COPIED, RATE_OF_FULL, UNTRAINED
 from evidence.deciding import deciding_section
-from evidence.limits import NAMES, TRACES, Limit, limits_of, limits_of_traces
+from evidence.doubts import limits_of_authors, limits_of_verdict, names_of
+from evidence.limits import RISES, Limit
 from evidence.studies import FOLDER, Study
-from evidence.verdicts import AUTHORS, Checked, deciding
-from gradgate.papers.arms import task_label
+from evidence.verdicts import AUTHORS, CONTRADICTS, Checked, deciding, share_of_parts
 from gradgate.papers.check import ClaimVerdict
-from gradgate.papers.claims.base import FAILS, UNKNOWN
+from gradgate.papers.claims.base import UNKNOWN
 from gradgate.papers.published import papers
 from gradgate.papers.scoreboard import SOURCES, ScoreboardRow
 
@@ -30,9 +28,7 @@ _NOTHING = {
 }
 _AT_ONE_RATE = ("E1", "E2", "E3", "E4", "E5", "E6")
 """Claims of a paper whose arms all have the learning rate of full fine-tuning."""
-_OF_TRACES = ("F9", "F10")
-"""Claims that compare Fisher traces."""
-_OTHER_TASKS, _OWN_RATES, _GLUE_ALONE = "other tasks", "own rates", "GLUE alone"
+_OTHER_TASKS, _OWN_RATES = "other tasks", "own rates"
 _INTRODUCTION = """\
 # Scoreboard
 
@@ -48,11 +44,13 @@ _BEHIND = """\
 
 Each line shows the deciding part; if none decides, the first undecided one, and then that of the other tasks, if there
 are such studies. *Short training*, *rates at the edge* and *scores near guessing* are limits of the study: longer
-runs, other rates or more rows may change the verdict. *Traces at different rates*: the adapters whose Fisher traces
-are compared took different learning rates, which change a trace as a schedule does. *Other tasks*: of the same kind as
-the paper's. *Own rates*: each arm has a learning rate of its own, while the paper gave all that of full fine-tuning.
-*GLUE alone*: the authors published no runs of named entities and parts of speech. If runs collapsed (ten points and
-five robust standard deviations below the median of their arm), what is left without them follows.
+runs, other rates or more rows may change the verdict. Training is short if dev still gains more than {rises:g} point in
+the last fifth of the steps, on average over the runs of an arm; smaller gains are in the studies' tables. *Traces* and
+*representations at different rates*: the arms that are compared took different learning rates, which change a trace as
+a schedule does, and move representations. *Other tasks*: of the same kind as the paper's. *Own rates*: each arm has a
+learning rate of its own, while the paper gave all that of full fine-tuning. *GLUE alone*: the authors published no runs
+of named entities and parts of speech. If runs collapsed (ten points and five robust standard deviations below the
+median of their arm), the verdict without them follows.
 """
 
 
@@ -89,12 +87,12 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> BoardCell
     decided = [verdict for verdict in verdicts if verdict.outcome.state != UNKNOWN]
     chosen = (decided or verdicts)[0]  # those on the paper's tasks come first
     if source != PRINTED:
-        cell = _measured_cell(source, chosen, _studies_of(chosen, studies))
+        cell = _measured_cell(source, chosen, limits_of_verdict(chosen, studies))
         others = [
             "; ".join(
                 (
                     f"{other.tasks}, {other.outcome.state}: {deciding(other.outcome)}",
-                    *_limits(_limits_of(other, _studies_of(other, studies))),
+                    *_limits(limits_of_verdict(other, studies)),
                 )
             )
             for other in verdicts
@@ -103,40 +101,23 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> BoardCell
         return replace(cell, row=replace(cell.row, note="; ".join((cell.row.note, *others))))
     if len({verdict.outcome.state for verdict in decided}) > 1:
         states = "; ".join(f"{verdict.outcome.state} in {verdict.source}" for verdict in decided)
-        return BoardCell(
-            replace(_filled(source, chosen), verdict=UNKNOWN, note=f"the paper contradicts itself: {states}")
-        )
+        row = replace(_filled(source, chosen), verdict=UNKNOWN, note=f"{CONTRADICTS}: {states}")
+        return BoardCell(row, (CONTRADICTS,))
     return BoardCell(_filled(source, chosen))
 
 
-def _studies_of(verdict: ClaimVerdict, studies: Mapping[str, Study]) -> list[Study]:
-    return [studies[name] for part in verdict.parts if (name := Path(part).stem) in studies]
-
-
-def _limits_of(verdict: ClaimVerdict, studies: Sequence[Study]) -> dict[str, tuple[Limit, ...]]:
-    """Return what limits a verdict, by study; of a claim that fails, by the studies of the tasks on which it does."""
-    of_traces = verdict.claim.id in _OF_TRACES
-    if verdict.outcome.state == FAILS:
-        tasks = {task for finding in verdict.outcome.findings if finding.state == FAILS for task in finding.tasks}
-        own = [study for study in studies if task_label(verdict.claim.paper, study.compare["task"]) in tasks]
-        studies = own or studies
-    return {study.name: limits_of(study) + (limits_of_traces(study) if of_traces else ()) for study in studies}
-
-
-def _measured_cell(source: str, verdict: ClaimVerdict, studies: Sequence[Study]) -> BoardCell:
+def _measured_cell(source: str, verdict: ClaimVerdict, limits: Mapping[str, Sequence[Limit]]) -> BoardCell:
     """Return the cell of runs, with what limits them in its note and, by name, in its small print."""
-    limits = _limits_of(verdict, studies)
     if source == AUTHORS:
-        scope = [_GLUE_ALONE, RATE_OF_FULL, UNTRAINED, COPIED]
+        scope = [*limits_of_authors()]
         note = [*scope]
     else:
         own = [_OWN_RATES] * (verdict.claim.id in _AT_ONE_RATE)
         scope = [*[_OTHER_TASKS] * verdict.stand_in, *own]
         note = [verdict.tasks, *own, *_limits(limits)]
-    there = {limit.name for own in limits.values() for limit in own}
-    doubts = [name for name in (*NAMES, TRACES) if name in there]
     row = _filled(source, verdict)
-    shown = doubts if row.verdict == UNKNOWN else [*scope, *doubts]
+    share = [text] if (text := share_of_parts(verdict.outcome)) else []
+    shown = names_of(limits) if row.verdict == UNKNOWN else [*share, *scope, *names_of(limits)]
     steady = verdict.without_collapsed
     if steady is not None and deciding(steady) != row.note:
         note.append(f"without collapsed runs, {steady.state}: {deciding(steady)}")
@@ -169,7 +150,7 @@ def scoreboard_page(found: Sequence[Checked], cells: Sequence[BoardCell]) -> str
     by_claim: dict[str, list[BoardCell]] = {}
     for cell in cells:
         by_claim.setdefault(cell.row.claim, []).append(cell)
-    blocks = [_INTRODUCTION, _counts(cells), _grid(found, by_claim), _BEHIND]
+    blocks = [_INTRODUCTION, _counts(cells), _grid(found, by_claim), _BEHIND.format(rises=RISES)]
     blocks += ["\n".join(_behind(each, by_claim[each.claim.id])) for each in found]
     open_claims = [each for each in found if not _is_decided(by_claim[each.claim.id])]
     blocks.append(deciding_section(open_claims))

@@ -100,6 +100,7 @@ class Study(BaseModel):
         train_rows: of the training set, if ``compare`` takes all of it.
         short_training: how long runs are, if more steps may change the scores and no committed curve shows it; empty
             if not.
+        after_test_scores: what was added to it, or done again, after scores on test were known; empty if nothing was.
         without_times: times of its arms are not compared; ``differs`` says why.
         without_early_traces: early Fisher traces of its arms are not compared; ``differs`` says why.
         edge_of_rates: which arms took the highest or lowest rate searched, of a study whose search is not committed;
@@ -130,6 +131,7 @@ class Study(BaseModel):
     differs: str
     train_rows: int | None = None
     short_training: str = ""
+    after_test_scores: str = ""
     without_times: bool = False
     without_early_traces: bool = False
     edge_of_rates: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -48,6 +49,11 @@ class ArmInSituation:
     def runs(self) -> int:
         """The fewest runs of an arm in it."""
         return min(effect.runs for effect in self.effects)
+
+    @property
+    def most_frequent(self) -> str:
+        """The form of the arm, with its options, that most of its effects are of; the first one of several."""
+        return Counter(effect.example for effect in self.effects).most_common(1)[0][0]
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -10,10 +10,12 @@ from pathlib import Path
 from evidence.studies import RESULTS
 from gradgate.papers.check import ClaimVerdict, check_printed, check_studies
 from gradgate.papers.claims import Claim, ClaimOutcome, check, claims
-from gradgate.papers.claims.base import FAILS, HOLDS
+from gradgate.papers.claims.base import FAILS, HOLDS, ClaimCheck
 from gradgate.papers.claims.numbers import Numbers
 
 AUTHORS = "authors"
+CONTRADICTS = "the paper contradicts itself"
+"""The verdict on printed numbers of which some hold and some fail."""
 KINDS = (AUTHORS, "real", "synthetic")
 """The folders of results: runs of the authors, and our own on real and on generated data."""
 
@@ -60,15 +62,26 @@ def check_all(results: Path = RESULTS) -> list[Checked]:
 
 def deciding(outcome: ClaimOutcome) -> str:
     """Return the first part with the state of the outcome, and how many parts share it."""
-    every = [finding for part in outcome.parts for finding in part.findings] or outcome.findings
-    compared = [finding for finding in every if finding.compared]
-    alike = [finding for finding in compared if finding.state == outcome.state]
+    compared, alike = _parts(outcome)
     if not alike:  # what is compared passes, and another part is lacking
         return "; ".join(finding.text for finding in outcome.findings if not finding.compared)
     hold = sum(finding.state == HOLDS for finding in compared) if outcome.state == FAILS else 0
     others = f"; {hold} hold{'s' * (hold == 1)}" if hold else ""
     more = f" ({len(alike)} of {len(compared)} parts{others})" if len(compared) > 1 else ""
     return f"{alike[0].text}{more}"
+
+
+def share_of_parts(outcome: ClaimOutcome) -> str:
+    """Return how many parts have the state of the outcome, such as ``2 of 8 parts``; empty if all of them do."""
+    compared, alike = _parts(outcome)
+    return f"{len(alike)} of {len(compared)} parts" if 0 < len(alike) < len(compared) else ""
+
+
+def _parts(outcome: ClaimOutcome) -> tuple[list[ClaimCheck], list[ClaimCheck]]:
+    """Return the parts that were compared, and those of them with the state of the outcome."""
+    every = [finding for part in outcome.parts for finding in part.findings] or outcome.findings
+    compared = [finding for finding in every if finding.compared]
+    return compared, [finding for finding in compared if finding.state == outcome.state]
 
 
 def lacking(claim: Claim) -> str:

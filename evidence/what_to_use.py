@@ -31,7 +31,6 @@ from evidence.effects import (
     SMALL,
     TAGS,
     THOUSANDS,
-    TWO_RATES,
     Where,
     effects,
 )
@@ -64,7 +63,6 @@ SITUATIONS = (
     Where(TAGS, THOUSANDS, MULTILINGUAL, MANY),
     Where(CLASSIFY, "8 rows per class", PROBED),
     Where(CLASSIFY, "64 rows per class", PROBED),
-    Where(CLASSIFY, TWO_RATES, SMALL),
     Where(CLASSIFY, HUNDREDS, EMBEDDED),
     Where(CLASSIFY, HUNDREDS, EMBEDDED, MANY),
     Where(TAGS, HUNDREDS, EMBEDDED, MANY),
@@ -90,9 +88,10 @@ gradgate recommend --model MODEL --task TASK --minutes 30
 
 This command finds the best arm on your own data: use it where *nothing is known*. Where a row is *undecided*, its
 command compares the two arms. A row says *full fine-tuning* unless an arm is shown to be better, or to be as good at
-a lower cost. Differences are to full fine-tuning, in points of the task's metric, with 95 % intervals. N is the
-number of layers of the model. `--lr` is the middle one of the rates that the arm took in these runs, with batches of 16
-in most, and `--search` a range around those of both arms: at another rate, an arm may lose what its row shows.
+a lower cost. Differences are to full fine-tuning, in points of the task's metric, with 95 % intervals. An option such
+as `layers=3` or `size=64` is the most frequent one of these runs: for a model with more layers or a larger width,
+scale it. `--lr` is the middle one of the rates that the arm took in these runs, with batches of 16 in most, and
+`--search` a range around those of both arms: at another rate, an arm may lose what its row shows.
 """
 _METHOD = """\
 ## How the numbers are made
@@ -119,7 +118,8 @@ _METHOD = """\
 - **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
   or two tasks, doubts about most of the tasks, fewer than three runs per arm, another model as full fine-tuning, or
   generated data. It names the doubts; the tables below have the limits of the runs in full.
-- **Left out** are grids on real data of fewer than 100 steps, which end long before the arms are trained.
+- **Left out** are grids on real data of fewer than 100 steps, which end long before the arms are trained, and those
+  whose full fine-tuning took the lowest or the highest rate: at a better one, what an arm gains may be gone.
 """
 _FREEZING = """\
 ## Where freezing does not help
@@ -140,13 +140,13 @@ have no optimizer state. Use it if memory or time is short.
 _MEMORY = """\
 ## If memory or time is short
 
-Memory and time are relative to full fine-tuning, if the runs recorded them; time is that of a step. Our runs measured
-the peak of the whole process on a CPU, libraries included; PEFT's measured that of the GPU's allocator. For your
-model, `gradgate memory --model MODEL -m full -m freeze:layers=6 -m lora:r=8` estimates each arm without running it,
-and `--gpu GiB` lists first what fits.
+Memory and time are relative to full fine-tuning, if the runs recorded them. Our runs measured the time of a step and
+the peak of the whole process on a CPU, libraries included; PEFT's, the time of the whole training and the peak of the
+GPU's allocator. For your model, `gradgate memory --model MODEL -m full -m freeze:layers=6 -m lora:r=8` estimates each
+arm without running it, and `--gpu GiB` lists first what fits.
 
-| situation | arm | memory | time | difference to full |
-|---|---|---:|---:|---:|
+| situation | arm | memory | time | difference to full | limits |
+|---|---|---:|---:|---:|---|
 {rows}
 """
 _FROZEN = ("freeze", "head", "groups")
@@ -186,7 +186,9 @@ def _table(found: dict[Where, SituationAdvice | None]) -> str:
         shown = where if advice is None else advice.where
         given = f"**{shown.kind}**<br>{shown.rows}<br>{shown.model}<br>{shown.languages}"
         if advice is None:
-            lines.append(f"| {given} | nothing is known here<br>`gradgate recommend` | – | – | none |")
+            lines.append(
+                f"| {given} | nothing is known here<br>`gradgate recommend --model MODEL --task TASK` | – | – | none |"
+            )
         else:
             lines.append(
                 f"| {given} | {_use(advice)}<br>`{command(advice)}` | {_difference(advice)} | {_cost(advice)} | "
@@ -241,15 +243,15 @@ def _cost(advice: SituationAdvice) -> str:
 
 def costs(arm: ArmInSituation) -> str:
     """Return the memory and time of an arm relative to full fine-tuning, as far as they were recorded."""
-    return ", ".join(filter(None, (_cost_of(arm, "memory", "memory"), _cost_of(arm, "seconds", "time"))))
+    return ", ".join(filter(None, (_relative(arm, "memory", " memory"), _relative(arm, "seconds", " time"))))
 
 
-def _cost_of(arm: ArmInSituation, name: str, word: str) -> str:
-    """Return a cost in words, with the number of tasks if it was not recorded on all."""
+def _relative(arm: ArmInSituation, name: str, word: str = "") -> str:
+    """Return a cost with the number of tasks if it was not recorded on all; empty if it was on none."""
     value, tasks = arm.relative(name), arm.tasks_with(name)
     if value is None:
         return ""
-    return f"{value:.2f}× {word}" + f" ({counted_tasks(tasks)})" * (tasks < arm.pooled.tasks)
+    return f"{value:.2f}×{word}" + f" ({counted_tasks(tasks)})" * (tasks < arm.pooled.tasks)
 
 
 def _arms(advice: SituationAdvice) -> Iterator[str]:
@@ -278,8 +280,9 @@ def _memory(known: Sequence[SituationAdvice]) -> str:
     for advice in (advice for advice in known if advice.where.model != EMBEDDED):
         arms = [arm for arm in advice.arms if arm.is_cheaper and arm.relative("memory") is not None]
         for arm in sorted(arms, key=lambda arm: arm.relative("memory") or 1.0):
-            memory, seconds = (_times(arm.relative(name)) for name in ("memory", "seconds"))
-            rows.append(f"| {advice.where} | {arm.arm} | {memory} | {seconds} | {_points(arm)} |")
+            memory, seconds = (_relative(arm, name) or "–" for name in ("memory", "seconds"))
+            limits = ", ".join(arm.caveats) or "–"
+            rows.append(f"| {advice.where} | {arm.arm} | {memory} | {seconds} | {_points(arm)} | {limits} |")
     return _MEMORY.format(rows="\n".join(rows))
 
 

@@ -202,12 +202,12 @@ CLAIMS = (
     Claim(
         "F8",
         "fun",
-        "Unfreezing from the bottom up transfers worse than from the top down, and loses less of it in English.",
+        "Unfreezing from the bottom up transfers worse than from the top down, and the loss is smaller in English.",
         (("fun_table11",),),
         _f8,
     ),
     Claim("F9", "fun", "With gradual unfreezing the Fisher trace is higher early on and hill-shaped.", (), _f9),
-    Claim("F10", "fun", "Schedules with a higher and wider peak of the Fisher trace transfer better.", (), _f10),
+    Claim("F10", "fun", "Schedules with a higher or wider peak of the Fisher trace transfer better.", (), _f10),
     Claim(
         "F11",
         "fun",
