@@ -19,7 +19,7 @@ from gradgate.settings.base import CheckedSettings, checked_settings
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.finished import EvaluateSettings
 from gradgate.settings.pretraining import PretrainConfig
-from gradgate.settings.run import RunConfig
+from gradgate.settings.run import RunConfig, make_config
 from support.command_line import Command
 from support.study_folder import write_study
 
@@ -168,3 +168,31 @@ def test_task_files_stay_in_their_folder(home: Path) -> None:
     (home / "task.yaml").write_text("kind: classification\nfiles: {train: ~/x.csv, dev: dev.csv}\n")
     with pytest.raises(GradgateError, match="is outside the task's folder"):
         find_task("~/task.yaml")
+
+
+@pytest.mark.parametrize("word", ["on", "True", "atuo", "Auto", "of", "none"])
+def test_a_word_that_is_meant_as_a_mode_names_no_folder(
+    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UsageError, match=rf"activation_cache='{word}': expected auto or off or a folder; write './{word}'"
+    ):
+        make_config(activation_cache=word)
+    with pytest.raises(UsageError, match=rf"activation_cache='{word}': expected a folder"):
+        gg.GateCallback("full", activation_cache=word)
+    assert make_config(activation_cache=f"./{word}").activation_cache == f"./{word}"
+    (tmp_path / word).mkdir()
+    assert make_config(activation_cache=word).activation_cache == word
+
+
+@pytest.mark.parametrize("word", ["auto", "off"])
+def test_modes_of_a_run_are_no_folders_of_a_callback(word: str) -> None:
+    assert make_config(activation_cache=word).activation_cache == word
+    with pytest.raises(UsageError, match="expected a folder"):
+        gg.GateCallback("full", activation_cache=word)
+
+
+@pytest.mark.parametrize("folder", ["out", "cache", "acts", "x", "a/auto"])
+def test_other_words_name_a_folder(folder: str) -> None:
+    assert make_config(activation_cache=folder).activation_cache == folder

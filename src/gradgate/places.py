@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from gradgate.errors import UsageError
+
+_MODES = ("auto", "off")
+_SWITCHES = ("on", "yes", "true", "no", "false", "none")
+_ALIKE = 0.75
+"""How alike a word and a mode are, by difflib, if it was meant: ``atuo`` is like ``auto``, a folder ``out`` is not."""
 
 
 def typed_path(place: str | os.PathLike[str]) -> Path:
@@ -40,6 +47,25 @@ def typed_place(place: str | os.PathLike[str]) -> str:
             f"The home folder {user!r} of {text!r:.120} is not known. Expected ~ for your own home folder, or ~name of "
             f"a user of this machine; write the whole path, or './{text:.120}' for a file with that name."
         ) from None
+
+
+def check_folder(name: str, text: str, modes: Sequence[str] = ()) -> None:
+    """Refuse a word that is meant as a mode and would become the name of a folder, such as ``on`` or ``atuo``.
+
+    What has a separator is a path, and what is there already is a folder.
+
+    Args:
+        name: of the setting.
+        modes: words that the setting takes in place of a folder.
+
+    Raises:
+        UsageError: for such a word.
+    """
+    if text in modes or {"/", os.sep} & set(text) or Path(text).exists():
+        return
+    if text.lower() in _SWITCHES or get_close_matches(text.lower(), _MODES, cutoff=_ALIKE):
+        expected = " or ".join((*modes, "a folder"))
+        raise UsageError(f"{name}={text!r}: expected {expected}; write './{text}' for a folder of that name.")
 
 
 def short_name(place: str) -> str:

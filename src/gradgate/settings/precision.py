@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from gradgate.errors import UsageError
+from gradgate.places import check_folder
 from gradgate.settings.base import MOST_THREADS, CheckedSettings
 from gradgate.settings.fields import PlaceField
 
@@ -59,6 +60,12 @@ class PrecisionSettings(CheckedSettings):
     )
     activation_cache_dtype: Literal["model", "bfloat16"] = Field("model", description="type of the cached activations")
     activation_cache_size: float = Field(10.0, gt=0, description="maximum size of the activation cache, in GiB")
+
+    @field_validator("activation_cache")
+    @classmethod
+    def _mode_or_folder(cls, activation_cache: str) -> str:
+        check_folder("activation_cache", activation_cache, ("auto", "off"))
+        return activation_cache
 
     @field_validator("precision", mode="before")
     @classmethod

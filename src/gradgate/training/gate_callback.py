@@ -19,7 +19,7 @@ from gradgate.measure import Batches
 from gradgate.measure.batches import batches_of
 from gradgate.methods.base import Method
 from gradgate.methods.catalog import method as read_method
-from gradgate.places import typed_path
+from gradgate.places import check_folder, typed_path
 from gradgate.training.running_trainer import ends_on_exception, in_training
 from gradgate.tuner import Tuner
 from gradgate.tuner.masters import MasterPrecision, has_masters
@@ -76,6 +76,8 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         self.fisher_data = fisher_data
         if isinstance(activation_cache, str) and not activation_cache.strip():
             raise UsageError(f"activation_cache={activation_cache!r}: expected a folder; '.' is the current one.")
+        if isinstance(activation_cache, str):
+            check_folder("activation_cache", activation_cache)
         self.activation_cache = (
             ActivationCache(folder=typed_path(activation_cache))
             if isinstance(activation_cache, str | Path)
