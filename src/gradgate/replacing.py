@@ -127,7 +127,7 @@ def check_inside(root: Path, place: Path) -> None:
 
 def sync(path: Path) -> None:
     """Wait until a file is on disk; else a crash may leave the one that it replaces empty."""
-    with path.open("rb") as file:
+    with path.open("r+b") as file:  # Windows syncs no file that is open for reading alone
         os.fsync(file.fileno())
 
 

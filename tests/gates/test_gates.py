@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
+import numba
 import pytest
 import torch
 from hypothesis import given, settings
@@ -340,3 +342,18 @@ def test_a_processor_without_float16_gives_the_same(monkeypatch: pytest.MonkeyPa
     expected = gates.apply_(values.clone(), lo=0.2, hi=1.0, scale=1.25, key=7)
     monkeypatch.setattr(cpu, "_has_float16", lambda: False)
     assert torch.equal(gates.apply_(values.clone(), lo=0.2, hi=1.0, scale=1.25, key=7), expected)
+
+
+def test_kernels_are_compiled_where_no_folder_can_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = numba.njit
+
+    def njit(**options: Any) -> Any:
+        def decorate(function: Any) -> Any:
+            if options.get("cache"):
+                raise RuntimeError(f"cannot cache function {function.__name__!r}: no locator available")
+            return compiled(**options)(function)
+
+        return decorate
+
+    monkeypatch.setattr(cpu.numba, "njit", njit)
+    assert cpu._compiled(lambda number: 2 * number)(3) == 6

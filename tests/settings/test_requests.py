@@ -67,6 +67,8 @@ def test_passed_settings_reach_the_runs() -> None:
         ({"queue": "here"}, "^queue='here': expected the address"),
         ({"store": "sqlite:///q.db"}, "address of a study's queue as queue='sqlite:///q.db'"),
         ({"workers": 0}, "^workers=0: expected"),
+        ({"gpus_per_run": 0.5}, "^gpus_per_run= is for a Ray cluster"),
+        ({"ray": "auto", "workers": 4}, "^workers=4 and ray= cannot be combined"),
         ({"precision": "bfloat16"}, "goes to weights="),
     ],
 )

@@ -216,3 +216,17 @@ def test_subsamples_are_seeded_nested_and_bounded(tmp_path: Path) -> None:
     for size in (0, 51):
         with pytest.raises(UsageError, match=rf"train_size={size} is not possible: the train split has 50 rows"):
             subsample(train, size, seed=0)
+
+
+@pytest.mark.parametrize("spelled", ["Label", "labels", " label", "LABELS"])
+def test_a_label_column_that_test_spells_otherwise_is_no_unlabelled_test(spelled: str, tmp_path: Path) -> None:
+    make(tmp_path, train=GOOD, dev=GOOD)
+    jsonl(tmp_path / "test.jsonl", [{"text": "a", spelled: "x"}])
+    with pytest.raises(DataError, match=rf"test\.jsonl has no column 'label'; its columns are 'text', '{spelled}'"):
+        load(tmp_path)
+
+
+def test_a_test_without_any_label_column_is_unlabelled(tmp_path: Path) -> None:
+    make(tmp_path, train=GOOD, dev=GOOD)
+    jsonl(tmp_path / "test.jsonl", [{"text": "a", "source": "x"}])
+    assert load(tmp_path).notes[0].startswith("test is unlabelled and not scored")

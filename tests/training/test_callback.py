@@ -314,3 +314,22 @@ def test_gradients_that_trainer_needs_later_are_not_released(
     gate = GateCallback("full", release_gradients=True)
     with pytest.raises(UsageError, match=reason):
         trainer_of(build("bert"), tmp_path, gate, **options).train()
+
+
+def test_copies_on_several_gpus_are_refused(tmp_path: Path) -> None:
+    trainer = trainer_of(build("bert"), tmp_path, GateCallback("freeze:layers=1"))
+    trainer.args._n_gpu = 2
+    with pytest.raises(AttachError, match=r"2 GPUs by DataParallel.*torchrun --nproc-per-node 2 SCRIPT"):
+        trainer.train()
+
+
+def test_each_node_that_saves_a_checkpoint_has_the_tuners_state(tmp_path: Path) -> None:
+    class OnAnotherNode(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            state.is_world_process_zero = False
+
+    options = {"save_strategy": "steps", "save_steps": 4, "save_on_each_node": True}
+    trainer_of(build("bert"), tmp_path, GateCallback("gradual:every=4"), OnAnotherNode(), **options).train()
+    checkpoints = list(tmp_path.glob("checkpoint-*"))
+    assert checkpoints
+    assert all((checkpoint / "gradgate.json").is_file() for checkpoint in checkpoints)

@@ -11,6 +11,7 @@ import pytest
 from gradgate.errors import UsageError
 from gradgate.runs.history import EpochScores, read_history
 from gradgate.settings.run import RunConfig, make_config
+from gradgate.training.epoch_scores import EachEpochScorer
 from gradgate.training.run import train
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run, history
@@ -57,6 +58,24 @@ def test_a_resumed_run_has_each_score_once(
         train(config, tmp_path / "run", Falls(falls_at))  # with a checkpoint of step 9
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")
+
+
+def test_an_epoch_whose_checkpoint_is_saved_and_whose_scores_are_not_is_scored_on_resume(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(settings, test_each_epoch=True, eval_every=7, save_every=10)
+    train(config, tmp_path / "unbroken")
+    with monkeypatch.context() as broken:
+        broken.setattr(EachEpochScorer, "_score", _falls)
+        with pytest.raises(PowerCutError):
+            train(config, tmp_path / "run")
+    assert (tmp_path / "run/checkpoints/checkpoint-10").is_dir()
+    train(config, tmp_path / "run")
+    assert_same_run(tmp_path / "run", tmp_path / "unbroken")
+
+
+def _falls(*_: Any) -> None:
+    raise PowerCutError
 
 
 def test_what_is_read_back(tmp_path: Path) -> None:

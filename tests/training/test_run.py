@@ -13,13 +13,22 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, RobertaConfig
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PretrainedConfig,
+    RobertaConfig,
+    Trainer,
+    TrainingArguments,
+)
 
 from gradgate import deltas
 from gradgate.errors import NonFiniteError, RunError, UsageError
 from gradgate.runs.folder import RunFolder
 from gradgate.settings.run import RunConfig, make_config
-from gradgate.training.pretrained import positions
+from gradgate.training.arguments import training_arguments
+from gradgate.training.pretrained import positions, set_dropout
 from gradgate.training.run import train
 from support.bits import assert_same_bits, on_disk
 from support.heard import Heard
@@ -345,3 +354,33 @@ def test_positions_that_padding_takes_serve_no_token(settings: dict[str, Any], t
     model(input_ids=torch.full((1, 32), 5))
     with pytest.raises((IndexError, RuntimeError), match="out of"):
         model(input_ids=torch.full((1, 33), 5))
+
+
+def test_a_run_takes_one_gpu_of_several(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(TrainingArguments, "n_gpu", property(lambda _: 4))
+    made = training_arguments(make_config(), RunFolder(tmp_path), examples=64)
+    assert made._n_gpu == 1
+
+
+@pytest.mark.parametrize("kind", ["xlnet", "electra", "gemma3", "llama", "gpt2", "t5"])
+def test_a_dropout_replaces_each_rate_of_a_model(kind: str) -> None:
+    config = CONFIG_MAPPING[kind]()
+    set_dropout(config, 0.37)
+    parts = [config, *(each for each in vars(config).values() if isinstance(each, PretrainedConfig))]
+    rates = {
+        (name, value)
+        for part in parts
+        for name, value in vars(part).items()
+        if "drop" in name and isinstance(value, float)
+    }
+    assert rates
+    assert {value for _, value in rates} == {0.37}
+
+
+def test_a_model_without_dropout_refuses_one() -> None:
+    with pytest.raises(UsageError, match=r"dropout=0\.2: a model of type 'mamba' has no dropout"):
+        set_dropout(CONFIG_MAPPING["mamba"](), 0.2)
+
+
+def test_trainer_has_the_method_by_which_a_finished_epoch_is_resumed() -> None:
+    assert hasattr(Trainer, "_run_epoch")

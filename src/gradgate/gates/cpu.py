@@ -30,6 +30,14 @@ _WORDS = {2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
 _PART = 2**20
 
 
+def _compiled(function: Callable[..., Any]) -> Any:
+    """Return a kernel that runs without the interpreter's lock; it is kept on disk if a folder can be written."""
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # neither the package nor the home folder
+        return numba.njit(nogil=True)(function)
+
+
 # The casts keep every step in 32 bits, for 16-bit elements too, which is what lets LLVM use full vector registers.
 @numba.njit(inline="always")  # type: ignore[untyped-decorator]
 def _folded(word: np.uint32) -> np.uint32:
@@ -54,7 +62,7 @@ def _passes(i: int, low: np.uint32, key_1: np.uint32, key_2: np.uint32, first: n
     return np.uint32(word - first) < width
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@_compiled
 def _gate(
     values: NDArray[Any],
     low: np.uint32,
@@ -69,7 +77,7 @@ def _gate(
         values[i] = values[i] * scale if _passes(i, low, key_1, key_2, first, width) else zero
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@_compiled
 def _gate_half(
     values: NDArray[np.uint16],
     low: np.uint32,
@@ -83,7 +91,7 @@ def _gate_half(
         values[i] = np.uint16(np.uint32(values[i]) * np.uint32(_passes(i, low, key_1, key_2, first, width)))
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@_compiled
 def _gate_bfloat16(
     values: NDArray[np.uint16],
     low: np.uint32,
@@ -113,7 +121,7 @@ def _float16_product(context: Any, word: Any, scale: Any) -> Any:
     return numba.uint16(numba.uint16, numba.float32), generate
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@_compiled
 def _gate_float16(
     values: NDArray[np.uint16],
     low: np.uint32,
@@ -134,7 +142,7 @@ def _has_float16() -> bool:
     return platform.machine() in ("aarch64", "arm64") or bool(binding.get_host_cpu_features().get("f16c"))
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@_compiled
 def _restore(
     values: NDArray[Any],
     before: NDArray[Any],

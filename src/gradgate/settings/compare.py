@@ -226,10 +226,26 @@ class ExecutionSettings(LocalSettings):
     ray: str | None = Field(
         None, description="Train on a Ray cluster: its host:port, auto, or local to start Ray on this machine."
     )
-    gpus_per_run: float = Field(0.0, ge=0.0, description="GPUs per run with ray=; 0.5 puts two runs on one GPU.")
+    gpus_per_run: float | None = Field(
+        None,
+        ge=0.0,
+        description="GPUs per run with ray=; 0.5 puts two runs on one GPU. By default 1 if the cluster has any, and 0 "
+        "with device=cpu.",
+    )
     grace: int = Field(
         30, ge=1, description="Seconds without a heartbeat after which a worker's run goes to another worker."
     )
+
+    @model_validator(mode="after")
+    def _of_one_place(self) -> ExecutionSettings:
+        if self.ray is None and self.gpus_per_run is not None:
+            raise UsageError("gpus_per_run= is for a Ray cluster. Pass ray= too, or leave it out.")
+        if self.ray is not None and self.workers > 1:
+            raise UsageError(
+                f"workers={self.workers} and ray= cannot be combined: the cluster trains as many runs at a time as its "
+                f"CPUs and GPUs allow. Leave out one of them."
+            )
+        return self
 
 
 class CompareSettings(ExecutionSettings, BudgetSettings, SearchSettings, SharedSettings, CrossedMethods, CrossedData):

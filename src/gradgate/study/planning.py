@@ -106,7 +106,8 @@ class Execution:
     def of(cls, asked: CompareSettings) -> Execution:
         """Return where and how settings ask to train."""
         ray = asked.ray
-        cluster = None if ray is None else RayCluster(ray, asked.gpus_per_run, asked.run.threads or 1)
+        gpus = 0.0 if asked.run.device == "cpu" else asked.gpus_per_run
+        cluster = None if ray is None else RayCluster(ray, gpus, asked.run.threads or 1)
         heartbeat = Heartbeat.within(asked.grace) if "grace" in asked.model_fields_set else None
         return cls(asked.workers, cluster, asked.queue, heartbeat)
 

@@ -43,9 +43,13 @@ def training_arguments(config: RunConfig, folder: RunFolder, examples: int, **ch
 
 
 def _arguments(values: dict[str, Any]) -> TrainingArguments:
-    """Build Trainer's arguments; they report to no tracker but the given ones, whatever the environment turns on."""
+    """Build Trainer's arguments; they report to no tracker but the given ones, whatever the environment turns on.
+
+    A process takes one GPU: on several, Trainer would train copies with DataParallel, on batches as many times larger.
+    """
     arguments = TrainingArguments(**values)
     arguments.report_to = values["report_to"]
+    arguments._n_gpu = min(1, arguments.n_gpu)
     return arguments
 
 

@@ -10,7 +10,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from gradgate.distributed import launch
 from gradgate.files import append_text
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.history import EpochScores
+from gradgate.runs.history import EpochScores, read_history
 from gradgate.torch_state import preserved_state
 from gradgate.training.prepared_task import EncodedTask
 
@@ -31,6 +31,15 @@ class EachEpochScorer(TrainerCallback):  # type: ignore[misc]
     def __init__(self, trainer: Any, encoded: EncodedTask, folder: RunFolder) -> None:
         self._trainer, self._encoded, self._folder = trainer, encoded, folder
         self._scored = 0  # the step
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+    ) -> None:
+        """Score the epoch at whose end the run was killed, after its checkpoint and before its scores."""
+        if state.global_step == 0 or not _ends_epoch(state):
+            return
+        if all(scores.step != state.global_step for scores in read_history(self._folder.history_file).tests):
+            self._score(state, model)
 
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any

@@ -114,6 +114,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Attach the tuner; if training resumes, restore its state from the checkpoint."""
+        _refuse_copies(args)
         if self.release_gradients:
             _refuse_release(args)
         self._break_off()  # of a training that was aborted; its weights may have been replaced
@@ -154,7 +155,7 @@ class GateCallback(TrainerCallback):  # type: ignore[misc]
         if self.tuner is None:
             return
         values = self.tuner.state_dict()  # collective: each process contributes its part of sharded tensors
-        if state.is_world_process_zero:
+        if args.should_save:  # also on the other nodes, with save_on_each_node=True
             write_state(saved_checkpoint(self, args, state.global_step), values)
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -197,6 +198,16 @@ def _saved_state(checkpoint: Path | None, optimizer: Any, method: Method) -> dic
     )
     warnings.warn(resumed_by_plan(method, lacking, remedy), stacklevel=2)
     return None
+
+
+def _refuse_copies(args: TrainingArguments) -> None:
+    """Refuse DataParallel, whose copies of the model are not the one that the tuner attached to."""
+    if args.n_gpu > 1:
+        raise AttachError(
+            f"Trainer would train copies of the model on {args.n_gpu} GPUs by DataParallel, which no method reaches. "
+            f"Start one process per GPU, 'torchrun --nproc-per-node {args.n_gpu} SCRIPT', or let it see one: "
+            f"CUDA_VISIBLE_DEVICES=0."
+        )
 
 
 def _refuse_release(args: TrainingArguments) -> None:

@@ -40,27 +40,6 @@ from gradgate.training.weights import (
     reason_of,
 )
 
-_DROPOUTS = (
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "embd_pdrop",
-    "attn_pdrop",
-    "resid_pdrop",
-    "hidden_dropout",
-    "pooler_dropout",
-    "embedding_dropout",
-    "mlp_dropout",
-    "dropout_rate",
-    "classifier_dropout",
-    "classifier_dropout_prob",
-    "seq_classif_dropout",
-    "cls_dropout",
-    "summary_first_dropout",
-)
-
 
 def silence_libraries() -> None:
     """Silence the progress bars and warnings of transformers and datasets, and two warnings that PEFT causes."""
@@ -187,11 +166,27 @@ def _load_checked(factory: Any, config: RunConfig, settings: Any, tokenizer: Any
     return _Loaded(model, fresh, frozenset(report["missing_keys"]) - reshaped)
 
 
-def set_dropout(settings: Any, rate: float | None) -> None:
-    """Replace every dropout rate of a model's configuration; None leaves them."""
-    for name in _DROPOUTS if rate is not None else ():
-        if isinstance(getattr(settings, name, None), float | int):
-            setattr(settings, name, rate)
+def set_dropout(settings: transformers.PretrainedConfig, rate: float | None) -> None:
+    """Replace every dropout rate of a model's configuration and of those nested in it; None leaves them.
+
+    Raises:
+        UsageError: if the model has none.
+    """
+    if rate is None:
+        return
+    nested = [each for each in vars(settings).values() if isinstance(each, transformers.PretrainedConfig)]
+    found = [(each, name) for each in (settings, *nested) for name, value in vars(each).items() if _drops(name, value)]
+    if not found:
+        raise UsageError(
+            f"dropout={rate:g}: a model of type {settings.model_type!r} has no dropout. Leave dropout= out."
+        )
+    for each, name in found:
+        setattr(each, name, rate)
+
+
+def _drops(name: str, value: object) -> bool:
+    """Return True for a rate of dropout of elements; one of whole layers (``layerdrop``) is another thing."""
+    return ("dropout" in name or name.endswith("pdrop")) and type(value) in (float, int)
 
 
 def _check_fit(config: RunConfig, model: Any, settings: Any) -> None:

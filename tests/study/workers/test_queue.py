@@ -246,6 +246,18 @@ def test_a_server_that_cannot_be_had_is_told_without_the_password(url: str, mess
     assert "secret" not in str(told.value)
 
 
+def test_the_address_of_the_environment_is_not_for_a_study_with_its_own_file(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = opened().store.study.study_name
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    monkeypatch.setenv("GRADGATE_QUEUE", url)
+    store = open_store(tmp_path, url)
+    assert store.study.study_name == own
+    assert not (tmp_path / "other.db").exists()
+    store.close()
+
+
 def test_a_study_stays_with_the_store_that_it_was_begun_with(opened: Opened, tmp_path: Path) -> None:
     opened()
     with pytest.raises(StoreError, match=r"keeps its queue in .*study\.db\. Leave queue= out"):

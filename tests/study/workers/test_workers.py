@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from optuna.trial import TrialState
 
 from gradgate.errors import StoreError
@@ -24,6 +25,7 @@ from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.status import open_queue, read_status, status_table
+from gradgate.study.workers.process import visible_to
 from gradgate.study.workers.queue import Queue
 from gradgate.study.workers.store import Heartbeat, read_store
 from gradgate.study.workers.worker import join
@@ -186,3 +188,24 @@ def test_ctrl_c_saves_the_runs_of_a_worker(base: RunConfig, tmp_path: Path) -> N
         compare(StudyRequest(endless, ["full", "head"], [0]), study, Interrupts(), execution=Execution(workers=2))
     assert stopped.value.exit_code == 130
     assert states(study) == ["waiting", "waiting"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "count", "seen"),
+    [
+        ("3,5,7", 3, ["3", "5", "7", "3"]),
+        (None, 2, ["0", "1", "0", "1"]),
+        ("GPU-2f", 1, ["GPU-2f"] * 4),
+        ("", 0, [""] * 4),
+        (None, 1, [None] * 4),
+        (None, 0, [None] * 4),
+    ],
+)
+def test_workers_take_the_gpus_in_turn(
+    variable: str | None, count: int, seen: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    assert [visible_to(slot) for slot in range(4)] == seen

@@ -22,6 +22,7 @@ from sqlalchemy.exc import ArgumentError
 from gradgate.errors import StoreError, fault_with_place
 from gradgate.files import parse_json, read_bytes
 from gradgate.runs.records import record_adapter, write_record
+from gradgate.settings.compare import QUEUE_VARIABLE
 
 DATABASE_FILE = "study.db"
 STORE_FILE = "store.json"
@@ -109,6 +110,8 @@ def find_address(folder: Path, url: str | None) -> Address | None:
             is damaged.
     """
     note, own = read_note(folder), folder / DATABASE_FILE
+    if note is None and os.path.lexists(own) and url == os.environ.get(QUEUE_VARIABLE):
+        url = None  # the variable is for studies that are kept there, and this one is not
     if url is None:
         if note is not None:
             raise StoreError(f"{_elsewhere(folder, note)} Pass its address as queue=, or set GRADGATE_QUEUE.")

@@ -28,6 +28,7 @@ from gradgate.study.workers.starting import MAIN, main_left_alone, safely_starte
 
 _LOCKED = 75  # the exit code of a process that found another one training in the folder
 _UNKNOWN = 255  # what multiprocessing gives where the fork server ended before its child
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _STARTS = 3  # tries to start a process: the fork server may be killed at that moment, and is then started again
 # Two threads that ask for the end of one process at once would read its exit code twice; one of them gets 255.
 _one_by_one = Lock()
@@ -41,6 +42,7 @@ def run_in_process(
     stop: Callable[[], bool],
     kill: Event,
     until: int | None = None,
+    slot: int = 0,
 ) -> tuple[RunState, str]:
     """Train in a process of its own.
 
@@ -52,6 +54,7 @@ def run_in_process(
         stop: when it returns true, the run is asked to save and stop.
         kill: when set, the process is killed.
         until: the optimizer step at which the run is paused; None trains it to its end.
+        slot: its number among the runs that train here at once; each takes one of the GPUs, in turn.
 
     Returns:
         The state of the run, and why it failed. It is ``waiting`` if it was stopped, or another process trains it.
@@ -61,7 +64,7 @@ def run_in_process(
     except OSError as error:
         return RunState.FAILED, f"Cannot write {folder.path}: {error.strerror or error}."
     try:
-        process, connection = _start(config, folder, cache, until)
+        process, connection = _start(config, folder, cache, until, slot)
     except (EOFError, OSError) as error:
         said = str(error) or "the server that starts processes was killed"
         return RunState.FAILED, _note_failure(folder, f"The process of this run could not be started: {said}.")
@@ -75,10 +78,21 @@ def run_in_process(
     return _ending(folder, process.exitcode, stop() or kill.is_set(), until)
 
 
-def _start(config: dict[str, Any], folder: RunFolder, cache: Path, until: int | None) -> tuple[Any, Connection]:
+def visible_to(slot: int) -> str | None:
+    """Return the GPU that a slot's runs see, as ``CUDA_VISIBLE_DEVICES``; None leaves what there is."""
+    import torch
+
+    visible = os.environ.get(_VISIBLE)
+    there = visible.split(",") if visible else [str(number) for number in range(torch.cuda.device_count())]
+    return there[slot % len(there)] if len(there) > 1 else visible
+
+
+def _start(
+    config: dict[str, Any], folder: RunFolder, cache: Path, until: int | None, slot: int
+) -> tuple[Any, Connection]:
     """Start the process that trains; return it with the connection that it reports through."""
     context = _context()
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # the fork server keeps those with which it was started
+    visible = visible_to(slot)  # the fork server keeps those with which it was started
     ours, theirs = context.Pipe(duplex=False)
     modules = registered_modules()
     arguments = (config, str(folder.path), str(cache), theirs, visible, until, modules)
@@ -229,7 +243,7 @@ def train_in_child(
     """
     gc.freeze()  # what the fork server has imported is not garbage; scanning it takes longer than small runs
     if gpus is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus
+        os.environ[_VISIBLE] = gpus
     if hasattr(os, "setsid"):
         os.setsid()  # Ctrl-C reaches the parent alone, which passes it on once
     run = RunFolder(Path(folder))

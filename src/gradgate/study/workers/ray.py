@@ -33,12 +33,12 @@ class RayCluster:
 
     Attributes:
         address: for ``ray.init``: ``host:port``, ``auto``, or ``local`` to start Ray on this machine.
-        gpus_per_run: GPUs of one run, such as 0.5; 0 for the CPU.
+        gpus_per_run: GPUs of one run, such as 0.5; 0 for the CPU; None for one if the cluster has any.
         cpus_per_run: CPU cores of one run.
     """
 
     address: str
-    gpus_per_run: float = 0.0
+    gpus_per_run: float | None = None
     cpus_per_run: int = 1
 
 
@@ -64,7 +64,10 @@ def run_on_ray(
     folder = queue.store.folder.resolve()
     tasks: list[Any] = []
     with _connected(cluster) as ray:
-        resources = {"num_cpus": cluster.cpus_per_run, "num_gpus": cluster.gpus_per_run}
+        gpus = cluster.gpus_per_run
+        if gpus is None:
+            gpus = min(1.0, ray.cluster_resources().get("GPU", 0.0))
+        resources = {"num_cpus": cluster.cpus_per_run, "num_gpus": gpus}
         train = ray.remote(**resources, max_retries=0)(_task(current_folder(), child_path()))
         while not stop.is_set():
             queue.recover()

@@ -119,7 +119,7 @@ class Workers:
                 looked = time.monotonic()
             run = self.queue.claim(worker)
             if run is not None:
-                self._train_or_give_back(run)
+                self._train_or_give_back(run, slot)
             elif advance(self.queue):
                 continue
             elif self.linger or any(other.is_open for other in self.queue.runs()):
@@ -127,17 +127,17 @@ class Workers:
             else:
                 return
 
-    def _train_or_give_back(self, run: QueuedRun) -> None:
+    def _train_or_give_back(self, run: QueuedRun, slot: int = 0) -> None:
         """Train a run; if anything fails here, return it to the queue."""
         try:
             check_trust([run], self.trust_remote_code)
-            self._train(run)
+            self._train(run, slot)
         except BaseException:
             with suppress(StoreError):
                 self.queue.give_back(run)
             raise
 
-    def _train(self, run: QueuedRun) -> None:
+    def _train(self, run: QueuedRun, slot: int) -> None:
         folder = self.queue.folder_of(run)
         tracker = _Tracker(self.progress.begin_run(run.label), lambda done, score: self._is_poor(run, done, score))
         self._set_damaged_scores_aside(run, folder)
@@ -152,6 +152,7 @@ class Workers:
                     lambda: tracker.poor or self._stop.is_set(),
                     self._kill,
                     run.until,
+                    slot,
                 )
         if state is RunState.WAITING and tracker.poor:
             self._retry(lambda: self.queue.prune(run))

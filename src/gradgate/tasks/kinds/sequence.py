@@ -28,11 +28,16 @@ def scored_tables(spec: TaskSpec, tables: dict[str, SourceTable]) -> tuple[dict[
 
     A test split is unlabelled if it lacks the label column or if every cell of it is empty or -1, unless -1 is a
     label in train.
+
+    Raises:
+        DataError: for a test split whose label column has another spelling, such as ``Label`` or ``labels``.
     """
     column = spec.label_column
     in_train = {as_text(cell) for cell in tables["train"].columns.get(column, ())} if "train" in tables else set()
     kept, notes = {}, []
     for split, table in tables.items():
+        if column not in table.columns and any(_spelling(name) == _spelling(column) for name in table.columns):
+            table.column(column, "label=")  # which names the other one
         cells = table.columns.get(column)
         unlabelled = cells is None or all(as_text(c) in _NO_LABEL and as_text(c) not in in_train for c in cells)
         if unlabelled and split not in ("train", "dev"):
@@ -42,6 +47,11 @@ def scored_tables(spec: TaskSpec, tables: dict[str, SourceTable]) -> tuple[dict[
     if not set(kept) - {"train", "dev"}:
         notes.append(NO_TEST)
     return kept, notes
+
+
+def _spelling(name: str) -> str:
+    """Return a column's name without what differs between spellings: case, spaces around it, a plural's ending."""
+    return name.strip().lower().removesuffix("s")
 
 
 def text_columns(spec: TaskSpec, table: SourceTable, split: str) -> tuple[dict[str, Sequence[str]], list[str]]:
