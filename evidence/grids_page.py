@@ -50,7 +50,8 @@ Each row replays {repeats} orders of the seeds:
 The columns say how often the budget names a winner that the whole grid does not confirm (*false winner*); how often its
 first arm is *within* one standard deviation of a whole run's noise of the best; how often it is not significantly worse
 than the grid's best (*agrees*); and how far it is *behind* the best, in points. After short training, runs vary more
-and *within* says less. Simulated grids that are decisive show how often the best is found (`python -m benchmarks curves`).
+and *within* says less. Simulated grids that are decisive show how often the best is found
+(`python -m benchmarks curves`).
 
 | grid | share | spent by | within 1 sd | agrees | same best | behind | false winner |
 |---|---|---|---|---|---|---|---|

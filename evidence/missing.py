@@ -57,12 +57,14 @@ def _picked(runs: Sequence[SearchedRun]) -> Iterator[float]:
 def _of_repetitions(studies: Sequence[Study], again: Mapping[str, Repetition]) -> Iterator[str]:
     searched = [study.name for study in studies if study.search.exists()]
     found = [again[name] for name in searched if name in again]
+    generated = sum(study.data == "synthetic" for study in studies if study.name in again and study.name in searched)
     here = [each for each in found if each.machine == "same"]
     elsewhere = [each for each in found if each.machine == "another"]
     same = sum(each.equal == each.numbers for each in here)
     yield (
         f"{len(found)} of the {len(searched)} studies with a committed search were run again from a fresh clone, "
-        f"{len(here)} of them on the same machine; in {same} of these every number was the same to the last digit. "
+        f"{generated} of them on generated data. {len(here)} were run on the same machine; in {same} of these every "
+        "number was the same to the last digit. "
         f"{_elsewhere(elsewhere)} All are among the shorter studies, and not all were drawn at random."
     )
 

@@ -65,6 +65,8 @@ SITUATIONS = (
     Where(CLASSIFY, "64 rows per class", PROBED),
     Where(CLASSIFY, HUNDREDS, EMBEDDED),
     Where(CLASSIFY, HUNDREDS, EMBEDDED, MANY),
+    Where(ENTITIES, HUNDREDS, EMBEDDED),
+    Where(ENTITIES, HUNDREDS, EMBEDDED, MANY),
     Where(TAGS, HUNDREDS, EMBEDDED, MANY),
     Where(CLASSIFY, "under 7,000 rows, tasks other than GLUE's", "encoder of 100 M or more"),
     Where(CLASSIFY, _ANY, "multilingual encoder of 100 M or more", MANY),

@@ -12,8 +12,10 @@ def test_studies_that_were_not_repeated_or_not_searched_are_counted() -> None:
     studies = read_studies(["real-adapters-glue-stsb", "real-freezing-cola", "real-adapters-sciie"])
     text = missing_section(studies, {"real-freezing-cola": Repetition("real-freezing-cola", 209, 210, 0)})
     elsewhere = Repetition("real-freezing-cola", 1, 210, 0, "another", 0.42)
-    assert "1 of the 2 studies with a committed search were run again" in text
-    assert "1 of them on the same machine; in 0 of these every number was the same" in text
+    assert (
+        "1 of the 2 studies with a committed search were run again from a fresh clone, 0 of them on generated" in text
+    )
+    assert "1 were run on the same machine; in 0 of these every number was the same" in text
     assert "No other machine has run them." in text
     text = missing_section(studies, {"real-freezing-cola": elsewhere})
     assert "Another machine ran 1" in text

@@ -142,10 +142,10 @@ def test_a_study_of_which_neither_is_committed_has_no_table(study: Study) -> Non
 
 
 def test_the_page_says_how_many_rates_and_seeds_a_search_had_and_how_many_searches_are_not_committed() -> None:
-    text = page([], read_studies(["real-freezing-mrpc", "synthetic-adapters", "synthetic-freezing"]))
+    text = page([], read_studies(["real-freezing-mrpc", "synthetic-adapters-sizes", "synthetic-freezing"]))
     assert re.findall(r"Search: (.*?)\.", text) == [
         "7 learning rates per arm, one seed each; 11 of 35 runs were stopped after 65 % of their steps",
-        "2 learning rates per arm, 2 seeds each",
+        "4 learning rates per arm, 3 seeds each",
         "2 learning rates per arm, one seed each",
     ]
     assert "Of the other 2, no committed file has the hours of the search" in text

@@ -380,6 +380,7 @@ def test_a_dropout_replaces_each_rate_of_a_model(kind: str) -> None:
 def test_a_model_without_dropout_refuses_one() -> None:
     with pytest.raises(UsageError, match=r"dropout=0\.2: a model of type 'mamba' has no dropout"):
         set_dropout(CONFIG_MAPPING["mamba"](), 0.2)
+    set_dropout(CONFIG_MAPPING["mamba"](), 0.0)
 
 
 def test_trainer_has_the_method_by_which_a_finished_epoch_is_resumed() -> None:

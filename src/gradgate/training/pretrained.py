@@ -170,13 +170,13 @@ def set_dropout(settings: transformers.PretrainedConfig, rate: float | None) -> 
     """Replace every dropout rate of a model's configuration and of those nested in it; None leaves them.
 
     Raises:
-        UsageError: if the model has none.
+        UsageError: for a rate above 0 if the model has none.
     """
     if rate is None:
         return
     nested = [each for each in vars(settings).values() if isinstance(each, transformers.PretrainedConfig)]
     found = [(each, name) for each in (settings, *nested) for name, value in vars(each).items() if _drops(name, value)]
-    if not found:
+    if not found and rate > 0:
         raise UsageError(
             f"dropout={rate:g}: a model of type {settings.model_type!r} has no dropout. Leave dropout= out."
         )
