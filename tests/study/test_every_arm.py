@@ -57,6 +57,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         stop: object,
         kill: Event,
         until: int | None,
+        slot: int,
     ) -> tuple[RunState, str]:
         train(RunConfig(**config), folder.path, progress, cache=cache, until=until)
         return (RunState.FINISHED if folder.finished else RunState.PAUSED), ""

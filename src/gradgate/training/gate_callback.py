@@ -204,9 +204,9 @@ def _refuse_copies(args: TrainingArguments) -> None:
     """Refuse DataParallel, whose copies of the model are not the one that the tuner attached to."""
     if args.n_gpu > 1:
         raise AttachError(
-            f"Trainer would train copies of the model on {args.n_gpu} GPUs by DataParallel, which no method reaches. "
-            f"Start one process per GPU, 'torchrun --nproc-per-node {args.n_gpu} SCRIPT', or let it see one: "
-            f"CUDA_VISIBLE_DEVICES=0."
+            f"Trainer would train copies of the model on {args.n_gpu} GPUs by DataParallel, and the tuner works on the "
+            f"model itself. Start one process per GPU, 'torchrun --nproc-per-node {args.n_gpu} SCRIPT', or let it see "
+            f"one: CUDA_VISIBLE_DEVICES=0."
         )
 
 

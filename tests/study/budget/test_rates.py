@@ -72,6 +72,7 @@ def train_here(
     stop: object,
     kill: object,
     until: int | None,
+    slot: int,
 ) -> tuple[RunState, str]:
     """As a worker does, without a process of its own, which takes longer than these runs."""
     train(RunConfig(**config), folder.path, progress, cache=cache, until=until)
