@@ -7,6 +7,8 @@ from evidence.rates import rate_to_take, rates_to_try
 from evidence.summaries import ArmInSituation, SituationAdvice
 from gradgate.report.formats import learning_rate
 
+SEEDS = 8
+"""Of a comparison: the default of 3 detects large differences only."""
 _ALONE = ("head", "probe")
 """Arms without options."""
 
@@ -16,7 +18,7 @@ def command(advice: SituationAdvice) -> str:
     if advice.next is not None and advice.is_undecided:
         rates = rates_to_try([effect.rates for effect in advice.next.effects if effect.rates])
         search = f' --search "lr={",".join(map(learning_rate, rates))}"' if rates else ""
-        return f"gradgate compare -m {FULL} {_arm_words(advice.next)}{search} --model MODEL --task TASK"
+        return f"gradgate compare -m {FULL} {_arm_words(advice.next)}{search} --seeds {SEEDS} --model MODEL --task TASK"
     rate = rate_to_take(_taken(advice))
     given = "" if rate is None else f" --lr {learning_rate(rate)}"
     return f"gradgate train {_arm_words(advice.use)}{given} --model MODEL --task TASK"

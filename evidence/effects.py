@@ -80,9 +80,9 @@ class ArmEffect:
     Attributes:
         arm: its family: without options, and with the share of the layers that ``freeze`` closes.
         example: what was run.
-        variance: of the difference; None without spread or with one pair.
+        variance: of the difference, over runs; None without spread or with one pair.
         runs: the fewest of the two arms.
-        freedom: degrees of freedom of a variance over runs and test rows; None for one over runs alone.
+        over_rows: the variance over runs and test rows with its degrees of freedom; None if the rows are not known.
         examples: the number of training examples; None if ``where`` says all that is known.
         source: the study, or whose runs they are.
         limits: of the runs.
@@ -108,8 +108,13 @@ class ArmEffect:
     doubts: tuple[str, ...] = ()
     without_collapsed: ArmEffect | None = None
     rates: ComparedRates | None = None
-    freedom: float | None = None
+    over_rows: tuple[float, float] | None = None
     examples: int | None = None
+
+    @property
+    def over_runs(self) -> tuple[float, float]:
+        """The variance over runs with its degrees of freedom."""
+        return self.variance or 0.0, max(1, self.runs - 1)
 
 
 @cache
@@ -169,10 +174,10 @@ def _examples(study: Study, size: str) -> int | None:
 
 
 def _with_rows(effect: ArmEffect, noise: RowNoiseOfArm | None) -> ArmEffect:
-    """Return an effect with its variance over runs and test rows, if the rows of the same difference are known."""
+    """Return an effect with its variance over runs and test rows as well, if the rows of its difference are known."""
     if noise is None or abs(noise.difference - effect.difference) > _ROUNDING:
         return effect
-    return replace(effect, variance=noise.error**2, freedom=noise.freedom)
+    return replace(effect, over_rows=(noise.error**2, noise.freedom))
 
 
 def _kind(task: str) -> str:

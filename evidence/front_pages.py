@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 
 from evidence.effects import ALL, BASE, CLASSIFY, EMBEDDED, ONE_RATE, OTHER_MODEL, PAIRS, SMALL, THOUSANDS, Where
 from evidence.front_picture import FILE, described, drawn, shown, shown_arm
 from evidence.limits import SHORT_TRAINING
+from evidence.pooling import Pooled
 from evidence.studies import FOLDER
-from evidence.summaries import ArmInSituation, SituationAdvice
+from evidence.summaries import ArmInSituation, SituationAdvice, pool, without_collapsed
 from evidence.what_to_use import advices, task_counts
 from gradgate.papers.claims.thresholds import counted_tasks
 from gradgate.statistics import Word
@@ -74,10 +74,11 @@ def result_of(frozen: ArmInSituation, ours: ArmInSituation) -> str:
         frozen: a base encoder on GLUE, by the Elsa authors.
         ours: the smaller encoder of our studies.
     """
+    theirs, own = (change(pool(arm.effects)) for arm in (frozen, ours))
     return fill(
-        f"**On GLUE, freezing half of the layers of a base encoder {change(frozen)} in the runs of Lee et al. (2019), "
-        "at the learning rate of full fine-tuning. In ours, of a small encoder on "
-        f"{counted_tasks(ours.pooled.tasks)} with a searched rate for each arm{_limits(ours)}, it {change(ours)}. "
+        f"**On GLUE, freezing half of the layers of a base encoder {theirs} in the runs of Lee et al. (2019), at the "
+        f"learning rate of full fine-tuning. In ours, of a small encoder on {counted_tasks(ours.pooled.tasks)} with a "
+        f"searched rate for each arm{_limits(ours)}, it {own}. "
         "gradgate measures what such a choice costs or gains on your model and data.**",
         WIDTH,
     )
@@ -97,9 +98,10 @@ def behind_it(frozen: ArmInSituation, left_out: int) -> str:
         f"{_without_collapsed(frozen)} Of {half['all']} pairs of task and model, base and large, {half[Word.WORSE]} "
         f"are worse with half of the layers frozen, and {half[Word.BETTER] or 'none'} better. Memory and time were not "
         "recorded; [in ours](evidence/README.md) frozen layers make a step faster (claim E8 of the "
-        "[scoreboard](evidence/scoreboard.md)). Intervals hold for all arms of a situation together. The picture "
-        f"leaves out {left_out} situations whose runs were short, had one rate each or compared different models: they "
-        "are in [What should I use?](evidence/what-to-use.md), with those of which nothing is known.",
+        "[scoreboard](evidence/scoreboard.md)). The intervals above are for this one comparison; those below, and in "
+        "[What should I use?](evidence/what-to-use.md), hold for all arms of a situation together, so they are wider. "
+        f"The picture leaves out {left_out} situations whose runs were short, had one rate each or compared different "
+        "models: that page has them, and those of which nothing is known.",
         WIDTH,
         break_on_hyphens=False,
     )
@@ -107,19 +109,18 @@ def behind_it(frozen: ArmInSituation, left_out: int) -> str:
 
 def _without_collapsed(arm: ArmInSituation) -> str:
     """Say what is left without collapsed runs, if there are any."""
-    if arm.without_collapsed is None:
-        return ""
-    return f" Without collapsed runs, freezing {change(replace(arm, pooled=arm.without_collapsed))}."
+    steady = without_collapsed(arm.effects)
+    return f" Without collapsed runs, freezing {change(steady)}." if steady else ""
 
 
-def change(arm: ArmInSituation) -> str:
+def change(pooled: Pooled) -> str:
     """Return a difference as a verb, its points and their interval."""
-    low, high = arm.pooled.interval or (float("-inf"), float("inf"))
+    low, high = pooled.interval
     if low <= 0 <= high:
-        numbers = f"{arm.pooled.mean:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})"
+        numbers = f"{pooled.mean:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})"
         return f"has an inconclusive effect of {numbers.replace('-', '−')}"
     verb, ends = ("gains", (low, high)) if low > 0 else ("costs", (-high, -low))
-    return f"{verb} {abs(arm.pooled.mean):.1f} points (95 % interval {ends[0]:.1f} to {ends[1]:.1f})"
+    return f"{verb} {abs(pooled.mean):.1f} points (95 % interval {ends[0]:.1f} to {ends[1]:.1f})"
 
 
 def _half(advice: SituationAdvice | None) -> ArmInSituation:

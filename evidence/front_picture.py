@@ -8,7 +8,7 @@ from html import escape
 
 from evidence.effects import MANY, MULTILINGUAL, PAIRS
 from evidence.studies import FOLDER
-from evidence.summaries import ArmInSituation, SituationAdvice
+from evidence.summaries import MARGIN, ArmInSituation, SituationAdvice
 
 FILE = FOLDER.parent / "docs" / "images" / "against-full.svg"
 WIDTH, TOP, ROW, BOTTOM = 360, 78, 54, 50
@@ -73,14 +73,16 @@ def shown(advice: SituationAdvice) -> ArmInSituation:
 
 
 def word(advice: SituationAdvice) -> str:
-    """Return ``better``, ``worse`` or ``undecided``, by the interval of the arm that is shown."""
-    low, high = _interval(shown(advice))
-    return "better" if low > 0 else "worse" if high < 0 else "undecided"
+    """Return ``better``, ``worse``, by how little if so, or ``undecided``, by the interval of the arm that is shown."""
+    low, high = shown(advice).pooled.interval
+    if low > 0:
+        return "better"
+    return ("worse by less than 1" if low > -MARGIN else "worse") if high < 0 else "undecided"
 
 
 def _row(advice: SituationAdvice, y: int) -> str:
-    arm, kind = shown(advice), word(advice)
-    low, high = map(_x, _interval(arm))
+    arm, kind = shown(advice), word(advice).split()[0]
+    low, high = map(_x, arm.pooled.interval)
     mean, bar = _x(arm.pooled.mean), y + 41
     return (
         f'<text x="{LEFT}" y="{y + 12}">{escape(_where(advice))}</text>\n'
@@ -133,11 +135,6 @@ def _tasks(arm: ArmInSituation) -> str:
     return f"{arm.pooled.tasks} task{'s' * (arm.pooled.tasks > 1)}"
 
 
-def _interval(arm: ArmInSituation) -> tuple[float, float]:
-    assert arm.pooled.interval is not None, f"{arm.arm} has no interval"
-    return arm.pooled.interval
-
-
 def _points(arm: ArmInSituation) -> str:
-    low, high = _interval(arm)
+    low, high = arm.pooled.interval
     return f"{arm.pooled.mean:+.1f} [{low:+.1f} to {high:+.1f}]".replace("-", "−")

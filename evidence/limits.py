@@ -1,25 +1,32 @@
-"""Say what limits the verdicts on a study: short training, rates at an end of those searched, scores near guessing."""
+"""Say what limits the verdicts on a study: how long it trained, which rates it took, what its scores can show."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from evidence.arms import study_arms
 from evidence.convergence import late_changes
-from evidence.searches import ROWS, at_an_end
+from evidence.searches import ROWS, at_an_end, tied
 from evidence.studies import Study
 from gradgate.errors import listed
+from gradgate.settings.arms.arm import split_arm
 from gradgate.study.replay.curve_rows import read_rows
 
-SHORT_TRAINING, AT_AN_END, NEAR_GUESSING, AFTER_TEST = NAMES = (
+SHORT_TRAINING, AT_AN_END, TIED, NEAR_GUESSING, AT_CEILING, LANGUAGES, AFTER_TEST = NAMES = (
     "short training",
     "rates at the edge",
+    "rates tied on dev",
     "scores near guessing",
+    "scores at the ceiling",
+    "little trained language adapters",
     "changed after scores on test",
 )
 TRACES, REPRESENTATIONS = "traces at different rates", "representations at different rates"
 """The limits of claims that compare Fisher traces, which a learning rate changes as a schedule does, or how far
 representations move, which it changes too."""
+CEILING = 0.99
+"""Of a score that is at most 1: if all arms reach it, there is little left in which they could differ."""
 RISES = 1.0
 """An arm still rises if dev gains more points than this at the end (``late_changes``), on average over its runs."""
 
@@ -50,7 +57,7 @@ class Limit:
 def limits_of(study: Study) -> tuple[Limit, ...]:
     """Return the limits of a study, from its committed curves and search, and from its file for what these lack."""
     after = (Limit(AFTER_TEST, study.after_test_scores),) * bool(study.after_test_scores)
-    return (*_short_training(study), *_rates(study), *_guessing(study), *after)
+    return (*_short_training(study), *_rates(study), *_guessing(study), *_ceiling(study), *_languages(study), *after)
 
 
 def limits_of_measurements(study: Study) -> tuple[Limit, ...]:
@@ -105,11 +112,27 @@ def _rates(study: Study) -> Iterator[Limit]:
             by_end.setdefault(end, []).append(arm)
         how = f"of the rates searched, {listed(f'{_named(own, arms)} took the {end}' for end, own in by_end.items())}"
         yield Limit(AT_AN_END, how, frozenset(ends))
+    if alike := tied(runs):
+        how = f"{_named(alike, len({run.arm for run in runs}))} reached the same on dev at another rate"
+        yield Limit(TIED, how, frozenset(alike))
 
 
 def _guessing(study: Study) -> Iterator[Limit]:
     if (near := study.near_guessing) is not None:
         yield Limit(NEAR_GUESSING, near.how.strip(), near.arms or None)
+
+
+def _ceiling(study: Study) -> Iterator[Limit]:
+    means = [arm.mean for arms in study_arms(study).values() for arm in arms] if study.is_committed else []
+    if means and min(means) >= CEILING:
+        yield Limit(AT_CEILING, f"all arms reach {100 * min(means):.1f} to {100 * max(means):.1f} on test")
+
+
+def _languages(study: Study) -> Iterator[Limit]:
+    if study.language_adapters is not None:
+        steps = study.language_adapters.settings["steps"]
+        stacked = frozenset(arm for arm in study.compare["method"] if split_arm(arm).adapter)
+        yield Limit(LANGUAGES, f"{steps} steps each, and full fine-tuning has none", stacked)
 
 
 def _named(own: Sequence[str], arms: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from evidence.arms import study_arms
-from evidence.limits import AFTER_TEST, AT_AN_END, NEAR_GUESSING, SHORT_TRAINING, limits_of
+from evidence.limits import AFTER_TEST, NAMES, limits_of
 from evidence.repetition import Repetition
 from evidence.searches import ROWS, SearchedRun
 from evidence.studies import Study
@@ -23,14 +23,12 @@ def missing_section(studies: Sequence[Study], again: Mapping[str, Repetition]) -
 def _of_training(studies: Sequence[Study]) -> Iterator[str]:
     real = [study for study in studies if study.data == "real"]
     limited = {study.name: {limit.name for limit in limits_of(study)} for study in real}
-    short, ends, guessing, after = (
-        sum(name in own for own in limited.values()) for name in (SHORT_TRAINING, AT_AN_END, NEAR_GUESSING, AFTER_TEST)
-    )
+    counts = {name: sum(name in own for own in limited.values()) for name in NAMES}
+    having = listed(f"{_have(count)} {name}" for name, count in counts.items() if count and name != AFTER_TEST)
     yield (
-        f"Of {len(real)} studies on real data, {short} have short training, {ends} rates at the edge, {guessing} "
-        f"scores near guessing, and {after} were changed after scores on test were known; "
-        f"{sum(not own for own in limited.values())} have none of these limits. A verdict has those of its studies "
-        "in its line."
+        f"Of {len(real)} studies on real data, {having}; {counts[AFTER_TEST]} were changed after scores on test were "
+        f"known. {_have(sum(not own for own in limited.values()))} none of these limits. A verdict has those of its "
+        "studies in its line."
     )
     unknown = [f"`{study.name}`" for study in real if not study.search.exists()]
     if unknown:
@@ -43,6 +41,10 @@ def _of_training(studies: Sequence[Study]) -> Iterator[str]:
         f"Most rates were picked with one seed each. In {ties} of {len(searches)} searches of an arm, another rate was "
         "within a point on dev, so the pick may be by chance."
     )
+
+
+def _have(count: int) -> str:
+    return f"{count} has" if count == 1 else f"{count} have"
 
 
 def _picked(runs: Sequence[SearchedRun]) -> Iterator[float]:

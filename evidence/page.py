@@ -9,7 +9,7 @@ from evidence.arms import thread_hours
 from evidence.doubts import limits_of_authors, limits_of_verdict, names_of
 from evidence.forgetting import forgetting_table
 from evidence.language_adapters import language_hours, perplexities
-from evidence.limits import RISES, limits_of, limits_of_measurements
+from evidence.limits import CEILING, RISES, limits_of, limits_of_measurements
 from evidence.missing import missing_section
 from evidence.paper_figures import figure_table
 from evidence.repetition import Repetition, repeated
@@ -68,10 +68,14 @@ every seed; [Grids](grids/README.md) test budgets.
 
 A verdict has the limits of its studies next to it:
 
-- *Short training*: dev still gains more than {rises:g} point in the last fifth of the steps, on average over the runs
-  of an arm; the tables of the studies have smaller gains too.
+- *Short training*: dev still gains more than {rises:g} point at the end, on average over the runs of an arm: from the
+  last evaluation before the last fifth of the steps to the last one, a fifth to a half of them. The tables of the
+  studies have smaller gains too.
 - *Rates at the edge*: an arm took the lowest or the highest rate searched.
-- *Scores near guessing*: the arms learned too little to differ.
+- *Rates tied on dev*: several reached the same score, and the lowest was taken; where dev is right in every word,
+  scores in other languages still depend on it.
+- *Scores near guessing*: the arms learned too little to differ. *Scores at the ceiling*: all arms reach {ceiling:.0%}.
+- *Little trained language adapters*: those below the task adapters had a few hundred steps of pretraining.
 - *Changed after scores on test*: {later} studies got more seeds, rates or an arm, or replace a former version, after
   scores on test were known.
 - *Traces* or *representations at different rates*: the learning rate changes what is compared, as the method does.
@@ -104,7 +108,7 @@ def page(found: Sequence[Checked], studies: Sequence[Study]) -> str:
     there = [study for study in studies if study.is_committed]
     later = sum(bool(study.after_test_scores) for study in there)
     blocks = [
-        _INTRODUCTION.format(rises=RISES, later=later),
+        _INTRODUCTION.format(rises=RISES, ceiling=CEILING, later=later),
         "## Verdicts",
         *_verdicts(found, {study.name: study for study in studies}),
     ]

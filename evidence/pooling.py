@@ -1,4 +1,4 @@
-"""Pool differences over tasks: a random-effects mean with an interval that few tasks do not make too short."""
+"""Pool differences over tasks: a random-effects mean of three or more, and each task for itself if there are fewer."""
 
 from __future__ import annotations
 
@@ -16,19 +16,39 @@ class Pooled:
     """The mean difference over the tasks of a situation.
 
     Attributes:
-        interval: of the mean over tasks like these; None for one task whose runs have no spread.
-        between: the standard deviation of the tasks' true differences; None for one task.
+        interval: for three or more tasks, of the mean over tasks like these; for fewer, from the lowest to the highest
+            end of the tasks' own intervals, so what it excludes is excluded on each task.
+        between: the standard deviation of the tasks' true differences; None for fewer than three tasks.
         tasks: how many.
+        each: each task with its own interval, if there are two.
     """
 
     mean: float
-    interval: tuple[float, float] | None
+    interval: tuple[float, float]
     between: float | None
     tasks: int
+    each: tuple[Pooled, ...] = ()
+
+
+def alone(difference: float, variance: float, freedom: float, level: float = LEVEL) -> Pooled:
+    """Return one task with its t interval.
+
+    Args:
+        freedom: degrees of freedom of the variance.
+        level: one minus the confidence of the interval.
+    """
+    half = float(stats.t.isf(level / 2, freedom)) * variance**0.5
+    return Pooled(difference, (difference - half, difference + half), None, 1)
+
+
+def both(one: Pooled, other: Pooled) -> Pooled:
+    """Return the mean of two tasks: too few for an interval of tasks like these."""
+    ends = [end for task in (one, other) for end in task.interval]
+    return Pooled((one.mean + other.mean) / 2, (min(ends), max(ends)), None, 2, (one, other))
 
 
 def random_effects(differences: Sequence[float], variances: Sequence[float], level: float = LEVEL) -> Pooled:
-    """Pool the differences of two or more tasks.
+    """Pool the differences of three or more tasks.
 
     Args:
         differences: one per task.

@@ -50,20 +50,21 @@ def rate_to_take(taken: Sequence[float]) -> float | None:
 def rates_to_try(comparisons: Sequence[ComparedRates]) -> tuple[float, ...]:
     """Return a short range to search: the rates that both arms took, and the next lower and higher one.
 
-    All rates that were tried, if no committed file has those that the arms took; none without comparisons.
+    All rates that were tried, and one more at each end, if no committed file has those that the arms took; none
+    without comparisons.
     """
     known = [each for each in comparisons if each.arm and each.full]
     tried = sorted({rate for each in known or comparisons for rate in each.tried})
-    if not known:
-        return tuple(tried)
-    taken = [rate for each in known for rate in (*each.arm, *each.full)]
+    if not tried:
+        return ()
+    taken = [rate for each in known for rate in (*each.arm, *each.full)] or tried
     wider = _widened(tried)
-    return tuple(wider[max(wider.index(min(taken)) - 1, 0) : wider.index(max(taken)) + 2])
+    return tuple(wider[wider.index(min(taken)) - 1 : wider.index(max(taken)) + 2])
 
 
 def _widened(rates: Sequence[float]) -> list[float]:
-    """Return rates with one more at each end, if they have two per power of ten, such as 1e-5, 3e-5 and 1e-4."""
+    """Return rates with one more at each end: in steps of half a power of ten if they have such, else thrice as far."""
     least, largest = _HALF_A_DECADE
     if len(rates) < 2 or not all(least <= high / low <= largest for low, high in pairwise(rates)):
-        return list(rates)
+        return [float(f"{rates[0] / 3:.1g}"), *rates, float(f"{rates[-1] * 3:.2g}")]
     return [float(f"{rates[1] / 10:.2g}"), *rates, float(f"{rates[-2] * 10:.2g}")]

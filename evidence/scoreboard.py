@@ -8,7 +8,7 @@ from html import escape
 
 from evidence.deciding import deciding_section
 from evidence.doubts import limits_of_authors, limits_of_verdict, names_of
-from evidence.limits import RISES, Limit
+from evidence.limits import Limit
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import AUTHORS, CONTRADICTS, Checked, deciding, share_of_parts
 from gradgate.papers.check import ClaimVerdict
@@ -28,6 +28,8 @@ _NOTHING = {
 }
 _AT_ONE_RATE = ("E1", "E2", "E3", "E4", "E5", "E6")
 """Claims of a paper whose arms all have the learning rate of full fine-tuning."""
+_PRINTED_ELSEWHERE = {"A5": "on GLUE, as the figure of larger sets has no numbers"}
+"""Claims whose printed numbers are not those that the paper shows them with."""
 _OTHER_TASKS, _OWN_RATES = "other tasks", "own rates"
 _INTRODUCTION = """\
 # Scoreboard
@@ -43,9 +45,10 @@ _BEHIND = """\
 ## The numbers behind
 
 Each line shows the deciding part; if none decides, the first undecided one, and then that of the other tasks, if there
-are such studies. *Short training*, *rates at the edge* and *scores near guessing* are limits of the study: longer
-runs, other rates or more rows may change the verdict. Training is short if dev still gains more than {rises:g} point in
-the last fifth of the steps, on average over the runs of an arm; smaller gains are in the studies' tables. *Traces* and
+are such studies. *Short training*, *rates at the edge*, *rates tied on dev*, *scores near guessing* and *at the
+ceiling*, *little trained language adapters* and *changed after scores on test* are limits of a study, which
+[Evidence](README.md) explains: longer runs, other rates or other rows may change the verdict. So may rates in general,
+as most were picked by one run each. *Traces* and
 *representations at different rates*: the arms that are compared took different learning rates, which change a trace as
 a schedule does, and move representations. *Other tasks*: of the same kind as the paper's. *Own rates*: each arm has a
 learning rate of its own, while the paper gave all that of full fine-tuning. *GLUE alone*: the authors published no runs
@@ -103,7 +106,8 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> BoardCell
         states = "; ".join(f"{verdict.outcome.state} in {verdict.source}" for verdict in decided)
         row = replace(_filled(source, chosen), verdict=UNKNOWN, note=f"{CONTRADICTS}: {states}")
         return BoardCell(row, (CONTRADICTS,))
-    return BoardCell(_filled(source, chosen))
+    where = _PRINTED_ELSEWHERE.get(each.claim.id)
+    return BoardCell(_filled(source, chosen), (where,) if where else ())
 
 
 def _measured_cell(source: str, verdict: ClaimVerdict, limits: Mapping[str, Sequence[Limit]]) -> BoardCell:
@@ -117,7 +121,7 @@ def _measured_cell(source: str, verdict: ClaimVerdict, limits: Mapping[str, Sequ
         note = [verdict.tasks, *own, *_limits(limits)]
     row = _filled(source, verdict)
     share = [text] if (text := share_of_parts(verdict.outcome)) else []
-    shown = names_of(limits) if row.verdict == UNKNOWN else [*share, *scope, *names_of(limits)]
+    shown = [*(share if row.verdict != UNKNOWN else []), *scope, *names_of(limits)]
     steady = verdict.without_collapsed
     if steady is not None and deciding(steady) != row.note:
         note.append(f"without collapsed runs, {steady.state}: {deciding(steady)}")
@@ -150,7 +154,7 @@ def scoreboard_page(found: Sequence[Checked], cells: Sequence[BoardCell]) -> str
     by_claim: dict[str, list[BoardCell]] = {}
     for cell in cells:
         by_claim.setdefault(cell.row.claim, []).append(cell)
-    blocks = [_INTRODUCTION, _counts(cells), _grid(found, by_claim), _BEHIND.format(rises=RISES)]
+    blocks = [_INTRODUCTION, _counts(cells), _grid(found, by_claim), _BEHIND]
     blocks += ["\n".join(_behind(each, by_claim[each.claim.id])) for each in found]
     open_claims = [each for each in found if not _is_decided(by_claim[each.claim.id])]
     blocks.append(deciding_section(open_claims))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isclose
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Literal
 
 from evidence.studies import Study
@@ -81,6 +82,22 @@ def at_an_end(runs: Sequence[SearchedRun]) -> dict[str, Literal["lowest", "highe
         elif run.chosen and run.lr == max(rates[run.size]):
             ends[run.arm] = "highest"
     return ends
+
+
+def tied(runs: Sequence[SearchedRun]) -> list[str]:
+    """Return the arms of which another rate reached the same dev score as the chosen one: dev did not pick it."""
+    dev: dict[tuple[str, int | None], dict[float, list[float]]] = {}
+    for run in runs:
+        if run.dev is not None:
+            dev.setdefault((run.arm, run.size), {}).setdefault(run.lr, []).append(run.dev)
+    means = {key: {lr: fmean(scores) for lr, scores in own.items()} for key, own in dev.items()}
+    chosen = {(run.arm, run.size): means[run.arm, run.size][run.lr] for run in runs if run.chosen}
+    alike = (arm for (arm, size), best in chosen.items() if _count_near(means[arm, size].values(), best) > 1)
+    return list(dict.fromkeys(alike))
+
+
+def _count_near(scores: Iterable[float], best: float) -> int:
+    return sum(isclose(score, best, abs_tol=1e-9) for score in scores)
 
 
 def stopped_early(study: Study) -> str:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from statistics import fmean
 
-from scipy import stats
-
 from evidence.effects import AFTER_TAPT, FULL, ON_LANGUAGES, OTHER_MODEL, SIMILARITY, ArmEffect, Where
-from evidence.pooling import LEVEL, Pooled, random_effects
+from evidence.pooling import LEVEL, Pooled, alone, both, random_effects
 
 NOT_SHOWN = "no arm is shown to be better, or as good and cheaper"
 MARGIN = 1.0
@@ -43,7 +40,7 @@ class ArmInSituation:
     @property
     def may_be_as_good(self) -> bool:
         """Whether its interval reaches full fine-tuning."""
-        return self.pooled.interval is not None and self.pooled.interval[1] >= 0
+        return self.pooled.interval[1] >= 0
 
     @property
     def runs(self) -> int:
@@ -69,9 +66,7 @@ class ArmInSituation:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Where its interval is over runs alone, with the test rows as they are, and the doubts about its runs."""
-        lacking = {effect.task for effect in self.effects if effect.freedom is None}
-        some = "" if len(lacking) == self.pooled.tasks else f" on {len(lacking)} of the tasks"
-        return (*(f"test rows not counted{some}",) * bool(lacking), *self.doubts)
+        return (*("test rows not counted",) * (not with_rows(self.effects)), *self.doubts)
 
     def relative(self, name: str) -> float | None:
         """Return the mean of a cost relative to full fine-tuning; None if not recorded."""
@@ -139,7 +134,7 @@ def summarize(where: Where, effects: Sequence[ArmEffect]) -> SituationAdvice | N
         return None
     level = LEVEL / max(len(by_arm), *(effect.compared for own in by_arm.values() for effect in own))
     found = [
-        ArmInSituation(arm, pool(own, level), tuple(own), _without_collapsed(own, level)) for arm, own in by_arm.items()
+        ArmInSituation(arm, pool(own, level), tuple(own), without_collapsed(own, level)) for arm, own in by_arm.items()
     ]
     arms = tuple(sorted(found, key=lambda summary: -summary.pooled.mean))
     return SituationAdvice(replace(where, rows=_rows(arms) or where.rows), arms, *_choose(arms))
@@ -152,7 +147,7 @@ def _rows(arms: Sequence[ArmInSituation]) -> str:
     return f"{' to '.join(ends)} rows" if ends else ""
 
 
-def _without_collapsed(effects: Sequence[ArmEffect], level: float) -> Pooled | None:
+def without_collapsed(effects: Sequence[ArmEffect], level: float = LEVEL) -> Pooled | None:
     """Pool the effects of one arm without collapsed runs; None if none collapsed."""
     if all(effect.without_collapsed is None for effect in effects):
         return None
@@ -161,25 +156,38 @@ def _without_collapsed(effects: Sequence[ArmEffect], level: float) -> Pooled | N
 
 
 def pool(effects: Sequence[ArmEffect], level: float = LEVEL) -> Pooled:
-    """Pool the effects of one arm: the mean of its options, then of the models of a task, then over tasks.
+    """Pool the effects of one arm: the mean of its options, then of the studies of a task, then over tasks.
 
     Options of a study share its full fine-tuning, so the mean of their variances counts; other runs are independent.
+    The variances count test rows if those of all effects do, so no task weighs more than another for lack of its rows.
     """
+    rows = with_rows(effects)
     tasks: dict[str, dict[str, list[ArmEffect]]] = {}
     for effect in effects:
         tasks.setdefault(effect.task, {}).setdefault(effect.source, []).append(effect)
-    means, variances = [], []
-    for by_source in tasks.values():
-        own = [
-            (fmean(e.difference for e in same), fmean(e.variance or 0.0 for e in same)) for same in by_source.values()
-        ]
-        means.append(fmean(mean for mean, _ in own))
-        variances.append(sum(variance for _, variance in own) / len(own) ** 2)
-    if len(means) > 1:
-        return random_effects(means, variances, level)
-    freedom = min(effect.freedom or max(1, effect.runs - 1) for effect in effects)
-    half = float(stats.t.isf(level / 2, freedom)) * variances[0] ** 0.5
-    return Pooled(means[0], (means[0] - half, means[0] + half), None, 1)
+    found = [_of_task(list(by_source.values()), rows) for by_source in tasks.values()]
+    if len(found) > 2:
+        return random_effects([mean for mean, _, _ in found], [variance for _, variance, _ in found], level)
+    each = [alone(*task, level) for task in found]
+    return both(*each) if len(each) == 2 else each[0]
+
+
+def _of_task(sources: Sequence[Sequence[ArmEffect]], rows: bool) -> tuple[float, float, float]:
+    """Return the difference on one task, its variance over runs, or over runs and rows, and its degrees of freedom."""
+    spreads = [
+        [effect.over_rows if rows and effect.over_rows else effect.over_runs for effect in own] for own in sources
+    ]
+    variances = [fmean(variance for variance, _ in own) for own in spreads]
+    return (
+        fmean(fmean(effect.difference for effect in own) for own in sources),
+        sum(variances) / len(sources) ** 2,
+        min(freedom for own in spreads for _, freedom in own),
+    )
+
+
+def with_rows(effects: Sequence[ArmEffect]) -> bool:
+    """Return True if the test rows of all effects are known, so that their intervals are over runs and rows."""
+    return all(effect.over_rows is not None for effect in effects)
 
 
 def _choose(arms: Sequence[ArmInSituation]) -> tuple[ArmInSituation | None, str]:
@@ -206,4 +214,4 @@ def _best(arms: Sequence[ArmInSituation]) -> ArmInSituation | None:
 
 
 def _low(arm: ArmInSituation) -> float:
-    return -inf if arm.pooled.interval is None else arm.pooled.interval[0]
+    return arm.pooled.interval[0]

@@ -88,35 +88,43 @@ few-shot results](foreign/setfit.csv) and [PEFT's method comparison](foreign/pef
 gradgate recommend --model MODEL --task TASK --minutes 30
 ```
 
-This command finds the best arm on your own data: use it where *nothing is known*. Where a row is *undecided*, its
-command compares the two arms. A row says *full fine-tuning* unless an arm is shown to be better, or to be as good at
-a lower cost. Differences are to full fine-tuning, in points of the task's metric, with 95 % intervals. An option such
-as `layers=3` or `size=64` is the most frequent one of these runs: for a model with more layers or a larger width,
-scale it. `--lr` is the middle one of the rates that the arm took in these runs, with batches of 16 in most, and
-`--search` a range around those of both arms: at another rate, an arm may lose what its row shows.
+This command looks for the best arm on your own data: use it where *nothing is known*. Where a row is *undecided*, its
+command compares the two arms; add `--dry-run` to see which difference its seeds can detect. A row says *full
+fine-tuning* unless an arm is shown to be better, or to be as good at a lower cost. Differences are to full
+fine-tuning, in points of the task's metric, with 95 % intervals; of two tasks, each has its own. An option such as
+`layers=3` or `size=64` is the most frequent one of these runs: for a model with more layers or a larger width, scale
+it. `--lr` is the middle one of the rates that the arm took in these runs, with batches of 16 in most, and `--search` a
+range around those of both arms: at another rate, an arm may lose what its row shows. Most rates were picked by one run
+each ([how surely](README.md#what-is-missing)).
 """
 _METHOD = """\
 ## How the numbers are made
 
 - **An effect** is an arm minus full fine-tuning, with one model on one task: the paired difference if the runs share
   seeds, else Welch's. The options of an arm in one study, such as two widths of an adapter, are averaged first, then
-  the models of a task.
+  the studies of a task, which may differ in the model or the number of rows.
 - **Scores** are those of test, by the metric that a study picks its settings with. Claims of a paper that scores GLUE's
   dev are checked on dev, so their numbers differ from these.
-- **A situation** pools its tasks by a random-effects mean, with Paule and Mandel's variance between tasks and the
-  interval of Hartung, Knapp, Sidik and Jonkman. The interval is for the mean over tasks like these; single tasks
-  differ by the *deviation between tasks*. A single task has the t interval over its runs.
+- **A situation** of three or more tasks pools them by a random-effects mean, with Paule and Mandel's variance between
+  tasks and the interval of Hartung, Knapp, Sidik and Jonkman. The interval is for the mean over tasks like these;
+  single tasks differ by the *deviation between tasks*. One task has the t interval over its runs. Two have one each:
+  an arm is better, worse, or worse by less than a point only if it is on both.
 - **All arms of a situation** form one family: their intervals hold together at 95 % (Bonferroni), over all arms that
-  a source compared, including those that gradgate lacks. They are over runs and test rows if a study stored its
-  predictions for each row; else over runs alone, with the test rows as they are (*test rows not counted*).
+  a source compared, including those that gradgate lacks. They are over runs and test rows if all studies of an arm
+  stored their predictions for each row; else over runs alone, with the test rows as they are (*test rows not
+  counted*).
 - **Collapsed runs** are ten points and five robust standard deviations below the median of their arm. Where there are
   any, the second difference is without them.
 - **The arm of a row** is one that is better than full fine-tuning, if there is one; else the cheapest that is no
   worse by more than 1 point; else full fine-tuning. It replaces full fine-tuning only if nothing about its runs is in
-  doubt: after *short training*, more steps may change the difference, with *rates at the edge*, other learning rates
-  may, and with *scores near guessing*, the arms learned too little to differ. If no arm is left, and one in doubt is
-  better or a cheaper one may be as good, the row says *undecided*: choose the cheaper one if memory or time matters
-  more.
+  doubt. If no arm is left, and one in doubt is better or a cheaper one may be as good, the row says *undecided*:
+  choose the cheaper one if memory or time matters more.
+- **Doubts**: after *short training*, more steps may change the difference; with *rates at the edge*, *rates tied on
+  dev* (several reached the same score, and the lowest was taken), *one rate each* or a *rate searched for full alone*,
+  other learning rates may. With *scores near guessing*, the arms learned too little to differ; with *scores at the
+  ceiling*, all of them learned all that there is. *Changed after scores on test*: the study got more seeds, rates or
+  an arm, or was done again, when its scores were known. *Reruns of one seed* vary less than seeds do. *Scores on dev*
+  come from the rows that settings were picked on.
 - **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
   or two tasks, doubts about most of the tasks, fewer than three runs per arm, another model as full fine-tuning, or
   generated data. It names the doubts; the tables below have the limits of the runs in full.
@@ -228,11 +236,12 @@ def _points(arm: ArmInSituation) -> str:
 
 
 def _interval(pooled: Pooled) -> str:
-    interval = pooled.interval
-    shown = "" if interval is None else f" [{interval[0]:+.1f} to {interval[1]:+.1f}]"
-    if interval is not None and interval[1] - interval[0] > 2 * _WIDEST:
-        shown = f" (interval wider than ±{_WIDEST})"
-    return f"{pooled.mean:+.1f}{shown}".replace("-", "−")
+    if pooled.each:
+        return f"{pooled.mean:+.1f} (tasks: {', '.join(map(_interval, pooled.each))})".replace("-", "−")
+    low, high = pooled.interval
+    wide = high - low > 2 * _WIDEST
+    shown = f"(interval wider than ±{_WIDEST})" if wide else f"[{low:+.1f} to {high:+.1f}]"
+    return f"{pooled.mean:+.1f} {shown}".replace("-", "−")
 
 
 def _cost(advice: SituationAdvice) -> str:
@@ -298,7 +307,7 @@ def freezing_section(known: Sequence[SituationAdvice]) -> str:
         f"| {advice.where} | {_called(arm)} | {_points(arm)} | {arm.pooled.tasks} | {_said(arm, advice)} |"
         for advice in known
         for arm in advice.arms
-        if arm.arm.startswith(_FROZEN) and arm.pooled.interval is not None and arm.pooled.interval[1] < 0
+        if arm.arm.startswith(_FROZEN) and arm.pooled.interval[1] < 0
     )
     half, more = (task_counts(share) for share in (0.5, 0.75))
     return _FREEZING.format(

@@ -8,7 +8,16 @@ import pytest
 
 from evidence.authors import read_rates
 from evidence.doubts import limits_of_authors, limits_of_verdict, names_of
-from evidence.limits import AFTER_TEST, REPRESENTATIONS, TRACES, limits_of_measurements
+from evidence.limits import (
+    AFTER_TEST,
+    AT_CEILING,
+    LANGUAGES,
+    REPRESENTATIONS,
+    TIED,
+    TRACES,
+    limits_of,
+    limits_of_measurements,
+)
 from evidence.page import page
 from evidence.scoreboard import scoreboard_cells
 from evidence.studies import Study, read_studies
@@ -57,6 +66,29 @@ def test_the_rate_limits_claims_on_what_an_analysis_measured_and_no_others() -> 
 def test_half_of_the_authors_rates_are_at_an_end_of_their_search() -> None:
     assert [sum(rate.at_an_end for rate in read_rates()), len(read_rates())] == [18, 36]
     assert "rates at the edge" in limits_of_authors()
+
+
+def test_rates_that_dev_does_not_tell_apart_and_scores_with_nothing_left_to_gain_are_limits() -> None:
+    found = {
+        study.name: {limit.name: limit for limit in limits_of(study)}
+        for study in read_studies(["synthetic-freezing-ner", "synthetic-gradient-dropout-pos", "real-freezing-mrpc"])
+    }
+    limits = {name: {TIED, AT_CEILING} & set(own) for name, own in found.items()}
+    assert limits == {
+        "synthetic-freezing-ner": {TIED, AT_CEILING},
+        "synthetic-gradient-dropout-pos": {TIED},
+        "real-freezing-mrpc": set(),
+    }
+    # the head alone reached its best score at one rate only
+    assert found["synthetic-freezing-ner"][TIED].arms == {"full", *(f"freeze:layers={n}" for n in (1, 2, 3))}
+
+
+def test_language_adapters_of_few_steps_limit_the_arms_on_them() -> None:
+    (study,) = read_studies(["real-unfreezing-adapters-udpos"])
+    (limit,) = (each for each in limits_of(study) if each.name == LANGUAGES)
+    assert limit.how == "300 steps each, and full fine-tuning has none"
+    assert limit.is_about(["full", "pfeiffer:reduction=16"])
+    assert not limit.is_about(["full"])
 
 
 def test_what_was_added_after_scores_on_test_limits_the_study() -> None:

@@ -13,7 +13,7 @@ from evidence.front_pages import INDEX, MARK, README, change, in_picture, replac
 from evidence.front_picture import FILE, drawn, shown, shown_arm, word
 from evidence.limits import SHORT_TRAINING
 from evidence.pooling import Pooled
-from evidence.summaries import ArmInSituation, SituationAdvice
+from evidence.summaries import ArmInSituation, SituationAdvice, pool
 from evidence.what_to_use import advices
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -32,13 +32,14 @@ def advice(mean: float, low: float, high: float) -> SituationAdvice:
     [
         ((2.0, 0.5, 3.5), "gains 2.0 points (95 % interval 0.5 to 3.5)", "better"),
         ((-1.0, -1.6, -0.5), "costs 1.0 points (95 % interval 0.5 to 1.6)", "worse"),
+        ((-0.5, -0.9, -0.1), "costs 0.5 points (95 % interval 0.1 to 0.9)", "worse by less than 1"),
         ((-1.0, -2.6, 0.5), "has an inconclusive effect of −1.0 points (95 % interval −2.6 to +0.5)", "undecided"),
     ],
 )
 def test_a_verb_needs_an_interval_on_one_side_of_zero(
     numbers: tuple[float, float, float], said: str, in_picture: str
 ) -> None:
-    assert change(arm(*numbers)) == said
+    assert change(arm(*numbers).pooled) == said
     assert word(advice(*numbers)) == in_picture
 
 
@@ -58,6 +59,15 @@ def test_both_pages_begin_with_the_same_result_and_have_the_picture() -> None:
     assert re.search(r"(gains|costs|has an inconclusive effect of) .* points \(95 % interval", results[0])
     assert all(FILE.name in text for text in texts)
     assert len(texts[0].splitlines()) <= 150
+
+
+def test_the_result_has_the_interval_of_its_comparison_alone_and_the_picture_that_of_all_arms() -> None:
+    glue = advices()[Where(PAIRS, ALL, BASE)]
+    assert glue is not None
+    half = next(arm for arm in glue.arms if arm.arm == "freeze half of the layers")
+    own = pool(half.effects)
+    assert change(own) in " ".join(README.read_text(encoding="utf-8").split())
+    assert half.pooled.interval[0] < own.interval[0] < own.interval[1] < half.pooled.interval[1]
 
 
 def test_runs_in_doubt_stay_out_of_the_picture_whichever_way_they_point() -> None:

@@ -23,8 +23,8 @@ def test_studies_that_were_not_repeated_or_not_searched_are_counted() -> None:
     assert "The search of `real-adapters-sciie` is not committed" in text
     assert sum(not limits_of(study) for study in studies) == 1
     assert (
-        "Of 3 studies on real data, 2 have short training, 0 rates at the edge, 1 scores near guessing, and 0 were "
-        "changed after scores on test were known; 1 have none of these limits." in text
+        "Of 3 studies on real data, 2 have short training and 1 has scores near guessing; 0 were changed after scores "
+        "on test were known. 1 has none of these limits." in text
     )
 
 

@@ -13,7 +13,7 @@ from evidence.scoreboard import PAGE, TABLE, scoreboard_cells, scoreboard_page
 from evidence.studies import Study, read_studies
 from evidence.verdicts import AUTHORS, Checked
 from gradgate.papers.check import ClaimVerdict
-from gradgate.papers.claims import claims
+from gradgate.papers.claims import claims, find_claim
 from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome, State
 from gradgate.papers.scoreboard import FILE, SCOREBOARD, SOURCES, ScoreboardRow, scoreboard
 
@@ -54,7 +54,7 @@ def test_what_collapsed_runs_change_is_in_the_note_and_a_changed_verdict_in_the_
     checked = Checked(CLAIM, (), {"real": (replace(with_all, without_collapsed=steady),)})
     cell = next(cell for cell in scoreboard_cells([checked], []) if cell.row.source == "real")
     assert cell.row.note.endswith("; without collapsed runs, holds: x = 2, claimed above 0")
-    assert cell.small_print == ("holds without collapsed runs",)
+    assert cell.small_print == ("own rates", "holds without collapsed runs")
 
 
 def test_no_claim_needs_a_number_of_seeds_that_only_a_difference_near_none_would_need() -> None:
@@ -111,13 +111,20 @@ def test_numbers_of_other_tasks_have_the_limits_of_their_own_studies() -> None:
     assert note.endswith("; own rates; other tasks, cannot tell: x = 1, claimed above 0; short training (9 steps)")
 
 
-def test_the_authors_runs_are_named_as_what_they_are() -> None:
+@pytest.mark.parametrize("state", ["holds", "cannot tell"])
+def test_the_authors_runs_are_named_as_what_they_are(state: State) -> None:
     (cell,) = (
         cell
-        for cell in scoreboard_cells([Checked(CLAIM, (), {AUTHORS: (verdict("holds"),)})], [])
+        for cell in scoreboard_cells([Checked(CLAIM, (), {AUTHORS: (verdict(state),)})], [])
         if cell.row.source == AUTHORS
     )
     assert cell.small_print[0] == "GLUE alone"
+
+
+def test_printed_numbers_from_elsewhere_say_where_they_are_from() -> None:
+    found = find_claim("A5")
+    cells = scoreboard_cells([Checked(found, (replace(verdict("fails"), claim=found),), {})], [])
+    assert cells[0].small_print == ("on GLUE, as the figure of larger sets has no numbers",)
 
 
 def test_the_grid_is_escaped_and_each_cell_has_a_sign_and_a_word() -> None:

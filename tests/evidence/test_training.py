@@ -38,7 +38,7 @@ def test_a_study_says_nothing_by_hand_of_rates_whose_search_is_committed(study: 
 
 
 def test_arms_that_took_a_rate_at_an_end_limit_their_own_comparisons(study: Study) -> None:
-    middle = [replace(TRIED, lr=lr, chosen=lr == 1e-4) for lr in (1e-5, 1e-4, 1e-3)]
+    middle = [replace(TRIED, lr=lr, dev=dev, chosen=lr == 1e-4) for lr, dev in ((1e-5, 0.5), (1e-4, 0.7), (1e-3, 0.6))]
     ROWS.write(study.search, [*middle, replace(TRIED, arm="head", lr=1e-3), replace(TRIED, arm="lora", lr=1e-5)])
     (limit,) = limits_of(study)
     assert str(limit) == "rates at the edge (of the rates searched, `head` took the highest and `lora` took the lowest)"

@@ -29,7 +29,7 @@ from evidence.effects import (
 from evidence.pooling import random_effects
 from evidence.studies import read_studies
 from evidence.summaries import pool, summarize
-from evidence.what_to_use import PAGE, SITUATIONS, advices, costs
+from evidence.what_to_use import PAGE, SITUATIONS, advices, costs, freezing_section
 from gradgate.methods import method
 from gradgate.papers.claims.elsa import BASELINE
 from gradgate.papers.claims.numbers import Key, Place
@@ -54,7 +54,7 @@ def test_the_random_effects_mean_is_that_of_statsmodels() -> None:
 def test_tasks_that_agree_have_no_deviation_between_them_and_no_interval_below_their_error() -> None:
     found = random_effects([1.0, 1.0, 1.0], [0.3, 0.3, 0.3])
     assert (found.mean, found.between) == (1.0, 0.0)
-    low, high = found.interval or (0, 0)
+    low, high = found.interval
     assert (high - low) / 2 == pytest.approx(4.302653 * (0.3 / 3) ** 0.5)
 
 
@@ -167,26 +167,48 @@ def test_doubts_about_most_of_the_tasks_give_low_confidence(doubted: int, level:
     assert found.confidence.partition(":")[0] == level
 
 
-def test_a_row_says_on_how_many_tasks_test_rows_are_not_counted() -> None:
-    runs = [effect(task, 2.0, 0.001) for task in "abc"]
-    counted = [replace(each, freedom=30.0) for each in runs]
+def test_test_rows_count_if_those_of_all_tasks_are_known_so_that_none_weighs_more_for_lack_of_them() -> None:
+    runs = [effect(task, difference, 0.5) for task, difference in (("a", 0.0), ("b", 1.0), ("c", 3.0))]
+    counted = [replace(each, over_rows=(2.0, 30.0)) for each in runs]
+    assert pool([*counted[:2], runs[2]]) == pool(runs) != pool(counted)
     said = {}
     for name, given in {"none": runs, "some": [*counted[:2], runs[2]], "all": counted}.items():
         found = summarize(WHERE, given)
         assert found is not None
         said[name] = found.arms[0].caveats
-    assert said == {
-        "none": ("test rows not counted",),
-        "some": ("test rows not counted on 1 of the tasks",),
-        "all": (),
-    }
+    assert said == {"none": ("test rows not counted",), "some": ("test rows not counted",), "all": ()}
 
 
 def test_the_degrees_of_freedom_of_one_task_are_those_of_its_variance() -> None:
     over_runs = pool([effect("a", 1.0, 0.04)])
-    with_rows = pool([replace(effect("a", 1.0, 0.04), freedom=60.0)])
+    over_rows = pool([replace(effect("a", 1.0, 0.09), over_rows=(0.04, 60.0))])
     assert over_runs.interval == pytest.approx((1 - 2.776445 * 0.2, 1 + 2.776445 * 0.2), abs=1e-5)
-    assert with_rows.interval == pytest.approx((1 - 2.000298 * 0.2, 1 + 2.000298 * 0.2), abs=1e-5)
+    assert over_rows.interval == pytest.approx((1 - 2.000298 * 0.2, 1 + 2.000298 * 0.2), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("differences", "use", "undecided"),
+    [
+        ((2.0, 7.0), "lora", False),
+        ((-0.3, 7.0), "lora", False),
+        ((-2.0, 7.0), None, True),
+        ((-2.0, -7.0), None, False),
+    ],
+    ids=["better on both", "worse by less than 1 point on one", "better and worse", "worse on both"],
+)
+def test_two_tasks_decide_together_what_each_of_them_shows(
+    differences: tuple[float, float], use: str | None, undecided: bool
+) -> None:
+    found = summarize(WHERE, [effect(task, value, 0.01) for task, value in zip("ab", differences, strict=True)])
+    assert found is not None
+    assert (found.use.arm if found.use else None, found.is_undecided) == (use, undecided)
+    (arm,) = found.arms
+    assert arm.pooled.mean == pytest.approx(sum(differences) / 2)
+    assert [task.interval for task in arm.pooled.each] == [
+        pool([effect("a", value, 0.01)]).interval for value in differences
+    ]
+    rows = freezing_section([replace(found, arms=(replace(arm, arm="head"),))])
+    assert ("| head |" in rows) == (max(differences) < 0)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +322,7 @@ def test_the_command_of_an_arm_on_language_adapters_names_them(doubts: tuple[str
     found = summarize(WHERE, [replace(arm, example="pfeiffer:reduction=16", doubts=doubts)])
     assert found is not None
     assert command(found).startswith(
-        f'{words} -m pfeiffer:reduction=16 --language-adapters "LANGUAGES/{{language}}" --model'
+        f'{words} -m pfeiffer:reduction=16 --language-adapters "LANGUAGES/{{language}}" --'
     )
 
 
@@ -359,4 +381,4 @@ def test_freezing_was_nowhere_better_on_real_data_as_the_faq_says() -> None:
     found = [each for each in advices().values() if each is not None and each.where.model != EMBEDDED]
     frozen = [arm for each in found for arm in each.arms if arm.arm.startswith(("freeze", "head"))]
     assert len(frozen) > 20
-    assert not [arm for arm in frozen if arm.pooled.interval is not None and arm.pooled.interval[0] > 0]
+    assert not [arm for arm in frozen if arm.pooled.interval[0] > 0]

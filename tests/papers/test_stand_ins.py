@@ -110,6 +110,21 @@ def test_a_model_that_a_claim_does_not_name_decides_nothing() -> None:
     assert check(find_claim("E5"), replace(named, stand_in=False)).state == "fails"
 
 
+def test_a_finding_has_all_reasons_why_it_decides_nothing() -> None:
+    numbers = measured("SST-2", baseline=[90.0, 91.0, 92.0], frozen_6=[80.0, 81.1, 82.0])
+    (finding, _) = check(find_claim("E2"), replace(numbers, stand_in=False)).findings
+    assert finding.limit == "1 task of the 3 needed; not of MT-RoBERTa, which the claim is about"
+
+
+@pytest.mark.parametrize(("frozen", "compared"), [("frozen 8/12", True), ("frozen 9/12", False)])
+def test_a_model_of_twelve_layers_is_judged_at_what_the_paper_froze_of_twelve(frozen: str, compared: bool) -> None:
+    of_six = in_three_languages("ncbi_disease", baseline=[70.0, 71.0, 72.0], frozen_4=[69.0, 70.5, 71.5])
+    named = {"frozen 4/6": frozen}
+    scores = {key._replace(method=named.get(key.method, key.method)): own for key, own in of_six.scores.items()}
+    findings = check(find_claim("E3"), replace(of_six, scores=scores)).findings
+    assert any(finding.compared for finding in findings) is compared
+
+
 def test_a_claim_about_glue_and_named_entities_does_not_hold_on_one_of_them() -> None:
     low = measured("ncbi_disease", baseline=[70.0, 71.0, 72.0], frozen_6=[5.0, 5.2, 5.4])
     outcome = check(find_claim("E2"), of_model(low, "XLM-R-base"))

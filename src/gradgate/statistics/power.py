@@ -6,7 +6,7 @@ Effects and margins are in standard deviations of the paired differences.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from math import exp, inf, isfinite, log, sqrt
 from typing import Any
 
@@ -63,6 +63,7 @@ def paired_power(d: float, n: int, level: float = 0.05) -> float:
     return float(stats.nct.sf(bound, freedom, shift) + stats.nct.sf(bound, freedom, -shift))
 
 
+@lru_cache(maxsize=4096)  # a claim is checked with and without some of its parts, which are often the same
 def pairs_needed(d: float, power: float = 0.8, level: float = 0.05) -> int | None:
     """Return the fewest pairs (2 or more) that find a true effect ``d`` with this power; None above a million.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import NamedTuple
 
 from gradgate.papers.preset import DERIVED
@@ -62,6 +63,7 @@ class Place(NamedTuple):
         return ", ".join([self.task, self.model, *([] if self.size == "full" else [size])])
 
 
+@cache
 def kind_of(task: str) -> str | None:
     """Return the kind of a task (``NER``, ``POS`` or ``texts``) that may stand in for it; None if unknown."""
     if task in ("NER", "POS"):

@@ -116,7 +116,7 @@ def of_model(numbers: Numbers, finding: ClaimCheck, model: str, named: str) -> C
     """
     if numbers.exact or model.startswith(named):
         return finding
-    return undecided(finding, "; ".join(filter(None, (finding.limit, f"not of {named}, which the claim is about"))))
+    return undecided(finding, f"not of {named}, which the claim is about")
 
 
 def not_compared(
@@ -132,10 +132,15 @@ def not_compared(
 
 
 def undecided(finding: ClaimCheck, why: str) -> ClaimCheck:
-    """Return a finding that decides nothing, whatever its numbers are; one that lacks them stays as it is."""
-    if finding.test is None and finding.state == UNKNOWN:
+    """Return a finding that decides nothing, whatever its numbers are; one that lacks them stays as it is.
+
+    Args:
+        why: added to the reasons that it has already.
+    """
+    if finding.test is None and finding.state == UNKNOWN and not finding.limit:
         return finding
-    return replace(finding, state=UNKNOWN, limit=why, test=None, repeats_needed=None)
+    limit = "; ".join(filter(None, (finding.limit, why)))
+    return replace(finding, state=UNKNOWN, limit=limit, test=None, repeats_needed=None)
 
 
 def counted_tasks(tasks: int) -> str:
