@@ -189,6 +189,7 @@ def test_a_rate_at_an_end_is_noted_unless_others_are_as_good(
     search = replace(record.search, results={"full": results}, chosen={"full": results[0].setting})
     notes = search_notes(replace(record, search=search))
     assert any("full: the lowest rate tried, 1e-09, was the best" in note for note in notes) is is_noted
+    assert any(note.startswith("full: other settings reached the same on dev") for note in notes) is not is_noted
 
 
 def waiting(queue: Queue) -> list[str]:

@@ -47,7 +47,7 @@ def search_notes(record: StudyRecord) -> list[str]:
             notes.append(f"{name}: no run of its search has finished.")
         else:
             notes.append(f"{name}: its search continues; its runs, if any, have the setting that it had before.")
-    return [*notes, *_at_ends(record, search)]
+    return [*notes, *_at_ends(record, search), *_ties(record, search)]
 
 
 def _best_rates(search: SearchRecord, arm: str) -> set[float]:
@@ -72,3 +72,21 @@ def _at_ends(record: StudyRecord, search: SearchRecord) -> list[str]:
                 f"beyond it.{more}"
             )
     return notes
+
+
+def _ties(record: StudyRecord, search: SearchRecord) -> list[str]:
+    """Name the arms of which other settings reached the same score on dev: the order of the settings chose one.
+
+    A probe has none of the settings of a training, so they all tie.
+    """
+    names = []
+    for arm in record.arms:
+        results = search.results.get(arm.name) or ()
+        if arm.is_trained and sum(each.dev == results[0].dev for each in results) > 1:
+            names.append(arm.name)
+    if not names:
+        return []
+    return [
+        f"{', '.join(names)}: other settings reached the same on dev as the one that is used, so dev did not choose "
+        "between them; more search seeds or a larger dev split may."
+    ]
