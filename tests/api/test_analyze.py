@@ -9,12 +9,14 @@ import pytest
 
 import gradgate as gg
 from gradgate.errors import RunError, UsageError
+from support.trained_here import trained_here
 
 
 @pytest.fixture(scope="module")
 def study(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> gg.Study:
     given = settings | {"steps": 2, "method": ["full", "head"], "seeds": 1, "lr": 1e-2}
-    return gg.compare(**given, out=tmp_path_factory.mktemp("analyzed") / "study", quiet=True)
+    with trained_here():
+        return gg.compare(**given, out=tmp_path_factory.mktemp("analyzed") / "study", quiet=True)
 
 
 def test_a_frozen_encoder_represents_as_before(study: gg.Study, tmp_path: Path) -> None:

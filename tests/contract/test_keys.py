@@ -11,6 +11,7 @@ import pytest
 import gradgate as gg
 from support.command_line import Command
 from support.contract import check_json, key_tree
+from support.trained_here import trained_here
 
 TINY: dict[str, Any] = {
     "model": "sample",
@@ -39,7 +40,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study with a budget that leaves a run unfinished."""
     out = tmp_path_factory.mktemp("contract") / "study"
-    gg.compare(method=["full", "freeze:layers=2"], seeds=2, budget=0.8, out=out, **TINY)
+    with trained_here():
+        gg.compare(method=["full", "freeze:layers=2"], seeds=2, budget=0.8, out=out, **TINY)
     return out
 
 

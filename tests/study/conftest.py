@@ -11,6 +11,7 @@ import pytest
 from gradgate.study.workers.queue import Queue
 from gradgate.study.workers.store import Heartbeat, open_store
 from support.queues import Opened
+from support.trained_here import trained_here
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +35,10 @@ def opened(empty: Path, tmp_path: Path) -> Iterator[Opened]:
     yield open_queue
     for queue in queues:
         queue.store.close()
+
+
+@pytest.fixture
+def here() -> Iterator[None]:
+    """The runs of this test's studies are trained in its own process."""
+    with trained_here():
+        yield

@@ -31,6 +31,7 @@ from support.arms import adapters as read
 from support.arms import arms, names
 from support.run_folders import files
 from support.study_folder import write_study
+from support.trained_here import trained_here
 
 TASK = TaskRecord(name="moods", kind="classification", metric="accuracy", fingerprint="abc")
 SMALL = "houlsby:size=4,lr=1e-3"
@@ -100,11 +101,12 @@ def base(settings: dict[str, Any]) -> RunConfig:
 @pytest.fixture(scope="module")
 def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adapted") / "study"
-    compare(StudyRequest(base, ["full"], [0]), folder, SilentStudy())
-    before = files(folder / "runs")
-    assert compare(StudyRequest(base, ["full"], [0], adapters=[SMALL]), folder, SilentStudy()) == RunCounts(
-        finished=2, failed=0
-    )
+    with trained_here():
+        compare(StudyRequest(base, ["full"], [0]), folder, SilentStudy())
+        before = files(folder / "runs")
+        assert compare(StudyRequest(base, ["full"], [0], adapters=[SMALL]), folder, SilentStudy()) == RunCounts(
+            finished=2, failed=0
+        )
     after = files(folder / "runs")
     assert {name: after[name] for name in before} == before
     return folder
@@ -218,6 +220,7 @@ def english(settings: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
     return settings | {"language_adapters": f"{tmp_path}/adapters/{{language}}", "steps": 2}
 
 
+@pytest.mark.usefixtures("here")
 def test_arms_with_an_adapter_are_trained_on_a_language_adapter(english: dict[str, Any], tmp_path: Path) -> None:
     comparison = StudyRequest(make_config(**english), ["full"], [0], adapters=["none", "pfeiffer"])
     assert compare(comparison, tmp_path / "study", SilentStudy()) == RunCounts(2, 0)
@@ -240,6 +243,7 @@ def test_arms_with_an_adapter_are_trained_on_a_language_adapter(english: dict[st
     assert stacked > alone
 
 
+@pytest.mark.usefixtures("here")
 def test_a_study_does_not_go_on_with_other_language_adapters(english: dict[str, Any], tmp_path: Path) -> None:
     comparison = StudyRequest(make_config(**english), ["full"], [0], adapters=["pfeiffer"])
     assert compare(comparison, tmp_path / "study", SilentStudy()) == RunCounts(1, 0)

@@ -87,6 +87,7 @@ def test_every_door_takes_an_arm(
     assert estimate.method == name
 
 
+@pytest.mark.usefixtures("here")
 def test_a_run_and_a_study_train_the_same_arm(settings: dict[str, Any], tmp_path: Path) -> None:
     short = settings | {"steps": 2, "threads": 1, "keep_model": False}
     text = GIVEN[1]

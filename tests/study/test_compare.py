@@ -92,6 +92,7 @@ def test_the_study_file_says_what_was_compared(done: Path, base: RunConfig) -> N
     assert not {"method", "seed"} & record["settings"].keys()
 
 
+@pytest.mark.usefixtures("here")
 def test_methods_and_seeds_are_added_and_nothing_is_done_twice(study: Path, base: RunConfig) -> None:
     before, heard = files(study / "runs"), Heard()
     assert compare(StudyRequest(base, ["graddrop"], [0]), study, heard) == RunCounts(finished=3, failed=0)
@@ -102,6 +103,7 @@ def test_methods_and_seeds_are_added_and_nothing_is_done_twice(study: Path, base
     assert json.loads((study / "study.json").read_text())["methods"] == ["full", "head", "graddrop"]
 
 
+@pytest.mark.usefixtures("here")
 def test_what_a_study_holds_from_before_is_named_while_it_has_missing_runs(study: Path, base: RunConfig) -> None:
     (study / "runs/head/seed-0/scores.json").unlink()
     heard = Heard()

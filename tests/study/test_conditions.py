@@ -25,6 +25,7 @@ from gradgate.study.workers.worker import join
 from gradgate.training.run import train
 from support.run_folders import assert_same_run, files
 from support.tiny_folders import save_gpt2, save_texts
+from support.trained_here import trained_here
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +52,9 @@ def done(base: RunConfig, weather: str, gpt2: str, tmp_path_factory: pytest.Temp
     """Two tasks with two models, two methods and one seed, finished. Copy it before it is changed."""
     folder = tmp_path_factory.mktemp("studies") / "done"
     parts = Conditions.of(base, [base.task, weather], [base.model, gpt2])
-    assert compare(StudyRequest(base, ["full", "head"], [0], conditions=parts), folder, SilentStudy()) == RunCounts(
-        finished=8, failed=0
-    )
+    with trained_here():
+        counts = compare(StudyRequest(base, ["full", "head"], [0], conditions=parts), folder, SilentStudy())
+    assert counts == RunCounts(finished=8, failed=0)
     return folder
 
 
@@ -205,6 +206,7 @@ def test_a_part_is_not_trained_by_itself(done: Path, base: RunConfig) -> None:
     assert files(done) == before
 
 
+@pytest.mark.usefixtures("here")
 def test_data_that_has_changed_is_told_before_anything_is_written(
     base: RunConfig, weather: str, tmp_path: Path
 ) -> None:
@@ -219,6 +221,7 @@ def test_data_that_has_changed_is_told_before_anything_is_written(
     assert files(study) == before
 
 
+@pytest.mark.usefixtures("here")
 def test_a_study_of_one_task_is_not_made_one_of_several(base: RunConfig, weather: str, tmp_path: Path) -> None:
     compare(StudyRequest(base, ["head"], [0]), tmp_path / "study", SilentStudy())
     before = files(tmp_path / "study")
@@ -271,6 +274,7 @@ def test_a_damaged_list_of_parts_is_told(done: Path, tmp_path: Path) -> None:
         records(study)
 
 
+@pytest.mark.usefixtures("here")
 def test_training_sizes_are_an_axis_of_a_study(base: RunConfig, tmp_path: Path) -> None:
     study, sizes = tmp_path / "study", (8, None)
     short = base.model_copy(update={"steps": 2})

@@ -19,6 +19,8 @@ from support.generators import save_generator, save_prompts
 pytest.importorskip("trl")
 pytest.importorskip("sacrebleu")
 
+pytestmark = pytest.mark.usefixtures("here")
+
 
 class Notes(SilentStudy):
     """Keeps what a study says."""

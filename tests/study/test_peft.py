@@ -25,6 +25,7 @@ from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from gradgate.study.shared_rate import shared_rate
 from gradgate.study.study_file import SearchRecord
+from support.trained_here import trained_here
 
 pytest.importorskip("peft")
 
@@ -43,9 +44,9 @@ class Noting(SilentStudy):
 def done(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     folder, progress = tmp_path_factory.mktemp("beside") / "study", Noting()
     config = make_config(**settings | {"steps": 2})
-    counts = compare(
-        StudyRequest(config, ["full", "freeze:layers=1"], [0], adapters=["none", "lora:r=1"]), folder, progress
-    )
+    asked = StudyRequest(config, ["full", "freeze:layers=1"], [0], adapters=["none", "lora:r=1"])
+    with trained_here():
+        counts = compare(asked, folder, progress)
     assert counts == RunCounts(finished=4, failed=0)
     return folder, progress.notes
 

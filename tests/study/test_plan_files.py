@@ -18,6 +18,8 @@ from gradgate.study.results import read_study
 
 PLAN = "phases:\n- {step: 0, open: [head]}\n- {step: 2, open: [layers.1, head]}\n"
 
+pytestmark = pytest.mark.usefixtures("here")
+
 
 @pytest.fixture
 def base(settings: dict[str, Any]) -> RunConfig:

@@ -23,13 +23,14 @@ from gradgate.settings.arms.arm import read_arm
 from gradgate.settings.run import make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.grid import Grid
-from gradgate.study.planning import Execution, StudyRequest
+from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.search import advance, all_runs, check, read_space
 from gradgate.study.status import open_queue, read_status
 from gradgate.study.study_file import SearchResult, read_study_file
 from gradgate.study.workers.queue import Queue
 from gradgate.study.workers.store import open_store
+from support.trained_here import trained_here
 
 
 class HeardStudy(SilentStudy):
@@ -94,15 +95,14 @@ def test_what_cannot_be_searched_is_wrong_usage(texts: list[str], trials: int | 
         read_space(texts, trials)
 
 
+@pytest.mark.usefixtures("here")
 def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
     settings: dict[str, Any], tmp_path: Path, draw_only: Callable[..., None]
 ) -> None:
     draw_only()
     base = make_config(**settings | {"steps": 20})
     study, space = tmp_path / "study", read_space(["lr=1e-9,5e-3"])
-    assert compare(
-        StudyRequest(base, ["full"], [0, 1], search=space), study, SilentStudy(), execution=Execution(workers=2)
-    ) == RunCounts(2, 0)
+    assert compare(StudyRequest(base, ["full"], [0, 1], search=space), study, SilentStudy()) == RunCounts(2, 0)
     record = json.loads((study / "study.json").read_text())
     results = record["search"]["results"]["full"]
     searched = {rate: study / f"search/full/lr={rate}/seed-1000/scores.json" for rate in (1e-9, 5e-3)}
@@ -130,6 +130,7 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
     assert len(again["results"]["head"]) == 2
 
 
+@pytest.mark.usefixtures("here")
 def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[str, Any], tmp_path: Path) -> None:
     base = make_config(**settings | {"steps": 4})
     study = tmp_path / "study"
@@ -141,6 +142,7 @@ def test_a_method_whose_search_fails_is_a_failure_that_says_so(settings: dict[st
     assert read_status(study).to_follow == 0
 
 
+@pytest.mark.usefixtures("here")
 def test_a_search_that_failed_is_decided_after_a_retry(settings: dict[str, Any], tmp_path: Path) -> None:
     request = StudyRequest(make_config(**settings | {"steps": 2}), ["head"], [0], search=read_space(["lr=1e-9"]))
     study = tmp_path / "study"
@@ -158,15 +160,23 @@ def test_a_search_that_failed_is_decided_after_a_retry(settings: dict[str, Any],
     assert not (study / "runs/full/seed-0/error.json").exists()
 
 
+@pytest.fixture(scope="module")
+def searched(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of one method after its search of two rates."""
+    base, folder = make_config(**settings | {"steps": 2}), tmp_path_factory.mktemp("searched") / "study"
+    with trained_here():
+        compare(StudyRequest(base, ["full"], [0], search=read_space(["lr=1e-9,1e-8"])), folder, SilentStudy())
+    return folder
+
+
 @pytest.fixture
-def ended(settings: dict[str, Any], tmp_path: Path) -> Grid:
+def ended(settings: dict[str, Any], searched: Path, tmp_path: Path) -> Grid:
     """A study whose search has ended, and whose choice is still to be made."""
     space = read_space(["lr=1e-9,1e-8"]).record()
     base = make_config(**settings | {"steps": 2})
     grid = Grid.of(tmp_path / "study", base, [read_arm("full")], [0]).with_search(space)
-    compare(StudyRequest(base, ["full"], [0], search=read_space(["lr=1e-9,1e-8"])), tmp_path / "made", SilentStudy())
-    made = read_study_file(tmp_path / "made")
-    shutil.copytree(tmp_path / "made/search", grid.path / "search")
+    made = read_study_file(searched)
+    shutil.copytree(searched / "search", grid.path / "search")
     grid = grid.write(made.task, made.model, {})
     queue = Queue(open_store(grid.path))
     queue.add(all_runs([grid]))
@@ -253,6 +263,7 @@ def test_a_search_may_end_poor_runs_early_and_still_chooses(
     assert "were stopped early" in write_report(study).html.read_text()
 
 
+@pytest.mark.usefixtures("here")
 def test_a_longer_search_keeps_what_is_there_and_sets_runs_at_a_worse_setting_aside(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -308,10 +319,12 @@ def test_runs_that_wait_for_the_choice_of_a_longer_search_take_it(settings: dict
     assert (study / "superseded/full/lr=0.005/seed-0/scores.json").exists()
 
 
-def test_settings_count_by_the_seeds_that_finished_if_none_has_all(settings: dict[str, Any], tmp_path: Path) -> None:
-    study = tmp_path / "study"
+@pytest.mark.usefixtures("here")
+def test_settings_count_by_the_seeds_that_finished_if_none_has_all(
+    settings: dict[str, Any], searched: Path, tmp_path: Path
+) -> None:
+    study = Path(shutil.copytree(searched, tmp_path / "study"))
     request = StudyRequest(make_config(**settings | {"steps": 2}), ["full"], [0], search=read_space(["lr=1e-9,1e-8"]))
-    assert compare(request, study, SilentStudy()) == RunCounts(1, 0)
     before = json.loads((study / "study.json").read_text())["search"]["results"]
     for rate in ("1e-09", "1e-08"):
         (study / f"search/full/lr={rate}/seed-1001").write_text("no folder, so that the run fails")
@@ -320,14 +333,21 @@ def test_settings_count_by_the_seeds_that_finished_if_none_has_all(settings: dic
     assert json.loads((study / "study.json").read_text())["search"]["results"] == before
 
 
-def test_further_seeds_of_a_search_open_its_choice_again(settings: dict[str, Any], tmp_path: Path) -> None:
-    study = tmp_path / "study"
-    base = make_config(**settings | {"steps": 2})
-    for seeds in (1, 2):
-        space = read_space(["lr=1e-9,1e-8"], seeds=seeds)
-        assert compare(StudyRequest(base, ["full"], [0], search=space), study, SilentStudy()) == RunCounts(1, 0)
-        assert len(list(study.glob("search/full/*/seed-*/scores.json"))) == 2 * seeds
-        assert len(json.loads((study / "study.json").read_text())["search"]["results"]["full"]) == 2
+@pytest.mark.usefixtures("here")
+def test_further_seeds_of_a_search_open_its_choice_again(
+    settings: dict[str, Any], searched: Path, tmp_path: Path
+) -> None:
+    study = Path(shutil.copytree(searched, tmp_path / "study"))
+
+    def found() -> tuple[int, int]:
+        results = json.loads((study / "study.json").read_text())["search"]["results"]["full"]
+        return len(list(study.glob("search/full/*/seed-*/scores.json"))), len(results)
+
+    assert found() == (2, 2)
+    space = read_space(["lr=1e-9,1e-8"], seeds=2)
+    request = StudyRequest(make_config(**settings | {"steps": 2}), ["full"], [0], search=space)
+    assert compare(request, study, SilentStudy()) == RunCounts(1, 0)
+    assert found() == (4, 2)
 
 
 @pytest.mark.parametrize("text", ["full:tapt_epochs=2", "houlsby:tapt_steps=5"])

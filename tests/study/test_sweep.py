@@ -133,6 +133,7 @@ def test_a_sweep_on_the_command_line_gives_the_curve_and_goes_on(
     assert costs[:3] == sorted(costs[:3], reverse=True)
 
 
+@pytest.mark.usefixtures("here")
 def test_other_settings_are_refused_for_a_sweep_too(settings: dict[str, Any], tmp_path: Path) -> None:
     base = make_config(**settings | {"steps": 1})
     study = tmp_path / "study"

@@ -31,6 +31,7 @@ from support.arms import arms
 from support.command_line import Command
 from support.power_cuts import PowerCutError, StudyFalls
 from support.run_folders import assert_same_run
+from support.trained_here import trained_here
 
 METHODS = ("full", "head", "gradual:every=4")
 
@@ -66,7 +67,8 @@ def verdict(study: Path) -> dict[str, Any]:
 def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six tenths of a grid of three methods with two seeds, 16 steps each. Copy it before it is changed."""
     folder = tmp_path_factory.mktemp("races") / "done"
-    assert race(base, folder).final
+    with trained_here():
+        assert race(base, folder).final
     return folder
 
 
@@ -120,6 +122,7 @@ def test_a_race_that_is_killed_twice_has_the_same_verdict_and_bits(base: RunConf
         assert_same_run(file.parent, study / file.parent.relative_to(done))
 
 
+@pytest.mark.usefixtures("here")
 def test_a_larger_budget_goes_on_and_counts_the_verdict_before(base: RunConfig, study: Path) -> None:
     before = reached(study)
     found = race(base, study, share=1)
@@ -183,6 +186,7 @@ def test_the_status_has_budget_and_verdict(done: Path) -> None:
     assert isinstance(record["verdict"]["decided"], bool)
 
 
+@pytest.mark.usefixtures("here")
 def test_several_tasks_are_pairs(base: RunConfig, tiny_task: Path, tmp_path: Path) -> None:
     other = shutil.copytree(tiny_task, tmp_path / "other")
     parts = Conditions.of(base, [str(tiny_task), str(other)])
@@ -198,6 +202,7 @@ def test_several_tasks_are_pairs(base: RunConfig, tiny_task: Path, tmp_path: Pat
     assert sum(reached(tmp_path / "study").values()) == found.verdict.steps_spent <= 32
 
 
+@pytest.mark.usefixtures("here")
 def test_the_length_of_runs_is_learnt_from_the_first_step_where_it_is_not_said(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -217,6 +222,7 @@ def test_rates_of_one_adapter_are_arms_of_one_method(base: RunConfig, tmp_path: 
     assert list(methods.values()) == ["full", "lora:r=8", "lora:r=8 + head", "peft:LORA,r=4"]
 
 
+@pytest.mark.usefixtures("here")
 def test_an_arm_with_a_failed_run_leaves_and_is_tried_again(base: RunConfig, study: Path) -> None:
     found = read_budget(study)
     assert found is not None
@@ -235,6 +241,7 @@ def test_an_arm_with_a_failed_run_leaves_and_is_tried_again(base: RunConfig, stu
     assert again.verdict.winners == found.verdict.winners
 
 
+@pytest.mark.usefixtures("here")
 def test_a_time_becomes_steps_once(base: RunConfig, tmp_path: Path) -> None:
     for seconds in (1e-3, 1e-3):
         compare(StudyRequest(base, METHODS[:2], [0], budget=Budget(seconds=seconds)), tmp_path / "study", SilentStudy())

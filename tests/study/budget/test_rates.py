@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,6 @@ from gradgate.errors import RunError, UsageError
 from gradgate.report import write_report
 from gradgate.report.sections import find_sections
 from gradgate.report.study_summary import summarize_study
-from gradgate.runs.folder import RunFolder
-from gradgate.runs.progress import RunProgress
-from gradgate.runs.state import RunState
 from gradgate.settings.budget import Budget
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.budget.driver import BudgetedStudy, check_budgeted
@@ -31,10 +28,10 @@ from gradgate.study.replay.curve_rows import study_rows
 from gradgate.study.results import read_study
 from gradgate.study.search import read_space
 from gradgate.study.workers.ray import RayCluster
-from gradgate.training.run import train
 from support.arms import arms
 from support.power_cuts import PowerCutError, StudyFalls
 from support.run_folders import assert_same_run
+from support.trained_here import trained_here
 
 RATES = read_space(["lr=1e-4,1e-2"])
 METHODS = ("full", "lora:r=2")
@@ -64,33 +61,12 @@ def race(base: RunConfig, out: Path, share: float = 0.6, methods: Sequence[str] 
     return found
 
 
-def train_here(
-    config: dict[str, Any],
-    folder: RunFolder,
-    cache: Path,
-    progress: RunProgress,
-    stop: object,
-    kill: object,
-    until: int | None,
-    slot: int,
-) -> tuple[RunState, str]:
-    """As a worker does, without a process of its own, which takes longer than these runs."""
-    train(RunConfig(**config), folder.path, progress, cache=cache, until=until)
-    return (RunState.FINISHED if until is None else RunState.PAUSED), ""
-
-
 @pytest.fixture(scope="module")
-def here() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gradgate.study.workers.worker.run_in_process", train_here)
-        yield
-
-
-@pytest.fixture(scope="module")
-def done(base: RunConfig, here: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("peft")
     folder = tmp_path_factory.mktemp("races") / "done"
-    assert race(base, folder).final
+    with trained_here():
+        assert race(base, folder).final
     return folder
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -38,6 +39,9 @@ from gradgate.training.preview import preview
 from support.arms import arms, names
 from support.command_line import Command
 from support.run_folders import assert_same_run
+from support.trained_here import trained_here
+
+TRIED = ("full", "head", "gradual:every=4")
 
 
 @pytest.fixture
@@ -163,24 +167,33 @@ def test_an_adapter_that_the_architecture_lacks_and_too_many_layers_are_left_out
     assert [left.arm for left in found.left_out] == ["freeze:layers=9", "houlsby:size=4"]
 
 
+@pytest.fixture(scope="module")
+def raced(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six tenths of a grid of three methods with two seeds, of which no run is finished. Copy it before it is used."""
+    folder = tmp_path_factory.mktemp("raced") / "study"
+    base = make_config(**settings | {"steps": 16, "eval_every": 2, "threads": 1})
+    with trained_here():
+        compare(StudyRequest(base, TRIED, (0, 1), budget=Budget(share=0.6)), folder, SilentStudy())
+    return folder
+
+
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("minutes", "finished"), [(60.0, 2), (0.5, 1)], ids=["as many as fit", "no time"])
 def test_without_a_test_the_arms_that_may_be_the_best_are_finished_in_time(
-    minutes: float, finished: int, settings: dict[str, Any], tiny_task: Path, tmp_path: Path
+    minutes: float, finished: int, raced: Path, tiny_task: Path, tmp_path: Path
 ) -> None:
-    tried, out = ("full", "head", "gradual:every=4"), tmp_path / "study"
-    base = make_config(**settings | {"steps": 16, "eval_every": 2, "threads": 1})
-    compare(StudyRequest(base, tried, (0, 1), budget=Budget(share=0.6)), out, SilentStudy())
+    out = Path(shutil.copytree(raced, tmp_path / "study"))
     budget = read_budget(out)
     assert budget is not None
     assert (budget.verdict.tested, len(budget.verdict.winners)) == (False, 2)
     assert all(run.scores is None for run in read_study(out).cells)
     each = ArmCost(step=1.0, piece=1.0, scoring=0.0, once=0.0, tests=0.0)
     grid, costs = (
-        FullGrid(arms=tried, seeds=(0, 1), steps={tiny_task.name: 16}),
-        Costs(steps=16, arms=dict.fromkeys(tried, each)),
+        FullGrid(arms=TRIED, seeds=(0, 1), steps={tiny_task.name: 16}),
+        Costs(steps=16, arms=dict.fromkeys(TRIED, each)),
     )
     record = RecommendRecord(
-        minutes=minutes, lr=1e-3, arms=tried, left_out=(), costs=costs, plan=plan_time(grid, costs, (), 3600.0),
+        minutes=minutes, lr=1e-3, arms=TRIED, left_out=(), costs=costs, plan=plan_time(grid, costs, (), 3600.0),
         seconds_spent=27.0,
     )  # fmt: skip
     clock, shown = RaceClock(out, record, grid, time.monotonic(), SilentStudy()), _Counts()

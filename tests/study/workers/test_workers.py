@@ -120,6 +120,7 @@ def test_a_finished_study_leaves_nothing_to_a_worker(soon_done: Path) -> None:
     assert history(soon_done / "runs/full/seed-0") == before
 
 
+@pytest.mark.usefixtures("here")
 def test_a_store_that_fails_stops_the_workers_with_their_runs_saved(
     short: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_damaged_store_is_built_anew_and_finished_runs_stay(soon_done: Path, s
     assert states(soon_done) == ["finished", "finished"]
 
 
+@pytest.mark.usefixtures("here")
 def test_threads_are_a_setting_of_the_study(short: RunConfig, tmp_path: Path) -> None:
     free = short.model_copy(update={"threads": None})
     compare(StudyRequest(free, ["head"], [0]), tmp_path / "study", SilentStudy(), execution=Execution(workers=2))
