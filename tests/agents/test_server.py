@@ -16,6 +16,7 @@ from support.study_folder import write_study
 pytest.importorskip("mcp", reason="needs the extra mcp")
 
 from support.agent_client import COMMAND, Call, Reply, Session, ask, environment
+from support.command_line import Command
 
 READING = {"is_better", "noise_floor", "study_import", "study_verdicts", "memory", "methods"}
 FULL, LORA, HEAD = [0.70, 0.72, 0.71, 0.73, 0.705], [0.75, 0.76, 0.74, 0.77, 0.755], [0.71, 0.70, 0.73, 0.72, 0.715]
@@ -233,11 +234,11 @@ def test_one_run_decides_nothing(replies: dict[str, Reply]) -> None:
     assert "one_seed" in {each["kind"] for each in replies["one run"].record["warnings"]}
 
 
-def test_a_trained_study_is_judged_as_its_command_judges_it(replies: dict[str, Reply], folder: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND[:-1], "study", "verdicts", "study", "--json"], cwd=folder, env=environment(), capture_output=True
-    )
-    expected = json.loads(done.stdout)
+def test_a_trained_study_is_judged_as_its_command_judges_it(
+    replies: dict[str, Reply], folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    expected = json.loads(command("study", "verdicts", "study", "--json").out)
     assert [{**each, "sentence": None} for each in replies["verdicts"].record["verdicts"]] == [
         {**each, "sentence": None} for each in expected
     ]
@@ -270,12 +271,15 @@ def test_a_recorded_floor_says_that_it_is_not_yours(replies: dict[str, Reply]) -
     assert "This is not from runs of yours" in replies["recorded floor"].text
 
 
-def test_an_import_gives_what_its_command_gives(replies: dict[str, Reply], folder: Path, tmp_path: Path) -> None:
+def test_an_import_gives_what_its_command_gives(
+    replies: dict[str, Reply], folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(folder)
     words = ["study", "import", "results.csv", "--reference", "head", "--out", str(tmp_path / "study"), "--json"]
-    done = subprocess.run([*COMMAND[:-1], *words], cwd=folder, env=environment(), capture_output=True)
+    said = command(*words)
     record = dict(replies["import"].record)
     verdicts, words_of = record.pop("verdicts"), record.pop("words")
-    assert record == json.loads(done.stdout)
+    assert record == json.loads(said.out)
     assert {each["reference"] for each in verdicts} == {"head"}
     assert sum(words_of.values()) == len(verdicts) == 2
     assert replies["other columns"].record["arms"] == ["full", "lora", "head"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from gradgate_site import evidence_found
 from gradgate_site.arguments import options_of
 from gradgate_site.form_tables import file_table, row_table
 from gradgate_site.method_cards import WORDS, card
@@ -27,6 +29,16 @@ FORESEEN = [
     for info in gg.methods()
     if not gg.method(WORDS_OF[info.name].get("example", info.name)).traits.decides_by_measuring
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _authors_numbers_alone() -> Iterator[None]:
+    """All recorded numbers are judged in tests/evidence, which takes long."""
+    evidence_found.verdicts.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence_found, "RESULTS", evidence_found.RESULTS / "authors")
+        yield
+    evidence_found.verdicts.cache_clear()
 
 
 def test_every_method_has_words_and_no_other() -> None:

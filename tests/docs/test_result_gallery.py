@@ -16,12 +16,12 @@ from support.pages import lines_of
 
 ROOT = Path(__file__).resolve().parents[2]
 GALLERY = read_gallery()
-LARGEST = "elsa-freezing"
+LARGE = ("elsa-freezing", "setfit-few-shot")
 
 
 @pytest.mark.parametrize(
     "entry",
-    [pytest.param(each, id=each.name, marks=pytest.mark.slow if each.name == LARGEST else ()) for each in GALLERY],
+    [pytest.param(each, id=each.name, marks=pytest.mark.slow if each.name in LARGE else ()) for each in GALLERY],
 )
 def test_the_command_of_a_study_gives_what_its_section_says(
     entry: GalleryStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

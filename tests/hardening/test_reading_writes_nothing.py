@@ -15,6 +15,7 @@ import sqlalchemy
 
 from gradgate.cli import run
 from gradgate.errors import StoreError
+from gradgate.report.sections.scores import ScoresSection
 from gradgate.study.workers.store import open_store, read_store
 from support.study_folder import write_study
 
@@ -73,8 +74,14 @@ PLANTED: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("planted", PLANTED)
 @pytest.mark.parametrize("command", READING)
 def test_reading_leaves_no_file(
-    study: Path, command: str, planted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    study: Path,
+    command: str,
+    planted: str,
+    draw_only: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    draw_only(ScoresSection)
     called: list[object] = []
 
     def note(*where: object) -> None:

@@ -72,7 +72,8 @@ def study(tmp_path):
     return tmp_path
 
 
-def test_what_was_measured_on_a_run_before_it_was_trained_again_is_left_out(study):
+def test_what_was_measured_on_a_run_before_it_was_trained_again_is_left_out(study, draw_only):
+    draw_only()
     (file,) = (cell.files.scores_file for cell in read_study(study).cells if (cell.arm.name, cell.seed) == ("full", 0))
     file.write_text(file.read_text() + "\n")
     page = write_report(study).html.read_text(encoding="utf-8")

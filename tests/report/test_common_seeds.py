@@ -61,6 +61,7 @@ def test_other_seeds_rank_nothing(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("case", "is_marked"), [("a lower mean over harder seeds", False), ("the same seeds", True)])
+@pytest.mark.usefixtures("no_figures")
 def test_means_over_other_seeds_have_no_best_one(case: str, is_marked: bool, tmp_path: Path) -> None:
     scores, _ = CASES[case]
     rows = [{"arm": arm, "seed": seed, "accuracy": score} for arm, own in scores.items() for seed, score in own.items()]
@@ -80,6 +81,7 @@ def test_parts_are_sorted_from_the_best_where_lower_is_better(tmp_path: Path) ->
     assert drawn.index("easy") < drawn.index("mid") < drawn.index("hard")
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_share_of_a_score_below_0_is_not_shown(tmp_path: Path) -> None:
     rows = [
         {"task": task, "arm": arm, "seed": seed, "matthews": score + 0.01 * seed}

@@ -44,7 +44,8 @@ def sweep(folder: Path, methods: Sequence[str]) -> Path:
     return write_study(folder, methods=methods, scores={method: [0.7, 0.72, 0.71] for method in methods})
 
 
-def test_sections_of_papers_are_files_only(study: Path) -> None:
+def test_sections_of_papers_are_files_only(study: Path, draw_only: Any) -> None:
+    draw_only(TStatisticsSection, LossesSection, StabilitySection)
     written = write_report(study)
     assert not {*tables_on(written.html)} & {*PAPER}
     names = {path.name for path in (*written.tables, *written.figures)}
@@ -53,7 +54,8 @@ def test_sections_of_papers_are_files_only(study: Path) -> None:
     assert all(f'href="tables/{name}.csv"' in page for name in PAPER)
 
 
-def test_all_sections_bring_them_back(study: Path) -> None:
+def test_all_sections_bring_them_back(study: Path, draw_only: Any) -> None:
+    draw_only()
     short, long = write_report(study), tables_on(write_report(study, all_sections=True).html)
     assert {*long} == {path.stem for path in short.tables}
 

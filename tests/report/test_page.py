@@ -6,8 +6,6 @@ import re
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-import pytest
-
 from gradgate.report import write_report
 from gradgate.report.drawing import style_of
 from support.study_folder import fail, write_study
@@ -16,13 +14,6 @@ from support.written_report import Page, report
 FULL, GRADUAL = [0.68, 0.70, 0.72], [0.70, 0.73, 0.74]
 SCORES = {"full": FULL, "gradual:every=40": GRADUAL}
 HOSTILE = "<script>alert(1)</script>:x_y=$5%,a&b"
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    """The whole report of a study of two methods: its folder, its files and its page. Not to be changed."""
-    folder = tmp_path_factory.mktemp("plain")
-    return folder, *report(folder, scores=SCORES)
 
 
 def test_names_from_outside_are_text_in_the_page(tmp_path):

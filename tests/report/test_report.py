@@ -17,18 +17,6 @@ FULL, GRADUAL = [0.68, 0.70, 0.72], [0.70, 0.73, 0.74]
 SCORES = {"full": FULL, "gradual:every=40": GRADUAL}
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    """The whole report of a study of two methods: its folder, its files and its page. Not to be changed."""
-    folder = tmp_path_factory.mktemp("plain")
-    return folder, *report(folder, scores=SCORES)
-
-
-@pytest.fixture
-def no_figures(draw_only):
-    draw_only()
-
-
 def test_every_file_is_written_and_named(plain):
     folder, written, _ = plain
     assert written.html == folder / "report.html"

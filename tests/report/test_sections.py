@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +51,10 @@ class WeatherSection(Section):
         return ["One day was missing."]
 
 
-def test_a_section_reaches_the_page_the_files_and_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_section_reaches_the_page_the_files_and_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_only: Callable[..., None]
+) -> None:
+    draw_only()
     monkeypatch.setattr(sections, "SECTIONS", (*sections.SECTIONS, WeatherSection))
     write_study(tmp_path, scores=SCORES)
     written = write_report(tmp_path)

@@ -52,7 +52,8 @@ def test_every_test_of_a_method_is_shown(tmp_path):
     assert records["full"]["mean_bootstrap95_low"] < 0.70 < records["full"]["mean_bootstrap95_high"]
 
 
-def test_too_few_seeds_are_said_in_a_sentence(tmp_path):
+def test_too_few_seeds_are_said_in_a_sentence(tmp_path, draw_only):
+    draw_only()
     write_study(tmp_path, scores={name: SCORES[name] for name in ("full", "gradual:every=40")})
     write_report(tmp_path)
     sentence = "With 3 seeds, Wilcoxon's p cannot fall below 0.25: p < 0.05 takes 6 seeds with a difference."

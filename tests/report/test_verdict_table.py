@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def study(tmp_path: Path) -> Path:
     return write_study(tmp_path / "study", methods=tuple(SCORES), seeds=range(4), scores=SCORES)
 
 
-def test_the_file_has_the_units_of_the_others(study: Path) -> None:
+def test_the_file_has_the_units_of_the_others(study: Path, draw_only: Callable[..., None]) -> None:
+    draw_only()
     write_report(study)
     rows = {row["method"]: row for row in csv.DictReader((study / "tables/verdicts.csv").open())}
     assert float(rows["gradual:every=40"]["difference"]) == pytest.approx(0.1025)
