@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from gradgate import __file__ as package
@@ -15,12 +16,17 @@ Documented = ast.FunctionDef | ast.ClassDef
 
 def docstrings(covered: Callable[[Documented], bool]) -> Iterator[tuple[str, str]]:
     """Yield each function or class that is covered, as ``file:name``, with the first word of its docstring."""
-    for file in sorted(ROOT.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, Documented) and covered(node):
-                text = ast.get_docstring(node)
-                if text:
-                    yield f"{file.relative_to(ROOT).as_posix()}:{node.name}", text.split()[0].strip("`.,:;")
+    for file, node in documented():
+        text = ast.get_docstring(node)
+        if text and covered(node):
+            yield f"{file.relative_to(ROOT).as_posix()}:{node.name}", text.split()[0].strip("`.,:;")
+
+
+@cache
+def documented() -> list[tuple[Path, Documented]]:
+    """All functions and classes of the package, with their files."""
+    files = {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(ROOT.rglob("*.py"))}
+    return [(file, node) for file, tree in files.items() for node in ast.walk(tree) if isinstance(node, Documented)]
 
 
 def is_value(node: Documented) -> bool:

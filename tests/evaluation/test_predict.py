@@ -46,7 +46,9 @@ def test_a_table_running_text_and_json_lines_are_the_same_rows(runs: list[Path],
     assert [row.keys() for row in found[0]] == [{"index", "predicted", "probability"}] * 3
 
 
-@pytest.mark.parametrize("kind", ["question-answering", "token-classification", "ranking"])
+@pytest.mark.parametrize(
+    "kind", ["question-answering", "token-classification", pytest.param("ranking", marks=pytest.mark.slow)]
+)
 def test_runs_that_share_their_lowest_layers_predict_as_each_does_alone(
     kind: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,7 +150,7 @@ def test_a_template_ends_or_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: str, message: str
 ) -> None:
     if message == "seconds":
-        monkeypatch.setattr(template_trial, "SECONDS", 1.0)
+        monkeypatch.setattr(template_trial, "SECONDS", 0.5)
     assert message in str(why_unbounded(template, TALK, {}))
     save_rows(tmp_path, {"train": [{"messages": TALK}], "dev": [{"messages": TALK}]})
     data = load_task(find_task(str(tmp_path)))

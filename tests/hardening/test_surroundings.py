@@ -62,7 +62,13 @@ STREAMS = {
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the shell is another one")
-@pytest.mark.parametrize(("words", "code"), STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name.startswith("no output for") else ())
+        for name, case in STREAMS.items()
+    ],
+)
 def test_a_closed_stream_is_no_fault(tmp_path: Path, words: str, code: int) -> None:
     done = subprocess.run(["sh", "-c", f"{GRADGATE} {words}"], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == code
