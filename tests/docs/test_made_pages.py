@@ -18,8 +18,10 @@ from gradgate_site.plan_pictures import timeline_of
 import gradgate as gg
 from gradgate.methods import MethodInfo
 from gradgate.papers import papers
+from gradgate.papers.check import record_studies
 from gradgate.tasks.forms import FORMS
 from gradgate.tasks.readers.file_forms import FILE_FORMS
+from support.study_folder import write_study
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = yaml.safe_load(WORDS.read_text(encoding="utf-8"))["families"]
@@ -32,11 +34,14 @@ FORESEEN = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _authors_numbers_alone() -> Iterator[None]:
-    """All recorded numbers are judged in tests/evidence, which takes long."""
+def _numbers_of_one_study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Judging all recorded numbers takes long; tests/evidence does it."""
+    results = tmp_path_factory.mktemp("results")
+    scores = {"full": (0.7, 0.71, 0.72), "freeze:layers=1": (0.5, 0.52, 0.51), "graddrop:p=0.2": (0.8, 0.7, 0.75)}
+    record_studies([write_study(results / "study", tuple(scores), scores=scores)], results / "real/numbers.csv")
     evidence_found.verdicts.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evidence_found, "RESULTS", evidence_found.RESULTS / "authors")
+        patch.setattr(evidence_found, "RESULTS", results / "real")
         yield
     evidence_found.verdicts.cache_clear()
 
@@ -65,6 +70,13 @@ def test_a_card_has_what_its_method_says(tmp_path: Path) -> None:
     share = re.search(r"([\d.]+)% of the weights learn", page)
     assert share is not None
     assert float(share[1]) < 5  # biases and the head of the embedded model, not the groups that hold them
+
+
+def test_a_card_has_the_verdicts_on_claims_of_its_method() -> None:
+    found = {info.name: evidence_found.about(info) for info in gg.methods()}
+    assert "test these claims of the papers" in found["graddrop"]
+    assert "(real data) |" in found["graddrop"]
+    assert found["bitfit"] == ""
 
 
 @pytest.mark.parametrize("key", papers())
