@@ -1,6 +1,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Without bytecode of files that are never imported: Python compiles the others when it imports them.
+PIP := $(BIN)/python -m pip install --quiet --no-compile
 export HF_HUB_OFFLINE ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 export GOMP_SPINCOUNT ?= 0
@@ -53,16 +55,16 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	$(PIP) --constraint constraints.txt torch
+	$(PIP) --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(PIP) --constraint constraints.txt --editable ".[dev]"
 	# Its other dependencies bring torchvision; traces of Fisher matrices need none of them.
-	$(BIN)/python -m pip install --quiet --no-deps "curvlinops-for-pytorch>=3,<4" einconv einops
+	$(PIP) --no-deps "curvlinops-for-pytorch>=3,<4" einconv einops
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(PIP) --constraint constraints.txt --editable ".[docs]"
 	touch $@

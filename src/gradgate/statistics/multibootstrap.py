@@ -155,7 +155,7 @@ def _weights(rows: int, resamples: int, draw: np.random.Generator) -> Iterator[t
 
 def _noise(whole: Sequence[Array], redrawn: Sequence[Array], chosen: Array, rows: int) -> RowNoise | None:
     """Return the noise from the scores of all rows, ``(seeds,)``, and of resampled rows, ``(resamples, seeds)``."""
-    from scipy import stats  # takes a second, which listing claims need not wait for
+    from scipy import special  # takes a second, which listing claims need not wait for
 
     differences, resampled = whole[0] - whole[1], redrawn[0] - redrawn[1]
     both = (chosen * resampled).sum(axis=1)
@@ -172,7 +172,7 @@ def _noise(whole: Sequence[Array], redrawn: Sequence[Array], chosen: Array, rows
     variance = max(corrected + of_rows - max(of_rest, 0.0) * few, corrected, of_rows)
     freedom = variance**2 / (corrected**2 / (seeds - 1) + (variance - corrected) ** 2 / max(rows - 1, 1))
     mean, error = float(differences.mean()), variance**0.5
-    half = float(stats.t.ppf(0.975, freedom)) * error
+    half = float(special.stdtrit(freedom, 0.975)) * error
     low, high = np.quantile(both, [0.025, 0.975]).tolist()
     apart = [float(np.var(values, ddof=1)) for values in (*whole, differences)]
     apart_rows = [float(values.mean(axis=1).var()) for values in redrawn]

@@ -50,7 +50,7 @@ def compare_quantity(numbers: Numbers, quantity: Callable[[Lookup], float], thre
 
 def _against(value: float, parts: Sequence[tuple[float, int]], threshold: float, runs: int) -> Comparison:
     """Test a value against a threshold, by the variances of its samples and the runs of each."""
-    from scipy import stats  # takes a second, which listing claims need not wait for
+    from scipy import special  # takes a second, which listing claims need not wait for
 
     from gradgate.statistics import Comparison
 
@@ -62,13 +62,13 @@ def _against(value: float, parts: Sequence[tuple[float, int]], threshold: float,
         return Comparison(runs, difference, note="no spread to test against", unit="run")
     error = sqrt(variance)
     freedom = variance**2 / sum(part**2 / (count - 1) for part, count in parts)
-    half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, freedom)) * error
+    half = float(special.stdtrit(freedom, (1 + _CONFIDENCE) / 2)) * error
     return Comparison(
         runs,
         difference,
         error * sqrt(fmean(count for _, count in parts)),
         interval=(difference - half, difference + half),
-        p=float(2 * stats.t.sf(abs(difference / error), freedom)),
+        p=float(2 * special.stdtr(freedom, -abs(difference / error))),
         t=difference / error,
         note="not paired: the jackknife over runs",
         unit="run",
