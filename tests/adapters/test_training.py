@@ -14,7 +14,8 @@ from transformers import PreTrainedModel, TrainerCallback
 import gradgate as gg
 from gradgate import adapters
 from gradgate.errors import AdapterFileError
-from support.crossed import each_once
+from support.catalog_table import is_kind
+from support.crossed import each_once, some_fast
 from support.every_method import example
 from support.loop import adamw, assert_same_weights, build, fisher_data, moved, same, train, weights
 from support.tiny_models import LAYERS
@@ -22,6 +23,9 @@ from support.trainers import StopAt, trainer_of
 
 SMALL = {"every": 2, "p": 0.5, "batches": 1, "share": 0.5}
 STEPS, PER_EPOCH = 8, 2
+
+
+KINDS = ["pfeiffer+inv:reduction=2", "houlsby:size=4"]
 
 
 def adapted(name: str = "bert", kind: str = "pfeiffer:reduction=2") -> PreTrainedModel:
@@ -37,8 +41,18 @@ def learning(model: nn.Module) -> set[str]:
     return {name for name, p in model.named_parameters() if p.requires_grad}
 
 
-@each_once("entry", gg.methods(), "kind", ["pfeiffer+inv:reduction=2", "houlsby:size=4"])
-def test_every_method_trains_adapters_and_leaves_the_base_as_it_is(entry: gg.MethodInfo, kind: str) -> None:
+@each_once("entry", [entry for entry in gg.methods() if is_kind(entry)], "kind", KINDS)
+def test_a_method_of_each_kind_trains_adapters_and_leaves_the_base_as_it_is(entry: gg.MethodInfo, kind: str) -> None:
+    leaves_the_base_as_it_is(entry, kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", gg.methods(), ids=lambda entry: entry.name)
+def test_every_method_trains_adapters_and_leaves_the_base_as_it_is(entry: gg.MethodInfo) -> None:
+    leaves_the_base_as_it_is(entry, KINDS[0])
+
+
+def leaves_the_base_as_it_is(entry: gg.MethodInfo, kind: str) -> None:
     model = adapted(kind=kind)
     before, learns = weights(model), learning(model)
     optimizer = adamw(model)
@@ -119,7 +133,7 @@ class KeepWeights(TrainerCallback):
         self.by_step[state.global_step] = weights(model)
 
 
-@pytest.mark.parametrize("kind", ["pfeiffer:reduction=2", "houlsby:size=4"])
+@some_fast("kind", ["pfeiffer:reduction=2", "houlsby:size=4"], ["houlsby:size=4"])
 def test_a_training_resumed_in_trainer_is_the_unbroken_one(kind: str, tmp_path: Path) -> None:
     def trainer(model: PreTrainedModel, folder: str, *more: TrainerCallback) -> Any:
         callbacks = adapters.AdapterCallback(), gg.GateCallback("gradual:every=2"), *more

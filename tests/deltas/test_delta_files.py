@@ -19,7 +19,7 @@ from gradgate.deltas.changes import stored_best
 from gradgate.deltas.safetensors_file import TensorEntry
 from gradgate.errors import DeltaError
 from support.bits import assert_same_bits, on_disk
-from support.catalog_table import EVERY_CELL, build, changed, method_of, trained
+from support.catalog_table import KINDS_OF_CELLS, build, changed, method_of, trained
 from support.tiny_folders import save_mixtral
 
 
@@ -40,7 +40,7 @@ def there_and_back(tmp_path: Path, base: dict[str, Tensor], after: dict[str, Ten
     return made
 
 
-@EVERY_CELL
+@KINDS_OF_CELLS
 def test_base_and_delta_are_the_trained_model_for_every_method(
     tmp_path: Path, row: MethodInfo | str, name: str
 ) -> None:

@@ -11,14 +11,19 @@ from torch import Tensor, nn
 
 from gradgate import MethodInfo, Plan, Tuner, map_layers
 from gradgate.errors import AttachError, MethodError
-from support.catalog_table import ROWS, attach, build, changed, learns, method_of, names_of
-from support.crossed import each_once
+from support.catalog_table import ROWS, attach, build, changed, is_kind, layers_of, learns, method_of, names_of
 from support.loop import adamw, fisher_data, learnable, step, train, weights
 from support.loop import build as build_tiny
 
 Row = MethodInfo | str
 
-EVERY_ROW = pytest.mark.parametrize("row", ROWS, ids=[row if isinstance(row, str) else row.name for row in ROWS])
+EVERY_ROW = pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, marks=pytest.mark.slow, id=row) if isinstance(row, str) else pytest.param(row, id=row.name)
+        for row in ROWS
+    ],
+)
 # The methods that open layers one after another, or a few at a time.
 ONE_AFTER_ANOTHER = {"gradual", "gradfreeze", "random", "order", "fun", "lisa", "blocks"}
 
@@ -64,7 +69,22 @@ def flags(model: nn.Module) -> dict[str, bool]:
     return {name: p.requires_grad for name, p in model.named_parameters()}
 
 
-@each_once("row", ROWS, "backbone", [lora, adapters])
+BACKBONES = (lora, adapters)
+
+
+@pytest.mark.parametrize(
+    ("row", "backbone"),
+    [
+        pytest.param(
+            row,
+            backbone,
+            marks=() if is_kind(row) and (place + turn) % 2 == 0 else pytest.mark.slow,
+            id=f"{row if isinstance(row, str) else row.name}-{backbone.__name__}",
+        )
+        for place, row in enumerate(sorted(ROWS, key=is_kind))
+        for turn, backbone in enumerate(BACKBONES)
+    ],
+)
 def test_a_method_moves_what_it_opens_of_the_trainable_part_and_nothing_else(
     row: Row, backbone: Callable[[], nn.Module]
 ) -> None:
@@ -128,7 +148,7 @@ def test_on_a_model_that_shares_its_layers_a_method_trains_or_is_refused_with_th
 @EVERY_ROW
 def test_a_method_that_counts_epochs_says_that_it_must_know_their_length(row: Row) -> None:
     model, method = build("encoder"), method_of(row)
-    layers, optimizer = map_layers(model), adamw(model)
+    layers, optimizer = layers_of("encoder"), adamw(model)
     if method.spec.partition(":")[0] in COUNT_EPOCHS:
         with pytest.raises(MethodError, match=r"counts epochs .*: pass (steps_per_epoch|total_steps)= to the tuner"):
             attach(model, optimizer, method, layers, total_steps=None, steps_per_epoch=None)

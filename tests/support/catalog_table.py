@@ -68,13 +68,40 @@ CELLS = [(row, name) for row in ROWS for name in MODELS if name == "encoder" or 
 ONCE = [(row, "encoder" if row in VARIANTS else list(MODELS)[place % 3]) for place, row in enumerate(ROWS)]
 
 
-def _cells(cells: list[tuple[MethodInfo | str, str]]) -> pytest.MarkDecorator:
+# One of each way in which a method closes, masks or measures; and the variants that keep another state.
+KINDS = {
+    *(
+        "full",
+        "gradual",
+        "fun",
+        "lisa",
+        "graddrop",
+        "graddrop-epoch-toggle",
+        "layer-graddrop",
+        "mixout",
+        "sparse",
+        "hft",
+    ),
+    *("child-tuning", "mofo", "grades", "layerwise-lr"),
+    *("graddrop:p=0.5,mask_target=update", "sparse:share=0.5,by=lift,rank=4,every=2"),
+    *("gradual:every=2,warm_open=2+layerwise-lr:decay=0.8", "gradual:every=2+mixout:p=0.5,unit=element"),
+}
+
+
+def is_kind(row: MethodInfo | str) -> bool:
+    """Whether a row is one of those that stand for others."""
+    return (row if isinstance(row, str) else row.name) in KINDS
+
+
+def _cells(
+    cells: list[tuple[MethodInfo | str, str]], wanted: Callable[[MethodInfo | str], bool] = lambda row: True
+) -> pytest.MarkDecorator:
     named = [
         pytest.param(
             row,
             name,
             id=f"{row if isinstance(row, str) else row.name}-{name}",
-            marks=() if (row, name) in ONCE else pytest.mark.slow,
+            marks=() if (row, name) in ONCE and wanted(row) else pytest.mark.slow,
         )
         for row, name in cells
     ]
@@ -82,7 +109,9 @@ def _cells(cells: list[tuple[MethodInfo | str, str]]) -> pytest.MarkDecorator:
 
 
 EVERY_CELL = _cells(CELLS)  # those with the other models are slow
+KINDS_OF_CELLS = _cells(CELLS, is_kind)
 EVERY_METHOD_ONCE = _cells(ONCE)
+KINDS_ONCE = _cells(ONCE, is_kind)  # all others are slow
 
 
 def optimizer_of(method: Method, model: nn.Module, name: str) -> torch.optim.Optimizer:
@@ -129,6 +158,16 @@ def read(state: State) -> dict[str, Any]:
     return {**json.loads(state[0]), "tensors": {name: tensor.clone() for name, tensor in state[1].items()}}
 
 
+def moments_of(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """A copy of an optimizer's state; deepcopy takes as long as a step of training."""
+    state = optimizer.state_dict()
+    copied = {
+        place: {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in own.items()}
+        for place, own in state["state"].items()
+    }
+    return {"state": copied, "param_groups": copy.deepcopy(state["param_groups"])}
+
+
 @dataclass
 class Training:
     """What a training was before its first step and after each one."""
@@ -152,7 +191,7 @@ def record(method: Method, name: str, steps: int = STEPS) -> Training:
         def note(_: int = 0) -> None:
             done.plans.append(tuner.plan)
             done.weights.append(weights(model))
-            done.moments.append(copy.deepcopy(optimizer.state_dict()))
+            done.moments.append(moments_of(optimizer))
             done.states.append(state_of(tuner))
 
         note()

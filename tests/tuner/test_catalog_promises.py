@@ -19,6 +19,7 @@ from gradgate import GateCallback, Method, MethodInfo, Tuner
 from support.catalog_table import (
     EVERY_CELL,
     EVERY_METHOD_ONCE,
+    KINDS_ONCE,
     ROWS,
     STEPS,
     attach,
@@ -95,7 +96,7 @@ def test_a_training_is_a_function_of_its_seed_and_draws_from_no_global_generator
 # Resume.
 
 
-@EVERY_METHOD_ONCE
+@KINDS_ONCE
 def test_resuming_at_any_transition_ends_with_the_same_bits(row: Row, name: str) -> None:
     method = method_of(row)
     unbroken = trained(method, name)
@@ -130,7 +131,7 @@ def measured_on(data: list[dict[str, Tensor]], size: int, seed: int) -> Callable
     return draw
 
 
-@EVERY_METHOD_ONCE
+@KINDS_ONCE
 def test_a_trainer_ends_with_the_weights_of_a_bare_loop(row: Row, name: str, tmp_path: Path) -> None:
     method = method_of(row)
     under, bare = build(name), build(name)
@@ -199,7 +200,7 @@ def assert_masked(model: nn.Module, tuner: Tuner) -> None:
         assert not gradient[~passing(gate, name, gradient.shape, state)].any(), name
 
 
-@EVERY_METHOD_ONCE
+@KINDS_ONCE
 def test_accumulated_batches_are_one_large_batch(row: Row, name: str) -> None:
     method = method_of(row)
     large, small = accumulated(method, name, 1), accumulated(method, name, 2)
@@ -251,7 +252,7 @@ def belongings(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, 
     }
 
 
-@EVERY_METHOD_ONCE
+@KINDS_ONCE
 def test_nothing_is_left_behind_whether_training_ended_or_broke_off(row: Row, name: str) -> None:
     model, method, layers = build(name), method_of(row), layers_of(name)
     optimizer = Failing(model.parameters(), lr=1e-3)
