@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gradgate.methods import catalog
+from support.command_line import Command
+
 MODULE = """
 from dataclasses import dataclass
 from gradgate import Method, Plan
@@ -43,10 +46,15 @@ def gradgate(*words: str, env: dict[str, str]) -> subprocess.CompletedProcess[st
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_it_works_from_the_command_line(tmp_path: Path) -> None:
-    drawn = gradgate("plan", "--model", "sample", "-m", "ends:each=1", "--steps", "10", env=install(tmp_path, "Ends"))
-    assert drawn.returncode == 0, drawn.stderr
-    rows = {line.split()[0]: line.split()[-1] for line in drawn.stdout.splitlines() if line.startswith("layers.")}
+def test_it_works_from_the_command_line(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "Ends")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(catalog, "_CATALOG", dict(catalog._CATALOG))
+    monkeypatch.setitem(sys.modules, "their_methods", None)
+    monkeypatch.delitem(sys.modules, "their_methods")
+    drawn = command("plan", "--model", "sample", "-m", "ends:each=1", "--steps", "10")
+    assert drawn.code == 0, drawn.err
+    rows = {line.split()[0]: line.split()[-1] for line in drawn.out.splitlines() if line.startswith("layers.")}
     assert rows == {"layers.0": "100.0%", "layers.1": "0.0%", "layers.2": "0.0%", "layers.3": "100.0%"}
 
 

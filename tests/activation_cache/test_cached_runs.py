@@ -20,7 +20,6 @@ from gradgate.study.progress import SilentStudy
 from gradgate.training.run import train
 from gradgate.training.start import activation_cache_of
 from support.cached_loop import collate, texts
-from support.crossed import each_once
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run, history
 from support.tiny_models import TINY
@@ -54,7 +53,7 @@ def test_on_a_gpu_only_a_named_folder_is_used(
 
 def test_a_run_with_the_cache_learns_what_one_without_does(settings: dict[str, Any], tmp_path: Path) -> None:
     for name in ("auto", "off"):
-        train(config_of(settings, activation_cache=name, eval_every=8), tmp_path / name)
+        train(config_of(settings, activation_cache=name, eval_every=24, save_every=24), tmp_path / name)
     assert rows(tmp_path / "auto") == {"read": 112, "computed": 80}
     assert rows(tmp_path / "off") is None
     mine, theirs = history(tmp_path / "auto"), history(tmp_path / "off")
@@ -69,7 +68,9 @@ def test_a_run_that_is_too_short_to_gain_keeps_nothing(settings: dict[str, Any],
 
 def test_a_run_whose_closed_layers_keep_dropout_uses_no_cache(settings: dict[str, Any], tmp_path: Path) -> None:
     for name, noisy in (("quiet", None), ("noisy", True)):
-        train(config_of(settings, frozen_dropout=noisy, activation_cache="auto", steps=12), tmp_path / name)
+        train(
+            config_of(settings, frozen_dropout=noisy, activation_cache="auto", steps=12, save_every=12), tmp_path / name
+        )
     assert rows(tmp_path / "noisy") is None
     mine, theirs = history(tmp_path / "noisy"), history(tmp_path / "quiet")
     assert mine[0]["loss"] != theirs[0]["loss"]
@@ -95,8 +96,8 @@ def test_a_setting_that_is_not_given_leaves_the_fingerprints_of_earlier_runs() -
 
 def test_a_folder_of_ones_own_is_kept_and_used_again(settings: dict[str, Any], tmp_path: Path) -> None:
     own = str(tmp_path / "own")
-    train(config_of(settings, activation_cache=own), tmp_path / "one")
-    train(config_of(settings, activation_cache=own, seed=1, steps=12), tmp_path / "two")
+    train(config_of(settings, activation_cache=own, save_every=24), tmp_path / "one")
+    train(config_of(settings, activation_cache=own, seed=1, steps=12, save_every=12), tmp_path / "two")
     assert rows(tmp_path / "two") == {"read": 96, "computed": 0}
 
 
@@ -107,7 +108,10 @@ def unbroken(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory)
     return folder
 
 
-@each_once("step", [5, 13, 22], "cache", ["whole", "gone"])
+@pytest.mark.parametrize(
+    ("step", "cache"),
+    [(5, "whole"), (13, "gone"), *(pytest.param(22, each, marks=pytest.mark.slow) for each in ("whole", "gone"))],
+)
 def test_a_run_without_power_ends_as_if_unbroken(
     settings: dict[str, Any], unbroken: Path, tmp_path: Path, step: int, cache: str
 ) -> None:

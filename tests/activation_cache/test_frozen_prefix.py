@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from gradgate import ActivationCache, Tuner, map_layers
 from gradgate.errors import AttachError
+from support.crossed import some_fast
 from support.loop import adamw, batch, build, step
-from support.tiny_models import TINY, tiny_batch
+from support.tiny_models import TINY, VARIED, tiny_batch
 
 
 def layer(model: nn.Module, number: int) -> nn.Module:
@@ -38,7 +39,7 @@ def hooks_and_flags(model: nn.Module) -> list[tuple[int, int, bool, bool]]:
     ]
 
 
-@pytest.mark.parametrize("name", TINY)
+@some_fast("name", list(TINY), VARIED)
 def test_a_closed_layer_gives_out_what_it_does_in_evaluation(name: str) -> None:
     model = build(name, dropout=True)
     inputs = tiny_batch(model)

@@ -20,6 +20,7 @@ from gradgate.analysis.fisher import (
     top_down,
     tracked_runs,
 )
+from gradgate.api.analyses import Fisher
 from gradgate.errors import RunError, UsageError
 from gradgate.measure.track import FisherRecord
 from gradgate.report import write_report
@@ -54,6 +55,12 @@ def write_traces(folder: Path, records: Sequence[FisherRecord]) -> None:
 @pytest.fixture(autouse=True)
 def _own_figures_alone(draw_only: Callable[..., None]) -> None:
     draw_only(FisherSection)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures of the command alone; test_the_command_writes_what_it_finds draws them."""
+    monkeypatch.setattr(Fisher, "drawings", lambda *_: [])
 
 
 @pytest.fixture
@@ -154,10 +161,11 @@ def test_the_command_writes_what_it_finds(study: Path, command: Command) -> None
     assert {"fisher.csv", "fisher-order.csv", "fisher.svg", "fisher.pdf", "fisher-layers.svg"} <= written
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_takes_single_runs(study: Path, command: Command, tmp_path: Path) -> None:
     one, two = str(study / "runs/method-1/seed-0"), str(study / "runs/method-2/seed-0")
     assert command("analyze", "fisher", one, "-q").code == 0
-    assert (study / "runs/method-1/seed-0/analyses/fisher/fisher.svg").is_file()
+    assert (study / "runs/method-1/seed-0/analyses/fisher/fisher.csv").is_file()
     refused = command("analyze", "fisher", one, two)
     assert (refused.code, "which needs --out" in refused.err) == (2, True)
     assert command("analyze", "fisher", one, two, "--out", str(tmp_path / "both"), "-q").code == 0
@@ -197,6 +205,7 @@ def test_a_wide_range_has_plain_numbers_on_a_logarithmic_axis() -> None:
     assert "mathdefault" not in drawing.svg
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_records_of_a_study_of_several_tasks_say_which(study: Path, command: Command, tmp_path: Path) -> None:
     conditions = Conditions((TaskChoice("moods"), TaskChoice("news")), ("toy-bert",))
     conditions.write(both := tmp_path / "both")

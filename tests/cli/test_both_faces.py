@@ -40,8 +40,12 @@ OF_TRAINING: dict[str, tuple[dict[str, Any], str, str]] = {
         "--language-adapters ./no/{language}: there is",
     ),
     "training: processes": ({"fsdp": True}, "fsdp=True shards", "--fsdp shards"),
-    "training: precision": ({"precision": "fp16", "device": "cpu"}, "precision='fp16'", "--precision 'fp16'"),
-    "training: positions": ({"max_length": 100_000}, "Lower max_length=.", "Lower --max-length."),
+    "training: precision": (
+        {"task": "t.csv", "precision": "fp16", "device": "cpu"},
+        "precision='fp16'",
+        "--precision 'fp16'",
+    ),
+    "training: positions": ({"task": "t.csv", "max_length": 100_000}, "Lower max_length=.", "Lower --max-length."),
     "training: generation": ({"packing": True}, "packing=: these", "--packing: these"),
     "runs: folder": ({"out": "filled"}, "Pass another out=.", "Pass another --out."),
 }

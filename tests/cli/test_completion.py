@@ -25,10 +25,8 @@ def test_names_are_completed() -> None:
     assert "elsa-table4" in presets_named("elsa")
 
 
-@pytest.mark.parametrize(
-    ("typed", "expected"), [("gradgate com", "compare"), ("gradgate compare --task sample-n", "sample-nli")]
-)
-def test_bash_is_told(typed: str, expected: str) -> None:
+def test_bash_is_told() -> None:
+    typed, expected = "gradgate compare --task sample-n", "sample-nli"
     words = typed.split()
     asked = {"_GRADGATE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
     command = [sys.executable, "-X", "importtime", "-m", "gradgate"]
@@ -40,9 +38,7 @@ def test_bash_is_told(typed: str, expected: str) -> None:
 # Bash gives the words already broken at ':' and '=', and takes what follows the last of them.
 BROKEN = {
     "plan -m gradual : ev": ["every="],
-    "plan -m fun : ": ["every=", "batches="],
     "compare -m full -m fun : every = 50,ba": ["50,batches="],
-    "plan -m gradf": ["gradfreeze"],
     "plan --task = sample-n": ["sample-nli"],
 }
 

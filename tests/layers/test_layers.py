@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 import transformers as hf
@@ -14,6 +16,15 @@ from support.tiny_models import BARE, LAYERS, TINY, tiny, tiny_batch
 ALL = [pytest.param(build, id=name) for name, build in TINY.items()] + [
     pytest.param(build, id=f"{name}-bare") for name, build in BARE.items()
 ]
+
+
+@cache
+def mapped(build):
+    """A model and its map. Tests leave both as they are."""
+    model = build()
+    return model, map_layers(model)
+
+
 TWO_TOWERS = {"t5": 2 * LAYERS, "bart": LAYERS + 2}
 
 
@@ -22,8 +33,7 @@ TWO_TOWERS = {"t5": 2 * LAYERS, "bart": LAYERS + 2}
 
 @pytest.mark.parametrize("build", ALL)
 def test_every_parameter_is_in_exactly_one_group(build):
-    model = build()
-    layer_map = map_layers(model)
+    model, layer_map = mapped(build)
     placed = [name for group in layer_map for name in group.parameter_names]
     parameters = named_parameters(model)
     assert sorted(placed) == sorted(parameters)
@@ -35,7 +45,7 @@ def test_every_parameter_is_in_exactly_one_group(build):
 
 @pytest.mark.parametrize("build", ALL)
 def test_depths_rise_from_embeddings_over_layers_to_head(build, request):
-    layer_map = map_layers(build())
+    _, layer_map = mapped(build)
     name = request.node.callspec.id.split("-")[0]
     count = 1 if name == "albert" else TWO_TOWERS.get(name, LAYERS)
     assert tuple(group.name for group in layer_map.layers) == depth_names(count)

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from gradgate.measure import FisherRequest
 from gradgate.measure.trace import trace
+from support.crossed import each_once
 from support.tiny_models import _ENCODER, LABELS, TINY, VOCABULARY, tiny, tiny_batch
 
 Batch = dict[str, Tensor]
@@ -144,8 +145,7 @@ def test_the_batch_form_is_the_squared_mean_gradient_over_the_batch_size(kind: s
 
 
 @PADDABLE
-@pytest.mark.parametrize("gradient", ["per_example", "batch"])
-@pytest.mark.parametrize("labels", ["sample", "true"])
+@each_once("gradient", ["per_example", "batch"], "labels", ["sample", "true"])
 def test_neither_the_content_nor_the_length_of_padding_counts(kind: str, gradient: Any, labels: Any) -> None:
     build, batch_of, _ = KINDS[kind]
     model = build().eval()
@@ -159,7 +159,7 @@ def test_neither_the_content_nor_the_length_of_padding_counts(kind: str, gradien
 def test_sampled_labels_have_the_mean_over_all_labels(kind: str) -> None:
     build, batch_of, _ = KINDS[kind]
     model = build().eval()
-    batch, names, repeats = batch_of(model), layer_names(model), 80
+    batch, names, repeats = batch_of(model), layer_names(model), 40
     mean, variance = 0.0, 0.0
     for number in range(5):
         log_p = functional.log_softmax(model(**row(batch, number)).logits[0], -1)
@@ -175,7 +175,7 @@ def test_sampled_labels_have_the_mean_over_all_labels(kind: str) -> None:
 
 def test_sampled_values_of_a_regression_have_the_mean_over_the_normal_distribution() -> None:
     model = REGRESSION().eval()
-    batch, names, repeats = padded(model), layer_names(model), 80
+    batch, names, repeats = padded(model), layer_names(model), 40
     norms = [squared(model, model(**row(batch, n)).logits.sum(), names) for n in range(5)]
     found = measure(model, [batch] * repeats, batches=repeats)  # E z^2 = 1, Var z^2 = 2
     error = (2 * sum(norm**2 for norm in norms) / 25 / repeats) ** 0.5
@@ -184,7 +184,7 @@ def test_sampled_values_of_a_regression_have_the_mean_over_the_normal_distributi
 
 def test_sampled_spans_have_the_mean_over_all_spans() -> None:
     model = TINY["bert-qa"]().eval()
-    batch, names, repeats = padded(model, 2), layer_names(model), 80
+    batch, names, repeats = padded(model, 2), layer_names(model), 40
     mean, variance = 0.0, 0.0
     for number in range(2):
         output = model(**row(batch, number))
@@ -204,8 +204,8 @@ def test_with_sampled_labels_the_batch_form_estimates_the_same_but_for_the_batch
     for number in range(5):
         log_p = functional.log_softmax(model(**row(batch, number)).logits[0], -1)
         exact += sum(float(value.detach().exp()) * squared(model, value, names) for value in log_p) / 5
-    found = torch.tensor([25 * measure(model, [batch], gradient="batch", seed=seed) for seed in range(120)])
-    assert abs(float(found.mean()) - exact) < 4 * float(found.std()) / 120**0.5
+    found = torch.tensor([25 * measure(model, [batch], gradient="batch", seed=seed) for seed in range(60)])
+    assert abs(float(found.mean()) - exact) < 4 * float(found.std()) / 60**0.5
 
 
 @pytest.mark.parametrize("kind", ["classes", "tokens", "spans", "choices"])

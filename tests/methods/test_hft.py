@@ -41,7 +41,7 @@ def test_the_halves_are_those_of_the_paper(layers: int) -> None:
 
 
 def test_every_matrix_is_as_likely_and_halves_differ_between_layers_rounds_and_seeds() -> None:
-    modules, rounds = decoder(4), 2000
+    modules, rounds = decoder(4), 600
     counts: Counter[str] = Counter()
     for turn in range(rounds):
         counts.update(opened("hft:every=1", modules, turn) - ENDS)

@@ -27,11 +27,12 @@ from gradgate import (
 )
 from gradgate import method as read_method
 from gradgate.errors import MethodError
+from support.crossed import some_fast
 from support.loop import build
 from support.masks import MILLION, PER_EPOCH, errors
 from support.schedules import FROM_50, NEVER, TWELVE, of_layers, openings, stack
 
-EPOCHS = pytest.mark.parametrize("epochs", [3, 5, 10, 20])
+EPOCHS = some_fast("epochs", [3, 5, 10, 20], [3, 5, 10])
 
 
 def gate_of(method: Method, epoch: int, epochs: int, step: int = 0, group: str = "layers.3") -> Gate:

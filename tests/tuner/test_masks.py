@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gradgate import Clock, Gate, LayerGradDrop, LayerMap, Method, MethodState, Plan, Tuner, gates, map_layers
+from support.crossed import each_once
 from support.loop import Weights, adamw, assert_same_weights, build, layers_of, momentum, moved, same, train, weights
 from support.tiny_models import tiny_batch
 
@@ -64,9 +65,8 @@ def by_hand(
 # mask_target="grad"
 
 
-@OPTIMIZERS
+@each_once("optimizer_of", [adamw, momentum], "name", ["bert", "gpt2", "t5", "mixtral"])
 @pytest.mark.parametrize("clip", [None, 0.1])
-@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "mixtral"])
 def test_graddrop_multiplies_each_gradient_by_its_mask_before_clipping(
     name: str, clip: float | None, optimizer_of: Callable[[nn.Module], torch.optim.Optimizer]
 ) -> None:
@@ -217,14 +217,13 @@ class LayerHold(Method):
 
 
 def dropped_layers(model: nn.Module, method: LayerGradDrop, step: int) -> set[str]:
-    layers = map_layers(model)
+    layers = layers_of(model)
     plan = method.plan(Clock(step), layers, MethodState(seed=SEED))
     return {name for group in layers if plan[group.name].share == 0.0 for name in group.parameter_names}
 
 
-@OPTIMIZERS
+@each_once("optimizer_of", [adamw, momentum], "name", ["bert", "bart"])
 @pytest.mark.parametrize("set_to_none", [True, False])
-@pytest.mark.parametrize("name", ["bert", "bart"])
 def test_a_dropped_layer_gets_a_gradient_of_zero(
     name: str, set_to_none: bool, optimizer_of: Callable[[nn.Module], torch.optim.Optimizer]
 ) -> None:
