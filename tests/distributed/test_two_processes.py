@@ -24,11 +24,7 @@ from support.replicas import (
 )
 
 METHODS = (
-    "gradual:every=2",
-    "graddrop:p=0.4",
     "graddrop:p=0.4,mask_target=update",
-    "layer-graddrop:p=0.4",
-    "graddrop-epoch-toggle",
     "lisa:layers=1,every=2,state=reset",
     "graddrop:p=0.4,noise=gaussian",
     "sparse:share=0.3,by=lift,rank=4,every=3",
@@ -36,8 +32,12 @@ METHODS = (
     "grades:tau=1.3,alpha=0.3,unit=layer,metric=norm",
     "groups:open=embeddings[40:70]/layers.2",  # rows of both shards
 )
-# These close and mask what those above do, at other steps and by other draws.
+# These close and mask what those above and the cases below do, at other steps and by other draws.
 MORE_METHODS = (
+    "gradual:every=2",
+    "graddrop:p=0.4",
+    "layer-graddrop:p=0.4",
+    "graddrop-epoch-toggle",
     "freeze:layers=2",
     "layer-graddrop:p=0.4,mask_target=grad",
     "graddrop-epoch",

@@ -1,7 +1,7 @@
 """Run tests in every process of a gloo group.
 
 The processes of a group start with its first test and serve later ones, because importing torch takes longer than most
-tests do.
+tests do. They are forked from one process that has imported it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,14 @@ import torch.distributed as dist
 
 Test = Callable[..., None]
 
+_IMPORTED = [
+    "gradgate.auditing.report",
+    "gradgate.auditing.watch",
+    "gradgate.training.run",
+    "pytest",
+    "torch.distributed.fsdp",
+    "transformers.models.bert.modeling_bert",
+]
 _AFTER_A_FAILURE = 5.0  # seconds for the other processes, which may wait for the one that failed
 _groups: dict[int, _Group] = {}
 _tests: dict[tuple[str, str], Test] = {}
@@ -56,7 +64,8 @@ class _Group:
     """Processes that wait for tests, each with a pipe to this one."""
 
     def __init__(self, count: int) -> None:
-        context = get_context("spawn")
+        context = get_context("forkserver")
+        context.set_forkserver_preload(_IMPORTED)
         self._folder = tempfile.TemporaryDirectory()
         self.pipes: list[Connection] = []
         self.processes = []

@@ -101,10 +101,24 @@ def compare(alone: nn.Module, other: nn.Module, start: dict[str, Tensor], where:
     for name, weight in reference.items():
         twin = compared[name]
         assert weight.requires_grad == twin.requires_grad, f"{where}: {name}"
-        held = full(twin)
-        assert float((held - weight.detach()).abs().max()) < 1e-9, f"{where}: {name}"
+        held, expected, began = local(twin), like(twin, weight), like(twin, start[name])
+        assert torch.allclose(held, expected, rtol=0, atol=1e-9), f"{where}: {name}"
         if weight.dim() < 2:
             continue  # gradients of some biases are nothing but rounding
-        assert torch.equal(held == start[name], weight.detach() == start[name]), f"{where}: {name} moved elsewhere"
+        assert torch.equal(held == began, expected == began), f"{where}: {name} moved elsewhere"
         if weight.grad is not None and twin.grad is not None:
-            assert torch.equal(full(twin.grad) == 0, weight.grad == 0), f"{where}: the mask of {name}"
+            assert torch.equal(local(twin.grad) == 0, like(twin, weight.grad) == 0), f"{where}: the mask of {name}"
+
+
+def local(tensor: Tensor) -> Tensor:
+    """What this process holds of a tensor."""
+    return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
+
+
+def like(twin: Tensor, whole: Tensor) -> Tensor:
+    """The part of a whole tensor that this process holds of its twin: FSDP2 cuts the rows as ``chunk`` does."""
+    whole = whole.detach()
+    if not isinstance(twin, DTensor):
+        return whole
+    chunks = whole.chunk(dist.get_world_size())
+    return chunks[dist.get_rank()] if dist.get_rank() < len(chunks) else whole[:0]
