@@ -17,12 +17,13 @@ from gradgate.runs.progress import Silent
 from gradgate.settings.analysis import LandscapeSettings, RepresentationSettings
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
+from support.crossed import some_fast
 from support.kind_folders import SAVE
 from support.study_folder import write_study
 from support.tiny_folders import save_texts
 
 
-@pytest.mark.parametrize("kind", SAVE)
+@some_fast("kind", list(SAVE), ["token-classification", "question-answering", "ranking"])
 def test_both_analyses_take_every_kind_of_task(kind: str, settings: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     task = SAVE[kind](tmp_path / "data")

@@ -140,8 +140,11 @@ def test_the_divergence_is_that_of_the_run(base: dict[str, Any], tmp_path: Path)
 
 @pytest.mark.parametrize(
     "own",
-    [{"method": "gradual:every=2"}, {"adapter": "pfeiffer:reduction=2"}, {"method": "mixout:p=0.5"}],
-    ids=["gradual", "adapter", "mixout"],
+    [
+        pytest.param({"method": "gradual:every=2"}, marks=pytest.mark.slow, id="gradual"),
+        pytest.param({"adapter": "pfeiffer:reduction=2"}, id="adapter"),
+        pytest.param({"method": "mixout:p=0.5"}, id="mixout"),
+    ],
 )
 def test_what_is_kept_is_the_model_of_that_step_and_changes_no_bit(
     base: dict[str, Any], own: dict[str, Any], tmp_path: Path

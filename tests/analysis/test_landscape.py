@@ -26,7 +26,14 @@ HERE: dict[str, Any] = {"device": "cpu", "batch_size": 8}
 SMALL = {"rows": 100, "points": 5, "plane": 3, "low": -0.5, "high": 1.5}
 
 
-@pytest.fixture(scope="module", params=[None, "houlsby:size=4", "lora:r=2"], ids=["whole", "houlsby", "lora"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(None, id="whole"),
+        pytest.param("houlsby:size=4", marks=pytest.mark.slow, id="houlsby"),
+        pytest.param("lora:r=2", id="lora"),
+    ],
+)
 def run(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, request: Any) -> Path:
     """A run of the upper layer, or of its adapter."""
     if request.param == "lora:r=2":
@@ -122,7 +129,7 @@ def test_a_head_alone_has_a_line_and_a_plane(settings, tmp_path, command):
 
 
 def test_the_line_begins_where_training_began(run, tmp_path):
-    rows = measured(run, tmp_path)
+    rows = measured(run, tmp_path, plane=0)
     loaded = Loader(ComputeSettings(device="cpu")).load(find_runs([run], lambda text: None)[0].runs[0].files.path)
     model = loaded.start()
     batches = list(loaded.trainer(model).get_test_dataloader(loaded.features(loaded.rows("dev"))))

@@ -169,7 +169,8 @@ def test_the_adapters_own_learning_rate_is_used(settings: dict[str, Any], tmp_pa
 
 def test_the_cache_of_closed_layers_changes_nothing_that_is_learned(settings: dict[str, Any], tmp_path: Path) -> None:
     for name in ("auto", "off"):
-        config = config_of(settings, method="freeze:layers=1", activation_cache=name, steps=24)
+        own = {"steps": 21, "eval_every": 21, "save_every": 21}
+        config = config_of(settings, method="freeze:layers=1", activation_cache=name, **own)
         train(config, tmp_path / name)
     assert cost(tmp_path / "auto")["prefix_rows"]["read"] > 0
     mine, theirs = history(tmp_path / "auto"), history(tmp_path / "off")

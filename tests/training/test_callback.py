@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, TrainerCallback
 from gradgate import Clock, GateCallback, Gradual, MethodState, map_layers, method
 from gradgate.errors import AttachError, AuditError, NonFiniteError, RunError, UsageError
 from gradgate.methods.timeline import foresee
+from support.crossed import some_fast
 from support.loop import Weights, assert_same_weights, build, moved, weights
 from support.trainers import BATCH, ROWS, StopAt, trainer_of
 
@@ -181,7 +182,7 @@ def test_the_same_trainer_can_train_again(tmp_path: Path) -> None:
     assert moved(before, model) == set(before)
 
 
-@pytest.mark.parametrize("step", [5, 8])
+@some_fast("step", [5, 8], [5])
 def test_training_again_after_it_broke_off(step: int, tmp_path: Path) -> None:
     """What the broken training had closed is open again before the next one starts."""
     unbroken, broken = build("bert", dropout=True), build("bert", dropout=True)

@@ -31,6 +31,7 @@ from gradgate.training.checkpoint_head import CheckpointHead
 from gradgate.training.prepared_task import prepare_task
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.run import train
+from support.crossed import each_once
 from support.heard import Heard
 from support.tiny_folders import WORDS, word_tokenizer
 
@@ -97,8 +98,7 @@ ONE_HEAD = [
 ]
 
 
-@pytest.mark.parametrize("of", ONE_HEAD)
-@pytest.mark.parametrize("labels", [("good", "mixed", "bad"), ("GOOD", "Mixed", "Bad"), MOODS])
+@each_once("of", ONE_HEAD, "labels", [("good", "mixed", "bad"), ("GOOD", "Mixed", "Bad"), MOODS])
 def test_a_label_keeps_its_output(of: type[Any], labels: tuple[str, ...], task: Path, tmp_path: Path) -> None:
     folder = save(tmp_path / "model", labels, of)
     model, fresh, said = load(folder, task)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +33,26 @@ def without_tests(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("eval_every", [5, 4])  # 4 scores dev at the end of no epoch but the second
-def test_it_changes_no_bit_and_no_choice(settings: dict[str, Any], tmp_path: Path, eval_every: int) -> None:
+@pytest.fixture(scope="module")
+def unbroken(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """The run that scores its tests after each epoch, by its ``eval_every``. Tests leave it as it is."""
+
+    @cache
+    def trained(eval_every: int) -> Path:
+        folder = tmp_path_factory.mktemp("unbroken") / "run"
+        train(config_of(settings, eval_every=eval_every, test_each_epoch=True), folder)
+        return folder
+
+    return trained
+
+
+# 4 scores dev at the end of no epoch but the second
+@pytest.mark.parametrize("eval_every", [pytest.param(5, marks=pytest.mark.slow), 4])
+def test_it_changes_no_bit_and_no_choice(
+    settings: dict[str, Any], unbroken: Callable[[int], Path], tmp_path: Path, eval_every: int
+) -> None:
     train(config_of(settings, eval_every=eval_every), tmp_path / "plain")
-    train(config_of(settings, eval_every=eval_every, test_each_epoch=True), tmp_path / "run")
+    shutil.copytree(unbroken(eval_every), tmp_path / "run")
     lines = [line for line in history(tmp_path / "run") if line["split"] == "test"]
     # 10 steps an epoch; the last step ends the run within one.
     assert [(line["step"], line["epoch"], line["used_for_selection"]) for line in lines] == [
@@ -48,16 +67,18 @@ def test_it_changes_no_bit_and_no_choice(settings: dict[str, Any], tmp_path: Pat
     assert_same_run(without_tests(tmp_path / "run"), tmp_path / "plain")
 
 
-@pytest.mark.parametrize(("eval_every", "falls_at"), [(5, 11), pytest.param(4, 10, marks=pytest.mark.slow), (4, 11)])
+@pytest.mark.parametrize(
+    ("eval_every", "falls_at"),
+    [pytest.param(5, 11, marks=pytest.mark.slow), pytest.param(4, 10, marks=pytest.mark.slow), (4, 11)],
+)
 def test_a_resumed_run_has_each_score_once(
-    settings: dict[str, Any], tmp_path: Path, eval_every: int, falls_at: int
+    settings: dict[str, Any], unbroken: Callable[[int], Path], tmp_path: Path, eval_every: int, falls_at: int
 ) -> None:
     config = config_of(settings, test_each_epoch=True, eval_every=eval_every)
-    train(config, tmp_path / "unbroken")
     with pytest.raises(PowerCutError):
         train(config, tmp_path / "run", Falls(falls_at))  # with a checkpoint of step 9
     train(config, tmp_path / "run")
-    assert_same_run(tmp_path / "run", tmp_path / "unbroken")
+    assert_same_run(tmp_path / "run", unbroken(eval_every))
 
 
 def test_an_epoch_whose_checkpoint_is_saved_and_whose_scores_are_not_is_scored_on_resume(

@@ -17,6 +17,7 @@ from gradgate.tasks import find_task, kind_of
 from gradgate.tasks.kinds import KINDS
 from gradgate.tasks.types import KindName
 from gradgate.training.run import train
+from support.crossed import some_fast
 from support.kind_folders import SAVE, save_questions
 from support.run_folders import assert_same_run, history
 
@@ -101,7 +102,11 @@ def test_the_saved_model_loads_with_its_head(run: tuple[str, Path]) -> None:
     assert model.config.model_type == "bert"
 
 
-@pytest.mark.parametrize("kind", ["multi-label", "token-classification", "question-answering", "multiple-choice"])
+@some_fast(
+    "kind",
+    ["multi-label", "token-classification", "question-answering", "multiple-choice"],
+    ["token-classification", "question-answering"],
+)
 def test_accumulated_batches_train_as_one(kind: str, settings: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     own = {"task": str(SAVE[kind](tmp_path / "data")), "steps": 4, "dropout": 0.0}

@@ -16,6 +16,7 @@ from gradgate import GateCallback
 from gradgate.errors import RunError
 from gradgate.layers import map_layers
 from gradgate.tuner.state import STATE_FILE
+from support.crossed import some_fast
 from support.loop import assert_same_weights, build
 from support.trainers import trainer_of
 
@@ -35,7 +36,18 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS)
+# Those that keep a measurement, tensors, a draw, and masks; the others are slow.
+@some_fast(
+    "method",
+    METHODS,
+    [
+        "fun:every=2,batches=1",
+        "mixout:p=0.5",
+        "lisa:layers=1,every=2",
+        "graddrop:p=0.4,mask_target=update",
+        "child-tuning:mode=D,keep=0.3",
+    ],
+)
 def test_a_moved_checkpoint_ends_with_the_same_bits(method: str, tmp_path: Path) -> None:
     unbroken, resumed = (build("bert", dropout=True).bfloat16() for _ in range(2))
     gate, again = GateCallback(method), GateCallback(method)

@@ -47,7 +47,7 @@ def settings(model: Path, **more: Any) -> Any:
         ("tokenizer", None),
         pytest.param("table", None, marks=pytest.mark.slow),
         pytest.param("table", "houlsby:size=8", marks=pytest.mark.slow),
-        ("tokenizer", "lora:r=2"),
+        pytest.param("tokenizer", "lora:r=2", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_trains_the_new_rows_and_is_scored_again_alike(

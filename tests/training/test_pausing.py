@@ -66,7 +66,7 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "lora": adapted(method="full", adapter="lora:r=2"),
     "generation": generation,
 }
-SLOW = ("gradual", "fun", "lisa", "blocks", "houlsby", "lora")
+SLOW = ("graddrop", "gradual", "fun", "lisa", "blocks", "houlsby", "lora")
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow if c in SLOW else ()) for c in CASES])

@@ -136,7 +136,13 @@ def test_a_run_resumed_from_a_pause_is_the_run_that_was_not(settings: dict[str, 
     assert (RunFolder(tmp_path / "whole").model / "config.json").is_file()
 
 
-@pytest.mark.parametrize("half", [{"precision": "bf16"}, {"weights": "bfloat16"}], ids=["passes", "weights"])
+@pytest.mark.parametrize(
+    "half",
+    [
+        pytest.param({"precision": "bf16"}, marks=pytest.mark.slow, id="passes"),
+        pytest.param({"weights": "bfloat16"}, id="weights"),
+    ],
+)
 def test_a_probe_computes_in_float32(settings: dict[str, Any], half: dict[str, str], tmp_path: Path) -> None:
     probe = settings | {"method": "probe", "steps": 4}
     expected, found = (train(make_config(**probe | change), tmp_path / f"{len(change)}") for change in ({}, half))

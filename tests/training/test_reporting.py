@@ -24,6 +24,7 @@ from gradgate.training.gate_callback import GateCallback
 from gradgate.training.reporting.services import SERVICES
 from gradgate.training.reporting.trackers import final_logs
 from gradgate.training.run import train
+from support.crossed import some_fast
 from support.loop import build
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run
@@ -83,26 +84,31 @@ def assert_has_run(points: Points, folder: Path) -> None:
     assert shares[3:] == [1.0] * 13
 
 
-def test_a_run_in_tensorboard_is_the_same_bit_for_bit(settings: dict[str, Any], plain: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def reported(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in TensorBoard."""
     needs("tensorboard")
-    train(config_of(settings, report_to="tensorboard"), tmp_path / "run")
-    assert_same_run(tmp_path / "run", plain)
-    assert_has_run(tensorboard_points(tmp_path / "run/tensorboard"), tmp_path / "run")
+    folder = tmp_path_factory.mktemp("reported") / "run"
+    train(config_of(settings, report_to="tensorboard"), folder)
+    return folder
 
 
-@pytest.mark.parametrize("falls", [[2], pytest.param([11], marks=pytest.mark.slow), [11, 16]], ids=str)
+def test_a_run_in_tensorboard_is_the_same_bit_for_bit(plain: Path, reported: Path) -> None:
+    assert_same_run(reported, plain)
+    assert_has_run(tensorboard_points(reported / "tensorboard"), reported)
+
+
+@some_fast("falls", [[2], [11], [11, 16]], [[11, 16]])
 def test_a_resumed_run_has_each_step_once_in_tensorboard(
-    settings: dict[str, Any], plain: Path, falls: list[int], tmp_path: Path
+    settings: dict[str, Any], plain: Path, reported: Path, falls: list[int], tmp_path: Path
 ) -> None:
-    needs("tensorboard")
     config = config_of(settings, report_to="tensorboard")
-    train(config, tmp_path / "unbroken")
     for step in falls:
         with pytest.raises(PowerCutError):
             train(config, tmp_path / "run", Falls(step))
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", plain)
-    resumed, unbroken = (tensorboard_points(tmp_path / name / "tensorboard") for name in ("run", "unbroken"))
+    resumed, unbroken = (tensorboard_points(folder / "tensorboard") for folder in (tmp_path / "run", reported))
     assert_same_points(resumed, unbroken)
 
 

@@ -12,6 +12,7 @@ import torch
 from transformers import PreTrainedModel, Trainer, TrainerCallback
 
 from gradgate import GateCallback, Tuner
+from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, build, moved, weights
 from support.trainers import StopAt, rows, trainer_of
 
@@ -34,8 +35,7 @@ def is_free(model: PreTrainedModel) -> bool:
     return all(p.requires_grad for p in model.parameters()) and not hooked
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-@pytest.mark.parametrize("event", EVENTS)
+@each_once("error", [KeyboardInterrupt, ValueError], "event", EVENTS)
 def test_a_training_that_raises_frees_its_model(event: str, error: type[BaseException], tmp_path: Path) -> None:
     model = build("bert", dropout=True)
     gate = GateCallback("freeze:layers=2")

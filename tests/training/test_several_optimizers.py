@@ -12,6 +12,7 @@ from transformers import Trainer
 
 from gradgate import GateCallback, map_layers
 from gradgate.errors import AttachError
+from support.crossed import some_fast
 from support.loop import assert_same_weights, build, moved, weights
 from support.optimizers import Factory, Joined, matrices, muon_and_adamw
 from support.trainers import StopAt, trainer_of
@@ -26,7 +27,7 @@ def trainer(folder: Path, gate: GateCallback, *others: Any, **options: Any) -> T
     return made
 
 
-@pytest.mark.parametrize("method", METHODS)
+@some_fast("method", METHODS, METHODS[1:2])
 def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(method: str, tmp_path: Path) -> None:
     saving = {"save_strategy": "steps", "save_steps": 4}
     unbroken = trainer(tmp_path / "unbroken", GateCallback(method, audit=True), **saving)

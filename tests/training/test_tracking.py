@@ -36,9 +36,9 @@ def measured(folder: Path) -> tuple[FisherRecord, ...]:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"method": "gradual:every=4", "dropout": 0.3},
+        pytest.param({"method": "gradual:every=4", "dropout": 0.3}, marks=pytest.mark.slow),
         pytest.param({"method": "layer-graddrop", "dropout": 0.3}, marks=pytest.mark.slow),
-        {"method": "mixout:p=0.5", "dropout": 0.3},
+        pytest.param({"method": "mixout:p=0.5", "dropout": 0.3}, marks=pytest.mark.slow),
         {"method": "fun:every=4,batches=2", "adapter": "pfeiffer:reduction=8"},
         pytest.param({"method": "gradual:every=4", "activation_cache": "cache"}, marks=pytest.mark.slow),
     ],
@@ -56,25 +56,42 @@ def test_a_tracked_run_is_the_same_bit_for_bit(
     assert not RunFolder(tmp_path / "plain").fisher_file.exists()
 
 
-def test_a_resumed_run_measures_the_same(settings: dict[str, Any], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def plain(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plain") / "run"
+    train(config_of(settings, method="gradual:every=4"), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tracked(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tracked") / "run"
+    train(config_of(settings, method="gradual:every=4", track=TRACK), folder)
+    return folder
+
+
+def test_tracking_changes_no_bit(plain: Path, tracked: Path) -> None:
+    assert_same_run(tracked, plain)
+    assert [record.step for record in measured(tracked)] == [0, 5, 10, 15, 16]
+
+
+def test_a_resumed_run_measures_the_same(settings: dict[str, Any], tracked: Path, tmp_path: Path) -> None:
     config = config_of(settings, method="gradual:every=4", track=TRACK)
-    train(config, tmp_path / "unbroken")
     with pytest.raises(PowerCutError):
         train(config, tmp_path / "run", Falls(11))
     with (tmp_path / "run/fisher.jsonl").open("a") as file:
         file.write('{"step": 15, "epo')
     train(config, tmp_path / "run")
-    assert_same_run(tmp_path / "run", tmp_path / "unbroken")
-    assert measured(tmp_path / "run") == measured(tmp_path / "unbroken")
+    assert_same_run(tmp_path / "run", tracked)
+    assert measured(tmp_path / "run") == measured(tracked)
 
 
-def test_a_run_that_was_begun_without_it_goes_on_with_it(settings: dict[str, Any], tmp_path: Path) -> None:
-    plain, tracked = (config_of(settings, method="gradual:every=4", track=track) for track in (None, TRACK))
-    train(plain, tmp_path / "plain")
+def test_a_run_that_was_begun_without_it_goes_on_with_it(settings: dict[str, Any], plain: Path, tmp_path: Path) -> None:
+    without, with_it = (config_of(settings, method="gradual:every=4", track=track) for track in (None, TRACK))
     with pytest.raises(PowerCutError):
-        train(plain, tmp_path / "run", Falls(11))  # with a checkpoint of step 9
-    train(tracked, tmp_path / "run")
-    assert_same_run(tmp_path / "run", tmp_path / "plain")
+        train(without, tmp_path / "run", Falls(11))  # with a checkpoint of step 9
+    train(with_it, tmp_path / "run")
+    assert_same_run(tmp_path / "run", plain)
     assert [record.step for record in measured(tmp_path / "run")] == [10, 15, 16]
 
 

@@ -28,6 +28,7 @@ from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.run import train
 from gradgate.training.start import load_reference, load_unadapted
 from support.command_line import Command
+from support.crossed import some_fast
 from support.generators import WORDS, save_generator, save_prompts
 
 pytest.importorskip("trl")
@@ -108,7 +109,7 @@ def pretrained_of(config: RunConfig) -> Any:
     return factory.from_pretrained(config.model).eval()
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2", "mixtral"])
+@some_fast("family", ["llama", "gpt2", "mixtral"], ["llama"])
 def test_running_text_has_the_divergence_of_its_tokens(
     configure: Configure, other: Path, family: str, tmp_path: Path
 ) -> None:
@@ -126,7 +127,7 @@ def test_running_text_has_the_divergence_of_its_tokens(
     assert not (tmp_path / "run/cache").exists()
 
 
-@pytest.mark.parametrize("family", ["llama", "t5", "bart"])
+@some_fast("family", ["llama", "t5", "bart"], ["llama", "t5"])
 def test_of_prompts_the_tokens_of_the_responses_count(
     configure: Configure, data: Path, family: str, tmp_path: Path
 ) -> None:
@@ -175,7 +176,7 @@ def test_an_untrained_model_has_exactly_none(configure: Configure, other: Path, 
         assert torch.equal(before, torch.random.get_rng_state())
 
 
-@pytest.mark.parametrize("adapter", ["lora:r=2", "pfeiffer:reduction=2"])
+@some_fast("adapter", ["lora:r=2", "pfeiffer:reduction=2"], ["pfeiffer:reduction=2"])
 def test_the_reference_has_no_adapter(configure: Configure, other: Path, adapter: str, tmp_path: Path) -> None:
     if adapter.startswith("lora"):
         pytest.importorskip("peft")

@@ -28,6 +28,7 @@ from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.run import train
 from gradgate.training.start import load_reference
 from support.command_line import Command
+from support.crossed import some_fast
 from support.generators import WORDS, save_generator, save_prompts
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run
@@ -82,15 +83,15 @@ def by_hand(model: Any, tokenizer: Any, file: Path) -> float:
     losses = []
     for line in filter(None, file.read_text().split("\n")):
         ids = tokenizer(line).input_ids
-        for place in range(1, len(ids)):
-            begin = (place - 1) // (LENGTH - 1) * (LENGTH - 1)
+        for begin in range(0, len(ids) - 1, LENGTH - 1):
+            piece = ids[begin : begin + LENGTH]
             with torch.no_grad():
-                logits = model(torch.tensor([ids[begin:place]])).logits[0, -1].double().log_softmax(-1)
-            losses.append(-float(logits[ids[place]]))
+                logits = model(torch.tensor([piece[:-1]])).logits[0].double().log_softmax(-1)
+            losses += [-float(logits[place, following]) for place, following in enumerate(piece[1:])]
     return sum(losses) / len(losses)
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2", "mixtral"])
+@some_fast("family", ["llama", "gpt2", "mixtral"], ["llama", "mixtral"])
 def test_running_text_has_the_cross_entropy_of_its_tokens(
     configure: Configure, other: Path, family: str, tmp_path: Path
 ) -> None:
@@ -113,7 +114,7 @@ def test_blocks_predict_each_token_once() -> None:
         assert all(len(block) <= LENGTH for block in cut)
 
 
-@pytest.mark.parametrize("adapter", [None, "pfeiffer:reduction=2"])
+@some_fast("adapter", [None, "pfeiffer:reduction=2"], [None])
 def test_the_training_is_the_same_bit_for_bit_and_resumes(
     configure: Configure, other: Path, adapter: str | None, tmp_path: Path
 ) -> None:
@@ -136,7 +137,7 @@ def test_the_training_is_the_same_bit_for_bit_and_resumes(
         assert_same_run(tmp_path / name, tmp_path / "plain")
 
 
-@pytest.mark.parametrize("adapter", ["lora:r=2", "pfeiffer:reduction=2"])
+@some_fast("adapter", ["lora:r=2", "pfeiffer:reduction=2"], ["pfeiffer:reduction=2"])
 def test_an_adapter_counts_after_and_not_before(
     configure: Configure, other: Path, adapter: str, tmp_path: Path
 ) -> None:
@@ -168,7 +169,10 @@ def test_runs_of_one_model_share_what_it_scores_before(configure: Configure, oth
     assert before() != 1.5
 
 
-@pytest.mark.parametrize(("family", "metric"), [("llama", "loss"), ("llama", "chrf"), ("t5", "perplexity")])
+@pytest.mark.parametrize(
+    ("family", "metric"),
+    [pytest.param("llama", "loss", marks=pytest.mark.slow), ("llama", "chrf"), ("t5", "perplexity")],
+)
 def test_another_task_has_its_own_metric(
     configure: Configure, data: Path, family: str, metric: str, tmp_path: Path
 ) -> None:

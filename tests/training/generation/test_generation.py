@@ -265,7 +265,7 @@ def test_a_run_is_scored_and_predicts_as_it_was_scored(finished: Path, data: Pat
 
 def test_accumulated_batches_learn_as_one(configure: Configure, tmp_path: Path) -> None:
     for name, size, parts in (("whole", 4, 1), ("parts", 2, 2)):
-        config = configure("t5", batch_size=size, accumulate=parts, dropout=0.0, skip_test=True)
+        config = configure("t5", batch_size=size, accumulate=parts, dropout=0.0, skip_test=True, steps=4)
         train(config, tmp_path / name)
     lines = zip(history(tmp_path / "whole", "train"), history(tmp_path / "parts", "train"), strict=True)
     for whole, part in lines:
@@ -275,7 +275,7 @@ def test_accumulated_batches_learn_as_one(configure: Configure, tmp_path: Path) 
 def test_closed_layers_are_read_from_the_activation_cache(configure: Configure, tmp_path: Path) -> None:
     notes = Notes()
     for name, cache in (("without", "off"), ("with", str(tmp_path / "cache"))):
-        train(configure(method="freeze:layers=1", activation_cache=cache), tmp_path / name, notes)
+        train(configure(method="freeze:layers=1", activation_cache=cache, skip_test=True), tmp_path / name, notes)
     assert notes.said == []
     lines = zip(history(tmp_path / "with", "train"), history(tmp_path / "without", "train"), strict=True)
     for mine, usual in lines:
@@ -283,7 +283,14 @@ def test_closed_layers_are_read_from_the_activation_cache(configure: Configure, 
     assert json.loads((tmp_path / "with/scores.json").read_text())["cost"]["prefix_rows"]["read"] == 16
 
 
-@pytest.mark.parametrize(("family", "adapter"), [("llama", "lora:r=2"), ("t5", "lora:r=2"), ("gpt2", "dora:r=2")])
+@pytest.mark.parametrize(
+    ("family", "adapter"),
+    [
+        ("llama", "lora:r=2"),
+        pytest.param("t5", "lora:r=2", marks=pytest.mark.slow),
+        pytest.param("gpt2", "dora:r=2", marks=pytest.mark.slow),
+    ],
+)
 def test_an_adapter_alone_learns_and_is_kept(configure: Configure, family: str, adapter: str, tmp_path: Path) -> None:
     pytest.importorskip("peft")
     scores = train(configure(family, adapter=adapter, audit=True), tmp_path / "run")
@@ -334,9 +341,9 @@ def test_what_is_cut_is_said_and_lost_responses_are_left_out(
 def test_a_tokenizer_without_a_padding_token_pads_with_its_end(configure: Configure, tmp_path: Path) -> None:
     model = save_generator(tmp_path / "model", pad_token=None)
     notes = Notes()
-    scores = train(configure(model=str(model)), tmp_path / "run", notes)
+    scores = train(configure(model=str(model), steps=4), tmp_path / "run", notes)
     assert any("no padding token, so '[EOS]' pads" in note for note in notes.said)
-    usual = train(configure(), tmp_path / "usual")
+    usual = train(configure(steps=4), tmp_path / "usual")
     assert scores["dev"]["loss"] == usual["dev"]["loss"], "padding counts in no loss"
 
 

@@ -300,7 +300,7 @@ def test_tapt_moves_the_adapter_before_the_task_begins(settings: dict[str, Any],
     assert not (tmp_path / "plain/tapt").exists()
 
 
-@pytest.mark.parametrize("falls", [4, 10])
+@some_fast("falls", [4, 10], [4])  # within the pre-training, and after it
 def test_a_run_with_tapt_that_lost_its_power_ends_as_if_unbroken(
     settings: dict[str, Any], falls: int, tmp_path: Path
 ) -> None:
