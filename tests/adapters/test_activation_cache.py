@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 import gradgate as gg
 from gradgate import adapters
 from support.cached_loop import ROWS, assert_close, run
+from support.crossed import each_once
 from support.loop import build
 
 
@@ -21,8 +22,7 @@ def adapted(kind: str = "houlsby:size=4") -> PreTrainedModel:
     return model
 
 
-@pytest.mark.parametrize("kind", ["houlsby:size=4", "pfeiffer+inv:reduction=2"])
-@pytest.mark.parametrize("method", ["freeze:layers=2", "gradual:every=6"])
+@each_once("kind", ["houlsby:size=4", "pfeiffer+inv:reduction=2"], "method", ["freeze:layers=2", "gradual:every=6"])
 def test_the_cache_gives_the_losses_and_weights_of_none(kind: str, method: str, tmp_path: Path) -> None:
     cached = run(lambda: adapted(kind), method, tmp_path, epochs=4)
     assert cached.rows is not None

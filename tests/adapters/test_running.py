@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gradgate import adapters
 from support.adapter_models import DISTINCT, disturb, output, tiny
-from support.crossed import each_once
+from support.crossed import each_once, some_fast
 from support.tiny_models import BARE, TINY, tiny_batch
 
 
@@ -92,7 +92,7 @@ def test_bfloat16_runs(name: str) -> None:
     half(**tiny_batch(half)).loss.backward()
 
 
-@pytest.mark.parametrize("name", ["bert", "distilbert", "llama", "deberta-v2", "mpnet"])
+@some_fast("name", ["bert", "distilbert", "llama", "deberta-v2", "mpnet"], ["bert", "llama"])
 def test_a_compiled_layer_is_one_graph(name: str) -> None:
     model = BARE[name]().eval()
     adapters.add(model, "task", "double_seq_bn_inv:reduction=2")

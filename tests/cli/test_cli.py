@@ -218,7 +218,10 @@ def test_tasks_and_models_are_repeated_flags(
     assert (said.code, "--text: these describe one task" in said.err) == (2, True)
 
 
-def test_failed_runs_make_the_exit_code_1(command: Command, flags: list[str], tmp_path: Path) -> None:
+def test_failed_runs_make_the_exit_code_1(
+    command: Command, flags: list[str], tmp_path: Path, draw_only: Callable[..., None]
+) -> None:
+    draw_only()
     words = [*flags, "--lr", "1e30", "--steps", "4", "--seeds", "1", "-m", "full", "--out", str(tmp_path / "study")]
     said = command("compare", *words, "--quiet")
     assert (said.code, said.out) == (1, "")

@@ -33,6 +33,20 @@ show(root, ())
 """
 
 
+# Commands one after another, in one process; each ends it.
+COMMANDS = """
+import sys
+from gradgate.cli import main
+
+for words in (["--version"], ["methods"], ["tasks"], ["papers"]):
+    sys.argv = ["gradgate", *words]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, words
+"""
+
+
 def imported_by(*arguments: str | Path) -> tuple[int, set[str], str]:
     """Exit code, the packages that python imported, and what it printed."""
     done = subprocess.run([sys.executable, "-X", "importtime", *map(str, arguments)], capture_output=True, text=True)
@@ -45,14 +59,11 @@ def imported_by(*arguments: str | Path) -> tuple[int, set[str], str]:
     "arguments",
     [
         ("-c", EVERY_HELP),
-        ("-m", "gradgate", "--version"),
-        ("-m", "gradgate", "methods"),
-        ("-m", "gradgate", "tasks"),
-        ("-m", "gradgate", "papers"),
+        ("-c", COMMANDS),
         ("-c", "import gradgate; gradgate.method('fun:every=50'); dir(gradgate)"),
         ("-c", "import gradgate; gradgate.train; gradgate.compare; gradgate.recommend; gradgate.Study('x')"),
     ],
-    ids=["every --help", "--version", "methods", "tasks", "papers", "import gradgate", "the functions"],
+    ids=["every --help", "commands that list", "import gradgate", "the functions"],
 )
 def test_a_light_command_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
     code, packages, output = imported_by(*arguments)

@@ -11,6 +11,7 @@ from accelerate import Accelerator
 from accelerate.state import GradientState
 
 from gradgate import Tuner
+from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, batch, build, moved, weights
 
 peft = pytest.importorskip("peft")
@@ -57,8 +58,7 @@ def train(model: Any, method: str, *, save: Path | None = None, resume: Path | N
     return tuner
 
 
-@pytest.mark.parametrize("model", [plain, adapted])
-@pytest.mark.parametrize("method", ["gradual:every=2", "lisa:layers=1,every=2"])
+@each_once("model", [plain, adapted], "method", ["gradual:every=2", "lisa:layers=1,every=2"])
 def test_only_what_is_open_moves_and_a_saved_state_resumes(method: str, model: Any, tmp_path: Path) -> None:
     whole, resumed = model(), model()
     tuner = train(whole, method, save=tmp_path)

@@ -18,6 +18,7 @@ from transformers import Trainer
 
 import gradgate as gg
 from gradgate.errors import AttachError, RunError, UsageError
+from support.crossed import each_once, some_fast
 from support.loop import Weights, assert_same_weights, build, moved, weights
 from support.tiny_models import tiny_batch
 from support.tracked import tensorboard_points
@@ -138,8 +139,7 @@ def gated(method: str, **options: Any) -> Any:
     return gg.lightning.GateCallback(method, audit=True, **options)
 
 
-@pytest.mark.parametrize("method", ["gradual:every=2", "lisa:layers=1,every=2"])
-@pytest.mark.parametrize("kind", [Module, Called, Manual, Two])
+@each_once("method", ["gradual:every=2", "lisa:layers=1,every=2"], "kind", [Module, Called, Manual, Two])
 def test_only_what_is_open_moves(kind: Any, method: str) -> None:
     module, gate = kind(), gated(method)
     opened = fit(module, gate, gradient_clip_val=None if kind in (Manual, Two) else 0.1)
@@ -151,7 +151,11 @@ def test_only_what_is_open_moves(kind: Any, method: str) -> None:
     assert not {"forward", "training_step"} & set(vars(module))
 
 
-@pytest.mark.parametrize("method", ["gradual:every=2", "graddrop:p=0.4", "fun:every=3,batches=1", "mixout:p=0.5"])
+@some_fast(
+    "method",
+    ["gradual:every=2", "graddrop:p=0.4", "fun:every=3,batches=1", "mixout:p=0.5"],
+    ["fun:every=3,batches=1", "mixout:p=0.5"],
+)
 def test_a_checkpoint_resumes_with_the_same_bits(method: str, tmp_path: Path) -> None:
     class Keyword(Called):
         def forward(self, **batch: Tensor) -> Any:  # type: ignore[override]
@@ -225,8 +229,12 @@ def test_toggling_optimizers_is_refused() -> None:
     assert "toggle_optimizer" not in vars(module)
 
 
-@pytest.mark.parametrize("event", ["on_train_start", "on_train_batch_start", "on_train_batch_end", "on_train_end"])
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@each_once(
+    "event",
+    ["on_train_start", "on_train_batch_start", "on_train_batch_end", "on_train_end"],
+    "error",
+    [ValueError, KeyboardInterrupt],
+)
 def test_a_training_that_raises_frees_its_module(event: str, error: type[BaseException]) -> None:
     def raise_error(*_: Any) -> None:
         raise error("enough")

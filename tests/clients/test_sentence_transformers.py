@@ -11,6 +11,7 @@ import torch
 from gradgate import GateCallback, map_layers
 from gradgate.errors import AttachError
 from support.clients import FIRST, SECOND, SETTINGS, table, train_and_resume
+from support.crossed import some_fast
 from support.loop import moved, weights
 
 library = pytest.importorskip("sentence_transformers")
@@ -46,7 +47,7 @@ def test_a_cross_encoder_is_mapped_too(tiny_model: Path) -> None:
     assert layers.names == ("embeddings", "layers.0", "layers.1", "head")
 
 
-@pytest.mark.parametrize("method", ["gradual:every=2", "lisa:layers=1,every=2"])
+@some_fast("method", ["gradual:every=2", "lisa:layers=1,every=2"], ["lisa:layers=1,every=2"])
 def test_only_what_is_open_moves_and_a_checkpoint_resumes(method: str, tiny_model: Path, tmp_path: Path) -> None:
     train_and_resume(lambda callbacks, settings: trainer_of(tiny_model, callbacks, settings), method, tmp_path)
 

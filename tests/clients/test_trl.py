@@ -12,6 +12,7 @@ from transformers import LlamaForSequenceClassification
 from gradgate import GateCallback
 from gradgate.errors import AttachError
 from support.clients import FIRST, SECOND, SETTINGS, llama, table, tokenizer, train_and_resume
+from support.crossed import some_fast
 from support.loop import moved, weights
 
 trl = pytest.importorskip("trl")
@@ -84,7 +85,7 @@ CASES: dict[str, tuple[Callable[..., Any], str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@some_fast("case", list(CASES), ["sft-packed", "sft-lora", "dpo-reference-adapter", "grpo-lora"])
 def test_only_what_is_open_moves_and_a_checkpoint_resumes(case: str, tmp_path: Path) -> None:
     make, method, options = CASES[case]
     head = {"modules_to_save": ["score"], "task_type": "SEQ_CLS"} if make is reward else {}

@@ -15,6 +15,7 @@ import gradgate as gg
 from gradgate import deltas
 from gradgate.errors import DeltaError
 from support.bits import assert_same_bits, on_disk
+from support.crossed import each_once
 
 INPUTS = {"input_ids": torch.tensor([[1, 2, 3, 4]])}
 SIZES = {
@@ -71,8 +72,7 @@ def all_of_them(model: nn.Module) -> None:
             parameter += torch.randn_like(parameter)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("change", [some, all_of_them])
+@each_once("kind", list(KINDS), "change", [some, all_of_them])
 def test_a_bank_becomes_experts_and_base(tmp_path: Path, kind: str, change: Change) -> None:
     base, load = saved(kind, tmp_path / "base")
     trained = load()

@@ -15,6 +15,7 @@ from torch import Tensor
 from gradgate import gates
 from gradgate.gates import reference
 from gradgate.gates.key import window
+from support.crossed import each_once
 
 triton = pytest.importorskip("triton", reason="triton is not installed; it comes with CUDA builds of torch")
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, of the infinities that tests put in
@@ -100,8 +101,7 @@ def kernels(dtype: torch.dtype) -> dict[str, tuple[dict[str, str], dict[str, Any
     }
 
 
-@pytest.mark.parametrize("capability", [75, 90])  # a T4, an H100 or H200
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@each_once("capability", [75, 90], "dtype", DTYPES)  # a T4, an H100 or H200
 def test_each_kernel_compiles_to_machine_code(
     dtype: torch.dtype, capability: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,8 +123,7 @@ def test_each_kernel_compiles_to_machine_code(
 # In the interpreter.
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("numel", [1, 7, 2048, 2049, 5000])
+@each_once("dtype", DTYPES, "numel", [1, 7, 2048, 2049, 5000])
 def test_the_kernel_gives_the_bits_of_the_reference(interpreted: ModuleType, numel: int, dtype: torch.dtype) -> None:
     values = values_of(numel, dtype)
     for scale, offset in ((1.0, 0), (SCALE, 5), (-1.25, 2**32 - 17), (0.0, 3 * 2**32 - 1)):
@@ -133,8 +132,7 @@ def test_the_kernel_gives_the_bits_of_the_reference(interpreted: ModuleType, num
         assert same_bits(gated, reference.apply_(values.clone(), *arguments))
 
 
-@pytest.mark.parametrize("scale", [1.0, SCALE, 1e-5, 7e4])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@each_once("scale", [1.0, SCALE, 1e-5, 7e4], "dtype", [torch.bfloat16, torch.float16])
 def test_every_half_precision_number_is_rounded_as_torch_does(
     interpreted: ModuleType, dtype: torch.dtype, scale: float
 ) -> None:
@@ -230,8 +228,7 @@ def compiled(kernel: str, dtype: str, signature: dict[str, str], alignment: int 
     return str(built.asm["ptx"])
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "fp64", "bf16", "fp16"])
-@pytest.mark.parametrize("kernel", ["_gate_one", "_gate_many"])
+@each_once("dtype", ["fp32", "fp64", "bf16", "fp16"], "kernel", ["_gate_one", "_gate_many"])
 def test_kernels_compile_to_wide_loads_and_exact_products(
     kernel: str, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

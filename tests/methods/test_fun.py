@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, Trainer, TrainingArguments
 from gradgate import FUN, Clock, GateCallback, LayerMap, MethodState, Tuner, map_layers, method
 from gradgate.errors import AttachError, MethodError
 from gradgate.measure import FisherRequest
+from support.crossed import some_fast
 from support.loop import adamw, assert_same_weights, build, fisher_data, train
 from support.tiny_models import _ENCODER, tiny, tiny_batch
 
@@ -243,8 +244,10 @@ def trained(text: str, folder: Path, **options: Any) -> tuple[PreTrainedModel, M
     return model, gate.tuner.memory
 
 
-@pytest.mark.parametrize(
-    "options", ["", ",fisher_grad=per_example", ",fisher_labels=true", ",fisher_eval_mode=false"], ids=lambda t: t[1:]
+@some_fast(
+    "options",
+    ["", ",fisher_grad=per_example", ",fisher_labels=true", ",fisher_eval_mode=false"],
+    ["", ",fisher_eval_mode=false"],
 )
 def test_a_trainer_that_measures_ends_as_one_that_is_given_the_order(options: str, tmp_path: Path) -> None:
     """The order of the data, dropout, the gradients and the optimizer are not disturbed by two measurements."""

@@ -20,6 +20,7 @@ from gradgate.measure.selection import largest, unpack
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.bits import on_disk, same_bits
+from support.crossed import some_fast
 from support.loop import Weights, adamw, batch, build, fisher_data, layers_of, moved, weights
 from support.loop import train as steps
 from support.power_cuts import Falls, PowerCutError
@@ -131,7 +132,7 @@ def test_random_masks_are_drawn_anew_where_asked() -> None:
     assert (model.get_parameter(name) != before[name]).float().mean() > 0.2
 
 
-@pytest.mark.parametrize("by", ["magnitude", "gradient"])
+@some_fast("by", ["magnitude", "gradient"], ["gradient"])
 def test_a_run_resumes_with_its_choice_and_its_delta_is_the_mask(
     tmp_path: Path, settings: dict[str, Any], by: str
 ) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from gradgate import adapters
-from support.crossed import each_once
+from support.crossed import each_once, some_fast
 from support.tiny_models import _DECODER, _ENCODER, TINY, tiny_batch
 from support.tiny_models import tiny as builder
 
@@ -21,7 +20,9 @@ MORE = {
     "mistral": builder("MistralConfig", "MistralForSequenceClassification", **_DECODER),
 }
 MODELS = (*ENCODERS, *MORE, "llama", "qwen2", "qwen3", "bert-lm")
-EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
+# Each has its modules at places of its own; the others share them with one of these.
+PLACES = ("bert", "distilbert", "deberta-v2", "mpnet", "electra", "llama", "bert-lm", "roberta")
+EVERY_MODEL = some_fast("name", MODELS, PLACES)
 DISTINCT = [kind for kind in adapters.KINDS if not kind.startswith("pfeiffer")]  # another name of seq_bn
 EVERY_MODEL_AND_KIND = each_once("name", MODELS, "kind", DISTINCT)
 

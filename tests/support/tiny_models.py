@@ -146,6 +146,12 @@ TINY: dict[str, Callable[[], PreTrainedModel]] = {
     "wav2vec2": tiny("Wav2Vec2Config", "Wav2Vec2ForSequenceClassification", **_WAV2VEC2),
 }
 
+# Each has a structure of its own: post- or pre-norm, shared, gated or expert layers, one stack or two, other inputs.
+VARIED = (
+    *("bert", "distilbert", "deberta-v2", "albert", "modernbert", "gpt2", "llama", "mixtral", "t5", "bart-lm", "vit"),
+    "wav2vec2",
+)
+
 BARE: dict[str, Callable[[], PreTrainedModel]] = {
     "bert": tiny("BertConfig", "BertModel", **_ENCODER),
     "roberta": tiny("RobertaConfig", "RobertaModel", **_ENCODER),

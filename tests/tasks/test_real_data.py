@@ -10,6 +10,7 @@ import pytest
 
 from gradgate.errors import DataError
 from gradgate.tasks import count_rows, find_task, load_task
+from support.crossed import some_fast
 
 
 def codes(text: str) -> list[str]:
@@ -72,7 +73,7 @@ REAL: list[tuple[str, str, dict[str, dict[str, int]]]] = [
 ]
 
 
-SLOW = {"udpos": pytest.mark.slow}  # ten seconds, most of them for its train file
+SLOW = {"udpos": pytest.mark.slow, "wikiann": pytest.mark.slow}  # seconds, most of them for their train files
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ LENT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", LENT)
+@some_fast("name", list(LENT), [name for name in LENT if name != "xquad"])
 def test_a_set_without_train_takes_a_train_file(shared: Path, name: str, tmp_path: Path) -> None:
     folder, rows = next((folder, rows) for task, folder, rows in REAL if task == name)
     files = {

@@ -15,6 +15,7 @@ from torch import nn
 from gradgate import Clock, Gate, LayerMap, Method, MethodState, Plan, Tuner, map_layers
 from gradgate.errors import AttachError, MethodError, NonFiniteError
 from gradgate.methods import CLOSED, OPEN
+from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, batch, build, moved, step, train, weights
 from support.tiny_models import tiny_batch
 
@@ -139,8 +140,12 @@ def test_opening_more_than_was_announced_is_refused() -> None:
         train(model, optimizer, 1)
 
 
-@pytest.mark.parametrize("text", ["gradual:every=1", "graddrop:mask_target=update", "full+layerwise-lr:decay=0.5"])
-@pytest.mark.parametrize("as_keyword", [True, False])
+@each_once(
+    "text",
+    ["gradual:every=1", "graddrop:mask_target=update", "full+layerwise-lr:decay=0.5"],
+    "as_keyword",
+    [True, False],
+)
 def test_a_step_with_a_closure_is_a_step(text: str, as_keyword: bool) -> None:
     plain, closed = build("bert"), build("bert")
     optimizer, other = adamw(plain), adamw(closed)
@@ -188,8 +193,12 @@ def poison(model: nn.Module, optimizer: torch.optim.Optimizer, factor: float) ->
     optimizer.step()
 
 
-@pytest.mark.parametrize("factor", [float("nan"), float("inf")])
-@pytest.mark.parametrize("method", ["full", "head", "freeze:layers=1", "graddrop:p=0.9", "layer-graddrop:p=0.9"])
+@each_once(
+    "factor",
+    [float("nan"), float("inf")],
+    "method",
+    ["full", "head", "freeze:layers=1", "graddrop:p=0.9", "layer-graddrop:p=0.9"],
+)
 def test_a_loss_that_is_no_number_stops_at_its_step_with_the_weights_before_it(method: str, factor: float) -> None:
     model = build("bert")
     optimizer = adamw(model)

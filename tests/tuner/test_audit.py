@@ -12,7 +12,7 @@ from torch import nn
 from gradgate import Tuner
 from gradgate.errors import AuditError
 from gradgate.tuner.audit import fingerprint
-from support.crossed import some_fast
+from support.crossed import each_once, some_fast
 from support.loop import adamw, build, momentum, step, train
 from support.tiny_models import tiny_batch
 
@@ -166,8 +166,9 @@ def rates(*values: float) -> Callable[[torch.optim.Optimizer, int], None]:
     return set_rate
 
 
-@pytest.mark.parametrize("method", ["full", "gradual:every=1", "graddrop:p=0.5,mask_target=update"])
-@pytest.mark.parametrize("optimizer_of", [adamw, momentum])
+@each_once(
+    "method", ["full", "gradual:every=1", "graddrop:p=0.5,mask_target=update"], "optimizer_of", [adamw, momentum]
+)
 @some_fast("first", [0.0, 1e-30, 1e-12, 1e-9, 1e-7], [0.0, 1e-30, 1e-9])
 def test_a_warm_up_that_moves_nothing_yet_is_no_fault(
     first: float, optimizer_of: Callable[..., torch.optim.Optimizer], method: str
@@ -221,8 +222,7 @@ def test_an_update_that_adam_shrinks_by_its_past_is_no_fault() -> None:
             optimizer.step()
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-@pytest.mark.parametrize("optimizer_of", [adamw, momentum])
+@each_once("dtype", [torch.bfloat16, torch.float16, torch.float64], "optimizer_of", [adamw, momentum])
 @some_fast("lr", [1e-7, 1e-5, 1e-3], [1e-7, 1e-3])
 def test_coarse_weights_may_round_an_update_away(
     lr: float, optimizer_of: Callable[..., torch.optim.Optimizer], dtype: torch.dtype

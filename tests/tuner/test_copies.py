@@ -18,6 +18,7 @@ from torch.optim.swa_utils import AveragedModel
 import gradgate as gg
 from gradgate import Tuner, detach
 from gradgate.errors import AttachError
+from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, build, moved, train, weights
 from support.tiny_models import tiny_batch
 
@@ -64,8 +65,7 @@ def traces(model: nn.Module) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("how", COPIES)
+@each_once("how", list(COPIES), "method", METHODS)
 def test_a_copy_is_as_before_the_tuner(how: str, method: str) -> None:
     model = build("bert", dropout=True)
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)

@@ -38,11 +38,11 @@ def gradients(text: str, steps: int, seed: int = 0) -> list[list[Tensor]]:
 @pytest.mark.parametrize(
     ("text", "share", "scale"),
     [
-        ("graddrop:p=0.2", 0.8, 1.25),
+        pytest.param("graddrop:p=0.2", 0.8, 1.25, marks=pytest.mark.slow),
         ("graddrop:p=0.5,mask_target=update", 0.5, 2.0),
         ("graddrop:p=0.9", 0.1, 10.0),
         ("anneal-graddrop", 0.1, 10.0),
-        ("graddrop-epoch", 0.2, 1.0),
+        pytest.param("graddrop-epoch", 0.2, 1.0, marks=pytest.mark.slow),
         ("graddrop-epoch-toggle", 0.2, 1.0),
         ("child-tuning:keep=0.3", 0.3, 1 / 0.3),
     ],
@@ -56,9 +56,9 @@ def test_so_large_a_share_of_the_gradient_passes_with_its_factor(text: str, shar
 @pytest.mark.parametrize(
     ("text", "share", "every_step"),
     [
-        ("graddrop:p=0.2", 0.8, True),
+        pytest.param("graddrop:p=0.2", 0.8, True, marks=pytest.mark.slow),
         ("graddrop:p=0.5", 0.5, True),
-        ("anneal-graddrop:p=0.9", 0.1, True),
+        pytest.param("anneal-graddrop:p=0.9", 0.1, True, marks=pytest.mark.slow),
         ("graddrop-epoch", 0.2, False),
         ("child-tuning:keep=0.3", 0.3, True),
     ],

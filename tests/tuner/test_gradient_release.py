@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gradgate import Tuner
 from gradgate.errors import AttachError, NonFiniteError, RunError
+from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, batch, build, step, train, weights
 from support.optimizers import muon_and_adamw
 
@@ -37,9 +38,9 @@ def trained(text: str, make: Callable[[Any], Any], *, release: bool, half: bool 
     return model, optimizer
 
 
-@pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
-def test_the_weights_are_those_of_ordinary_steps(make: Any, half: bool) -> None:
+@each_once("dtype", [torch.float32, torch.bfloat16], "name", list(OPTIMIZERS))
+def test_the_weights_are_those_of_ordinary_steps(name: str, dtype: torch.dtype) -> None:
+    make, half = OPTIMIZERS[name], dtype == torch.bfloat16
     (ordinary, one), (released, other) = (
         trained("lisa:layers=1,every=2", make, release=release, half=half) for release in (False, True)
     )
@@ -47,7 +48,9 @@ def test_the_weights_are_those_of_ordinary_steps(make: Any, half: bool) -> None:
     assert one.state_dict()["param_groups"] == other.state_dict()["param_groups"]
 
 
-@pytest.mark.parametrize(
+@each_once(
+    "name",
+    ["bert", "gpt2"],  # gpt2 ties its output to its embeddings
     "text",
     [
         "gradual:every=2",
@@ -58,7 +61,6 @@ def test_the_weights_are_those_of_ordinary_steps(make: Any, half: bool) -> None:
         "groups:open=embeddings[40:70]/layers.2",
     ],
 )
-@pytest.mark.parametrize("name", ["bert", "gpt2"])  # gpt2 ties its output to its embeddings
 def test_methods_decide_as_without_release(text: str, name: str) -> None:
     (ordinary, _), (released, _) = (
         trained(text, OPTIMIZERS["adamw"], release=release, name=name) for release in (False, True)

@@ -14,6 +14,7 @@ from torch import nn
 import gradgate as gg
 from gradgate import Clock, Gate, Gradual, LayerMap, LayerwiseRates, Method, MethodState, Plan, Tuner, map_layers
 from gradgate.errors import AttachError, SelectorError, UsageError
+from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, batch, build, fisher_data, momentum, step, train, weights
 
 OPTIMIZERS = pytest.mark.parametrize("optimizer_of", [adamw, momentum])
@@ -286,8 +287,9 @@ def test_outside_the_scope_of_a_gate_the_rate_holds_as_well() -> None:
 # Resume.
 
 
-@OPTIMIZERS
-@pytest.mark.parametrize(
+@each_once(
+    "optimizer_of",
+    [adamw, momentum],
     "text",
     [
         "gradual:every=3,warm_open=4",

@@ -16,6 +16,7 @@ import gradgate.tuner.step_plan
 from gradgate import Tuner, map_layers
 from gradgate.errors import AttachError, RunError, UsageError
 from gradgate.layers import named_parameters
+from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, batch, build, moved, same, step, train, weights
 from support.optimizers import muon_and_adamw
 
@@ -65,9 +66,9 @@ OPTIMIZERS: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
-def test_each_step_is_that_of_a_float32_copy(make: Make, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_once("dtype", [torch.bfloat16, torch.float16], "name", list(OPTIMIZERS))
+def test_each_step_is_that_of_a_float32_copy(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = OPTIMIZERS[name]
     monkeypatch.setattr(gradgate.tuner.step_plan, "CHUNK_BYTES", 2**13)
     ours, theirs = half(dtype), half(dtype)
     optimizer = make(ours.parameters())
@@ -201,8 +202,12 @@ def test_200_steps_are_those_of_float32_and_plain_bfloat16_stalls() -> None:
     assert not torch.equal(exact.layers[2][1].weight, torch.ones(16))
 
 
-@pytest.mark.parametrize("text", ["lisa:layers=1,every=2", "groups:open=layers.1/head"])
-@pytest.mark.parametrize("order", ["tuner first", "state at once", "weights last"])
+@each_once(
+    "text",
+    ["lisa:layers=1,every=2", "groups:open=layers.1/head"],
+    "order",
+    ["tuner first", "state at once", "weights last"],
+)
 def test_resuming_across_an_opening_changes_nothing(text: str, order: str) -> None:
     unbroken = half()
     optimizer = adamw(unbroken, lr=1e-4)

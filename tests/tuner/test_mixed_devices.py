@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import gradgate as gg
 from gradgate.errors import AttachError, LayerMapError
+from support.crossed import some_fast
 from support.loop import adamw, build
 
 OFFLOADED = {
@@ -76,7 +77,7 @@ def over_two_devices(model: nn.Module) -> None:
             setattr(module, name, nn.Parameter(torch.empty(tensor.shape, device=device)))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@some_fast("method", METHODS, ["gradual:every=1", "graddrop:p=0.2", "lisa:layers=1,every=1", "mixout:p=0.5"])
 def test_no_operation_of_a_step_takes_tensors_of_two_devices(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradgate.tuner.checks.all_finite", lambda gradient: True)  # this and audits read values
     model = build("bert")

@@ -16,8 +16,9 @@ from gradgate import GateCallback, Mixout, Tuner, method
 from gradgate.errors import AttachError, MethodError, RunError
 from gradgate.methods.traits import MixoutSettings
 from gradgate.tuner.mixout import Mixing
+from support.crossed import some_fast
 from support.loop import adamw, assert_same_weights, batch, build, same, step, train, weights
-from support.tiny_models import TINY
+from support.tiny_models import TINY, VARIED
 from support.trainers import trainer_of
 
 UNITS = pytest.mark.parametrize("unit", ["neuron", "element"])
@@ -109,7 +110,7 @@ def test_the_gradient_agrees_with_finite_differences(unit: str) -> None:
     assert bool((model.first.weight.grad != 0).any())
 
 
-@pytest.mark.parametrize("name", sorted(TINY))
+@some_fast("name", sorted(TINY), VARIED)
 def test_no_dropout_is_left_in_any_architecture_and_all_of_it_comes_back(name: str) -> None:
     model = build(name, dropout=True)
     data = batch(model, 0)

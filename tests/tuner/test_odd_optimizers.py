@@ -14,6 +14,7 @@ from torch import nn
 from gradgate import Tuner, gates
 from gradgate.errors import AttachError, NonFiniteError, RunError
 from support import odd_optimizers as odd
+from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, build, moved, same, weights
 from support.odd_optimizers import Dummy, Lomo, LomoWithoutName, Lookahead, Loop, Sam, SamByClosure, SamOfItsOwn
 
@@ -44,8 +45,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("case", FOLLOWED)
+@each_once("case", list(FOLLOWED), "method", METHODS)
 def test_one_step_is_one_tick(case: str, method: str) -> None:
     make, loop = FOLLOWED[case]
     model = build("bert")

@@ -13,6 +13,7 @@ from torch import nn
 
 from gradgate import Tuner, map_layers
 from gradgate.errors import AttachError
+from support.crossed import each_once
 from support.loop import assert_same_weights, batch, build, moved, step, weights
 from support.optimizers import muon_and_adamw, others
 
@@ -31,9 +32,11 @@ def closed(model: nn.Module) -> set[str]:
     return {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "method", ["lisa:layers=1,every=1,state=keep", "layer-graddrop:p=0.5,mask_target=update", "freeze:layers=2"]
+@each_once(
+    "kind",
+    KINDS,
+    "method",
+    ["lisa:layers=1,every=1,state=keep", "layer-graddrop:p=0.5,mask_target=update", "freeze:layers=2"],
 )
 @pytest.mark.filterwarnings("ignore:.*counts its steps")
 def test_what_is_closed_holds_through_steps_and_evaluation(kind: str, method: str) -> None:

@@ -12,6 +12,7 @@ import gradgate as gg
 from gradgate.clock import Clock
 from gradgate.errors import MethodError, SelectorError
 from gradgate.methods.timeline import foresee
+from support.crossed import some_fast
 from support.loop import Weights, adamw, build, momentum, moved, same, train, weights
 
 TABLE = "model.embed_tokens.weight"
@@ -47,7 +48,7 @@ def test_a_plan_foresees_the_share_of_the_weights_that_learns(text: str) -> None
     assert foresee(gg.method(text), tuner.layers, Clock(0, 1, 5)).mean_share == pytest.approx(tuner.open_fraction)
 
 
-@pytest.mark.parametrize("make", [adamw, momentum])
+@some_fast("make", [adamw, momentum], [adamw])
 def test_closed_rows_keep_every_bit_under_weight_decay(make: Any) -> None:
     before, model, tuner = trained("groups:open=embeddings[90:]/layers.2", steps=50, optimizer=make)
     table = model.get_parameter(TABLE)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from gradgate import Tuner, gates, map_layers
 from gradgate.errors import AttachError, NonFiniteError, RunError
+from support.crossed import some_fast
 from support.loop import assert_same_weights, batch, build, moved, same, step, weights
 from support.optimizers import Joined, backward, matrices, muon_and_adamw, others, train_with
 
@@ -36,7 +37,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@some_fast("method", METHODS, METHODS[:3])
 def test_resuming_changes_no_bit(method: str) -> None:
     unbroken = build("bert")
     optimizers = muon_and_adamw(unbroken)

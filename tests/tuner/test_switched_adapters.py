@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gradgate import Tuner
+from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, batch, build, moved, weights
 
 peft = pytest.importorskip("peft")
@@ -63,9 +64,8 @@ def train(model: Any, text: str, switch: str) -> None:
             optimizer.zero_grad()
 
 
+@each_once("switch", ["off", "other"], "text", ["gradual:every=2", "lisa:layers=1,every=2"])
 @pytest.mark.parametrize("checkpointed", [False, True])
-@pytest.mark.parametrize("switch", ["off", "other"])
-@pytest.mark.parametrize("text", ["gradual:every=2", "lisa:layers=1,every=2"])
 def test_switching_adapters_within_a_step_changes_no_weight(text: str, switch: str, checkpointed: bool) -> None:
     plain, switched = adapted(checkpointed=checkpointed), adapted(checkpointed=checkpointed)
     train(plain, text, "never")

@@ -12,9 +12,9 @@ from gradgate import Clock, Gate, Gradual, LayerMap, Method, MethodState, Plan, 
 from gradgate.methods import CLOSED, OPEN
 from support.crossed import some_fast
 from support.loop import adamw, assert_same_weights, build, layers_of, learnable, moved, same, step, train, weights
-from support.tiny_models import TINY, tiny_batch
+from support.tiny_models import TINY, VARIED, tiny_batch
 
-ARCHITECTURES = pytest.mark.parametrize("name", list(TINY))
+ARCHITECTURES = some_fast("name", list(TINY), VARIED)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,7 +58,7 @@ def dev_loss(model: Any, settings: dict[str, Any], folder: Path) -> float:
         return float(model.eval()(**kind_of(data.spec).collator(tokenizer)(list(rows))).loss)
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS)
+@some_fast("adapter", ADAPTERS, ["lora:r=2", "dora:r=2", "ia3", "peft:vera,r=4"])
 def test_peft_loads_what_a_run_keeps_and_gets_the_scores_that_were_reported(
     settings: dict[str, Any], adapter: str, tmp_path: Path
 ) -> None:
@@ -126,7 +126,8 @@ def test_every_kind_of_method_runs_on_them(settings: dict[str, Any], method: str
 
 def test_the_cache_of_closed_layers_changes_nothing_that_is_learned(settings: dict[str, Any], tmp_path: Path) -> None:
     for name in ("auto", "off"):
-        train(config_of(settings, method="freeze:layers=1", activation_cache=name, steps=24), tmp_path / name)
+        own = {"steps": 21, "eval_every": 21, "save_every": 21}
+        train(config_of(settings, method="freeze:layers=1", activation_cache=name, **own), tmp_path / name)
     assert record(tmp_path / "auto", "scores.json")["cost"]["prefix_rows"]["read"] > 0
     mine, theirs = history(tmp_path / "auto"), history(tmp_path / "off")
     assert [line["loss"] for line in mine] == pytest.approx([line["loss"] for line in theirs], abs=2e-6)
