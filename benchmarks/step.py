@@ -3,9 +3,9 @@
 Floors: a sparse gate must read and write each gradient once. A dropped or closed layer saves its weight gradients, a
 third of its cost, and its whole backward pass if nothing below it learns.
 
-Freezing saves no time where weights below the closed ones learn: the backward pass runs through them all the same, and
-only gradients and updates of weights are saved. Masks over single weights (graddrop, child-tuning) save none at all: a
-step takes as long as a plain one, or longer. What freezing costs in scores, evidence/what-to-use.md says.
+Freezing saves less where weights below the closed ones learn: the backward pass runs through them all the same, and
+only gradients and updates of weights are saved. Masks over single weights (graddrop, child-tuning) save nothing: a step
+takes as long as a plain one, or longer. What freezing costs in scores, evidence/what-to-use.md says.
 """
 
 from __future__ import annotations

@@ -54,9 +54,9 @@ def _needs(each: Checked) -> list[str]:
     undecided = [finding for _, v in verdicts for finding in v.outcome.findings if finding.state == UNKNOWN]
     needs = []
     for kind, verdict in verdicts:
-        limits = dict.fromkeys(f.limit for f in verdict.outcome.findings if f.state == UNKNOWN and f.limit)
+        limits = dict.fromkeys(limit for f in verdict.outcome.findings if f.state == UNKNOWN for limit in f.limits)
         where = f"{_where(kind, verdict)}: " if len(verdicts) > 1 else ""
-        needs += [f"{where}{limit}" for limit in limits][:2]
+        needs += [f"{where}{limit}" for limit in limits]
     for kind, verdict in verdicts:
         if required := required_repeats(verdict.without_collapsed or verdict.outcome):
             needs.append(f"{_where(kind, verdict)}, {required}" if len(verdicts) > 1 else str(required))

@@ -13,7 +13,7 @@ from evidence.authors import FILE as AUTHORS_FILE
 from evidence.authors import MULTI, RATE_OF_FULL, UNTRAINED, arm_of, read_rates
 from evidence.foreign import PEFT_RATES, SETFIT, ForeignScore, compared_arms, read_foreign
 from evidence.grids import read_grids
-from evidence.limits import AT_AN_END, SHORT_TRAINING, limits_of
+from evidence.limits import AT_AN_END, limits_of, short_training_of_grid
 from evidence.rates import ComparedRates, study_rates
 from evidence.row_noise import RowNoiseOfArm, rows_of
 from evidence.studies import Study, read_studies
@@ -219,15 +219,17 @@ def _of_grids() -> Iterator[ArmEffect]:
         if grid.data and (steps < FEW_STEPS or full.at_an_end):
             continue
         where = Where(_kind(task), THOUSANDS, SMALL) if grid.data else Where(_kind(task), HUNDREDS, EMBEDDED)
+        short = short_training_of_grid(grid)
+        on_dev = ("scores on dev",) * is_on_dev(read_rows(grid.curves))
         for name, arm in named.items():
             versus = _with_and_without(compare_paired, arm.scores, full.scores)
             arm_family = family(name, _LAYERS[model])
             edge = (AT_AN_END,) * (arm.at_an_end or full.at_an_end)
-            on_dev = ("scores on dev",) * is_on_dev(read_rows(grid.curves))
-            limits = "; ".join((f"{steps} steps, {len(grid.rates)} rates", *edge, *on_dev))
+            own = (short,) if short is not None and short.is_about((name, FULL)) else ()
+            limits = "; ".join((f"{steps} steps, {len(grid.rates)} rates", *map(str, own), *edge, *on_dev))
             yield _effect(
                 where, _SAME.get(task, task), arm_family, name, *versus, f"grids/{grid.name}", limits,
-                doubts=(SHORT_TRAINING, *edge),
+                doubts=(*(limit.name for limit in own), *edge),
                 rates=ComparedRates(tuple(sorted(grid.rates)), _taken(arm), _taken(full)),
             )  # fmt: skip
 

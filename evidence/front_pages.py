@@ -85,7 +85,7 @@ def result_of(frozen: ArmInSituation, ours: ArmInSituation) -> str:
 
 
 def _limits(arm: ArmInSituation) -> str:
-    return f" (limits of some: {', '.join(arm.doubts)})" if arm.doubts else ""
+    return f" (limits of some: {', '.join(arm.caveats)})" if arm.caveats else ""
 
 
 def behind_it(frozen: ArmInSituation, left_out: int) -> str:

@@ -73,11 +73,11 @@ def shown(advice: SituationAdvice) -> ArmInSituation:
 
 
 def word(advice: SituationAdvice) -> str:
-    """Return ``better``, ``worse``, by how little if so, or ``undecided``, by the interval of the arm that is shown."""
+    """Return ``better``, ``worse``, ``worse by less than 1 point`` or ``undecided``, by the interval that is shown."""
     low, high = shown(advice).pooled.interval
     if low > 0:
         return "better"
-    return ("worse by less than 1" if low > -MARGIN else "worse") if high < 0 else "undecided"
+    return ("worse by less than 1 point" if low > -MARGIN else "worse") if high < 0 else "undecided"
 
 
 def _row(advice: SituationAdvice, y: int) -> str:

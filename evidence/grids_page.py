@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from evidence.arms import grid_arms
-from evidence.convergence import late_changes
 from evidence.effects import FULL
 from evidence.grids import GRIDS, ReplayedGrid
-from evidence.limits import RISES, SHORT_TRAINING
+from evidence.limits import SHORT_TRAINING, short_training_of_grid
 from evidence.replay.baselines import BASELINES, replay_all
 from evidence.replay.early_scores import by_schedule, shown
 from evidence.replay.squeezed import SQUEEZED
 from gradgate.errors import listed
-from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.budget.full_grid import EIGHTHS
-from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
+from gradgate.study.replay.curve_rows import CurveRow, read_rows
 from gradgate.study.replay.curves import Curves, as_curves
 from gradgate.study.replay.replay import Replay, StrategyScore
 
@@ -100,23 +98,16 @@ def _grid(grid: ReplayedGrid, curves: Curves, rows: Sequence[CurveRow]) -> str:
     lengths, seeds = sorted({row.of_steps for row in short}), len({row.seed for row in short})
     squeezed = f"squeezed into {' and '.join(map(str, lengths))} steps, {seeds} seeds" if short else ""
     size = f"{len(curves.grid.arms)} × {len(curves.grid.seeds)}"
-    limits = ", ".join(_limits(grid)) or "–"
+    limits = ", ".join(grid_limits(grid)) or "–"
     return f"| `{grid.name}` | {grid.title} | {size} | {grid.compare['steps']} | {squeezed} | {limits} |"
 
 
-def _limits(grid: ReplayedGrid) -> Iterator[str]:
+def grid_limits(grid: ReplayedGrid) -> Iterator[str]:
     """Yield what limits a grid: arms that still rise at their best rate, full fine-tuning at an end of the rates."""
-    arms = grid_arms(grid)
-    best = {(arm.name, arm.rate) for arm in arms}
-    whole = [row for row in read_rows(grid.curves) if row.schedule == WHOLE and (_method(row), row.lr) in best]
-    if any(change.mean > RISES for change in late_changes(whole)):
+    if short_training_of_grid(grid):
         yield SHORT_TRAINING
-    if next(arm for arm in arms if arm.name == FULL).at_an_end:
+    if next(arm for arm in grid_arms(grid) if arm.name == FULL).at_an_end:
         yield f"`{FULL}` at the edge of {len(grid.rates)} rates"
-
-
-def _method(row: CurveRow) -> str:
-    return arm_of_texts(row.method, row.adapter).name
 
 
 def _decisive(found: Mapping[tuple[str, float], Replay]) -> str:

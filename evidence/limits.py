@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evidence.arms import study_arms
+from evidence.arms import grid_arms, study_arms
 from evidence.convergence import late_changes
+from evidence.grids import ReplayedGrid
 from evidence.searches import ROWS, at_an_end, tied
 from evidence.studies import Study
 from gradgate.errors import listed
 from gradgate.settings.arms.arm import split_arm
-from gradgate.study.replay.curve_rows import read_rows
+from gradgate.settings.arms.recorded import arm_of_texts
+from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
 
 SHORT_TRAINING, AT_AN_END, TIED, NEAR_GUESSING, AT_CEILING, LANGUAGES, AFTER_TEST = NAMES = (
     "short training",
@@ -90,12 +92,30 @@ def _short_training(study: Study) -> Iterator[Limit]:
         if change.mean > RISES:
             rises[change.arm] = max(change.mean, rises.get(change.arm, 0))
     if rises:
-        points = " to ".join(dict.fromkeys(f"{rise:.1f}" for rise in (min(rises.values()), max(rises.values()))))
-        how = f"dev of {_named(list(rises), len(arms))} still rises by {points} points at the end, on average"
         own = study.short_training
-        yield Limit(SHORT_TRAINING, f"{own or _length(study)}, {how}", None if own else frozenset(rises))
+        how = f"{own or _length(study)}, {_rising(rises, len(arms))}"
+        yield Limit(SHORT_TRAINING, how, None if own else frozenset(rises))
     elif study.short_training:
         yield Limit(SHORT_TRAINING, study.short_training)
+
+
+def short_training_of_grid(grid: ReplayedGrid) -> Limit | None:
+    """Return the limit of a grid with arms that still rise at their best rate; None if none does."""
+    best = {(arm.name, arm.rate) for arm in grid_arms(grid)}
+    whole = [row for row in read_rows(grid.curves) if row.schedule == WHOLE and (_method(row), row.lr) in best]
+    rises = {change.arm: change.mean for change in late_changes(whole) if change.mean > RISES}
+    if not rises:
+        return None
+    return Limit(SHORT_TRAINING, f"{grid.compare['steps']} steps, {_rising(rises, len(best))}", frozenset(rises))
+
+
+def _method(row: CurveRow) -> str:
+    return arm_of_texts(row.method, row.adapter).name
+
+
+def _rising(rises: Mapping[str, float], arms: int) -> str:
+    points = " to ".join(dict.fromkeys(f"{rise:.1f}" for rise in (min(rises.values()), max(rises.values()))))
+    return f"dev of {_named(list(rises), arms)} still rises by {points} points at the end, on average"
 
 
 def _rates(study: Study) -> Iterator[Limit]:

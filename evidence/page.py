@@ -72,9 +72,10 @@ A verdict has the limits of its studies next to it:
   last evaluation before the last fifth of the steps to the last one, a fifth to a half of them. The tables of the
   studies have smaller gains too.
 - *Rates at the edge*: an arm took the lowest or the highest rate searched.
-- *Rates tied on dev*: several reached the same score, and the lowest was taken; where dev is right in every word,
-  scores in other languages still depend on it.
-- *Scores near guessing*: the arms learned too little to differ. *Scores at the ceiling*: all arms reach {ceiling:.0%}.
+- *Rates tied on dev*: several reached the same score, and the lowest was taken; scores in other languages still depend
+  on the rate.
+- *Scores near guessing*: the arms learned too little to differ. *Scores at the ceiling*: all arms reach {ceiling:.0%}
+  on test.
 - *Little trained language adapters*: those below the task adapters had a few hundred steps of pretraining.
 - *Changed after scores on test*: {later} studies got more seeds, rates or an arm, or replace a former version, after
   scores on test were known.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from scipy import optimize, stats
@@ -20,14 +21,14 @@ class Pooled:
             end of the tasks' own intervals, so what it excludes is excluded on each task.
         between: the standard deviation of the tasks' true differences; None for fewer than three tasks.
         tasks: how many.
-        each: each task with its own interval, if there are two.
+        each: if there are two tasks, their names with the difference and the interval of each.
     """
 
     mean: float
     interval: tuple[float, float]
     between: float | None
     tasks: int
-    each: tuple[Pooled, ...] = ()
+    each: tuple[tuple[str, Pooled], ...] = ()
 
 
 def alone(difference: float, variance: float, freedom: float, level: float = LEVEL) -> Pooled:
@@ -41,10 +42,10 @@ def alone(difference: float, variance: float, freedom: float, level: float = LEV
     return Pooled(difference, (difference - half, difference + half), None, 1)
 
 
-def both(one: Pooled, other: Pooled) -> Pooled:
-    """Return the mean of two tasks: too few for an interval of tasks like these."""
-    ends = [end for task in (one, other) for end in task.interval]
-    return Pooled((one.mean + other.mean) / 2, (min(ends), max(ends)), None, 2, (one, other))
+def both(each: Mapping[str, Pooled]) -> Pooled:
+    """Return the mean of two tasks, by name: too few for an interval of tasks like these."""
+    ends = [end for task in each.values() for end in task.interval]
+    return Pooled(fmean(task.mean for task in each.values()), (min(ends), max(ends)), None, 2, tuple(each.items()))
 
 
 def random_effects(differences: Sequence[float], variances: Sequence[float], level: float = LEVEL) -> Pooled:

@@ -28,8 +28,8 @@ _NOTHING = {
 }
 _AT_ONE_RATE = ("E1", "E2", "E3", "E4", "E5", "E6")
 """Claims of a paper whose arms all have the learning rate of full fine-tuning."""
-_PRINTED_ELSEWHERE = {"A5": "on GLUE, as the figure of larger sets has no numbers"}
-"""Claims whose printed numbers are not those that the paper shows them with."""
+_PRINTED_ELSEWHERE = {"A5": "on GLUE; the paper shows it in a figure without numbers"}
+"""Claims that a figure without numbers shows, so that other printed numbers stand in."""
 _OTHER_TASKS, _OWN_RATES = "other tasks", "own rates"
 _INTRODUCTION = """\
 # Scoreboard
@@ -48,12 +48,11 @@ Each line shows the deciding part; if none decides, the first undecided one, and
 are such studies. *Short training*, *rates at the edge*, *rates tied on dev*, *scores near guessing* and *at the
 ceiling*, *little trained language adapters* and *changed after scores on test* are limits of a study, which
 [Evidence](README.md) explains: longer runs, other rates or other rows may change the verdict. So may rates in general,
-as most were picked by one run each. *Traces* and
-*representations at different rates*: the arms that are compared took different learning rates, which change a trace as
-a schedule does, and move representations. *Other tasks*: of the same kind as the paper's. *Own rates*: each arm has a
-learning rate of its own, while the paper gave all that of full fine-tuning. *GLUE alone*: the authors published no runs
-of named entities and parts of speech. If runs collapsed (ten points and five robust standard deviations below the
-median of their arm), the verdict without them follows.
+as most were picked by one run each. *Traces* and *representations at different rates*: the arms that are compared took
+different learning rates, which change a trace as a schedule does, and move representations. *Other tasks*: of the same
+kind as the paper's. *Own rates*: each arm has a learning rate of its own, while the paper gave all that of full
+fine-tuning. *GLUE alone*: the authors published no runs of named entities and parts of speech. If runs collapsed (ten
+points and five robust standard deviations below the median of their arm), the verdict without them follows.
 """
 
 
@@ -106,8 +105,8 @@ def _cell(each: Checked, source: str, studies: Mapping[str, Study]) -> BoardCell
         states = "; ".join(f"{verdict.outcome.state} in {verdict.source}" for verdict in decided)
         row = replace(_filled(source, chosen), verdict=UNKNOWN, note=f"{CONTRADICTS}: {states}")
         return BoardCell(row, (CONTRADICTS,))
-    where = _PRINTED_ELSEWHERE.get(each.claim.id)
-    return BoardCell(_filled(source, chosen), (where,) if where else ())
+    row, where = _filled(source, chosen), _PRINTED_ELSEWHERE.get(each.claim.id)
+    return BoardCell(replace(row, note=f"{row.note}; {where}"), (where,)) if where else BoardCell(row)
 
 
 def _measured_cell(source: str, verdict: ClaimVerdict, limits: Mapping[str, Sequence[Limit]]) -> BoardCell:

@@ -91,7 +91,8 @@ def tied(runs: Sequence[SearchedRun]) -> list[str]:
         if run.dev is not None:
             dev.setdefault((run.arm, run.size), {}).setdefault(run.lr, []).append(run.dev)
     means = {key: {lr: fmean(scores) for lr, scores in own.items()} for key, own in dev.items()}
-    chosen = {(run.arm, run.size): means[run.arm, run.size][run.lr] for run in runs if run.chosen}
+    scored = [run for run in runs if run.chosen and run.dev is not None]
+    chosen = {(run.arm, run.size): means[run.arm, run.size][run.lr] for run in scored}
     alike = (arm for (arm, size), best in chosen.items() if _count_near(means[arm, size].values(), best) > 1)
     return list(dict.fromkeys(alike))
 

@@ -39,8 +39,13 @@ class ArmInSituation:
 
     @property
     def may_be_as_good(self) -> bool:
-        """Whether its interval reaches full fine-tuning."""
-        return self.pooled.interval[1] >= 0
+        """Whether its interval reaches full fine-tuning, or shows that it is worse by less than the margin."""
+        return self.pooled.interval[1] >= 0 or self.is_no_worse
+
+    @property
+    def is_no_worse(self) -> bool:
+        """Whether it is shown to be no worse than full fine-tuning by more than the margin."""
+        return self.pooled.interval[0] > -MARGIN
 
     @property
     def runs(self) -> int:
@@ -97,13 +102,15 @@ class SituationAdvice:
     def next(self) -> ArmInSituation | None:
         """What to weigh against full fine-tuning.
 
-        The arm that is better but in doubt, else the best cheaper one that may be as good, else the best cheaper one.
+        The arm that is better but in doubt, else the cheapest that is no worse by the margin but in doubt, else the
+        best cheaper one that may be as good, else the best cheaper one.
         """
         if self.use is not None:
             return None
         cheaper = [arm for arm in self.arms if arm.is_cheaper]
+        no_worse = [arm for arm in cheaper if arm.is_no_worse]
         as_good = (arm for arm in cheaper if arm.may_be_as_good)
-        return _best(self.arms) or next(as_good, None) or next(iter(cheaper), None)
+        return _best(self.arms) or _cheapest(no_worse) or next(as_good, None) or next(iter(cheaper), None)
 
     @property
     def is_undecided(self) -> bool:
@@ -158,18 +165,20 @@ def without_collapsed(effects: Sequence[ArmEffect], level: float = LEVEL) -> Poo
 def pool(effects: Sequence[ArmEffect], level: float = LEVEL) -> Pooled:
     """Pool the effects of one arm: the mean of its options, then of the studies of a task, then over tasks.
 
-    Options of a study share its full fine-tuning, so the mean of their variances counts; other runs are independent.
+    Options of a study share its full fine-tuning, so the mean of their variances counts; so do training sizes of one,
+    which makes the interval too wide rather than too narrow. Other runs are independent.
     The variances count test rows if those of all effects do, so no task weighs more than another for lack of its rows.
     """
     rows = with_rows(effects)
     tasks: dict[str, dict[str, list[ArmEffect]]] = {}
     for effect in effects:
         tasks.setdefault(effect.task, {}).setdefault(effect.source, []).append(effect)
-    found = [_of_task(list(by_source.values()), rows) for by_source in tasks.values()]
+    found = {task: _of_task(list(by_source.values()), rows) for task, by_source in tasks.items()}
     if len(found) > 2:
-        return random_effects([mean for mean, _, _ in found], [variance for _, variance, _ in found], level)
-    each = [alone(*task, level) for task in found]
-    return both(*each) if len(each) == 2 else each[0]
+        means, variances, _ = zip(*found.values(), strict=True)
+        return random_effects(means, variances, level)
+    each = {task: alone(*own, level) for task, own in found.items()}
+    return both(each) if len(each) == 2 else next(iter(each.values()))
 
 
 def _of_task(sources: Sequence[Sequence[ArmEffect]], rows: bool) -> tuple[float, float, float]:
@@ -198,14 +207,20 @@ def _choose(arms: Sequence[ArmInSituation]) -> tuple[ArmInSituation | None, str]
     sound = [arm for arm in arms if not arm.doubts]
     if best := _best(sound):
         return best, f"better than `{FULL}`"
-    if kept := [arm for arm in sound if arm.is_cheaper and _low(arm) > -MARGIN]:
-        cheapest = min(kept, key=lambda arm: arm.relative("memory") or 1.0)
-        return cheapest, f"no worse than `{FULL}` by more than {MARGIN:g} point, and cheaper"
+    if kept := [arm for arm in sound if arm.is_cheaper and arm.is_no_worse]:
+        return _cheapest(kept), f"no worse than `{FULL}` by more than {MARGIN:g} point, and cheaper"
     if _best(arms):
         return None, "the second is better in these runs"
+    if any(arm.is_cheaper and arm.is_no_worse for arm in arms):
+        return None, f"the second is no worse by more than {MARGIN:g} point in these runs"
     if not any(arm.is_cheaper for arm in arms):
         return None, "no arm is shown to be better, and no cheaper one was compared"
     return None, NOT_SHOWN
+
+
+def _cheapest(arms: Sequence[ArmInSituation]) -> ArmInSituation | None:
+    """Return the arm that takes the least memory, of those without a record the first; None if there is none."""
+    return min(arms, key=lambda arm: arm.relative("memory") or 1.0, default=None)
 
 
 def _best(arms: Sequence[ArmInSituation]) -> ArmInSituation | None:

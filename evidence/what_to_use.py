@@ -36,7 +36,7 @@ from evidence.effects import (
 )
 from evidence.pooling import Pooled
 from evidence.studies import FOLDER
-from evidence.summaries import NOT_SHOWN, ArmInSituation, SituationAdvice, summarize
+from evidence.summaries import NOT_SHOWN, ArmInSituation, SituationAdvice, summarize, with_rows
 from gradgate.papers.claims.thresholds import counted_tasks
 from gradgate.papers.frozen import frozen_share
 from gradgate.papers.recorded import read_numbers
@@ -101,10 +101,11 @@ _METHOD = """\
 ## How the numbers are made
 
 - **An effect** is an arm minus full fine-tuning, with one model on one task: the paired difference if the runs share
-  seeds, else Welch's. The options of an arm in one study, such as two widths of an adapter, are averaged first, then
-  the studies of a task, which may differ in the model or the number of rows.
-- **Scores** are those of test, by the metric that a study picks its settings with. Claims of a paper that scores GLUE's
-  dev are checked on dev, so their numbers differ from these.
+  seeds, else Welch's. What one study has of an arm, such as two widths of an adapter or two training sizes, is averaged
+  first, then the studies of a task, which may differ in the model or the number of rows.
+- **Scores** are those of test, by the metric that a study picks its settings with; *scores on dev*, in the limits of
+  runs, come from the rows that settings were picked on. Claims of a paper that scores GLUE's dev are checked on dev, so
+  their numbers differ from these. An encoder *trained for similarity before* knows the task of its row already.
 - **A situation** of three or more tasks pools them by a random-effects mean, with Paule and Mandel's variance between
   tasks and the interval of Hartung, Knapp, Sidik and Jonkman. The interval is for the mean over tasks like these;
   single tasks differ by the *deviation between tasks*. One task has the t interval over its runs. Two have one each:
@@ -114,7 +115,7 @@ _METHOD = """\
   stored their predictions for each row; else over runs alone, with the test rows as they are (*test rows not
   counted*).
 - **Collapsed runs** are ten points and five robust standard deviations below the median of their arm. Where there are
-  any, the second difference is without them.
+  any, the second difference is without them, with an interval over runs alone.
 - **The arm of a row** is one that is better than full fine-tuning, if there is one; else the cheapest that is no
   worse by more than 1 point; else full fine-tuning. It replaces full fine-tuning only if nothing about its runs is in
   doubt. If no arm is left, and one in doubt is better or a cheaper one may be as good, the row says *undecided*:
@@ -122,9 +123,11 @@ _METHOD = """\
 - **Doubts**: after *short training*, more steps may change the difference; with *rates at the edge*, *rates tied on
   dev* (several reached the same score, and the lowest was taken), *one rate each* or a *rate searched for full alone*,
   other learning rates may. With *scores near guessing*, the arms learned too little to differ; with *scores at the
-  ceiling*, all of them learned all that there is. *Changed after scores on test*: the study got more seeds, rates or
-  an arm, or was done again, when its scores were known. *Reruns of one seed* vary less than seeds do. *Scores on dev*
-  come from the rows that settings were picked on.
+  ceiling*, all of them learned all that there is. *Little trained language adapters* had a few hundred steps of
+  pretraining. *Changed after scores on test*: the study got more seeds, rates or an arm, or was done again, when its
+  scores were known. *Reruns of one seed* vary less than seeds do. *Full may have left biases and LayerNorm weights
+  untrained* is [a property of the authors' runs](authors.md#limits-of-these-runs); *full is another, larger model*, one
+  of SetFit's.
 - **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
   or two tasks, doubts about most of the tasks, fewer than three runs per arm, another model as full fine-tuning, or
   generated data. It names the doubts; the tables below have the limits of the runs in full.
@@ -225,19 +228,23 @@ def _called(arm: ArmInSituation) -> str:
 
 def _difference(advice: SituationAdvice) -> str:
     if advice.use is not None:
-        return _points(advice.use)
+        return points(advice.use)
     cheaper = advice.next
-    return "reference" + (f"; {_called(cheaper)}: {_points(cheaper)}" if cheaper else "")
+    return "reference" + (f"; {_called(cheaper)}: {points(cheaper)}" if cheaper else "")
 
 
-def _points(arm: ArmInSituation) -> str:
-    steady = "" if arm.without_collapsed is None else f"; {_interval(arm.without_collapsed)} without collapsed runs"
-    return f"{_interval(arm.pooled)}{steady}"
+def points(arm: ArmInSituation) -> str:
+    """Return the difference of an arm with its interval, and both without collapsed runs if there are any."""
+    if arm.without_collapsed is None:
+        return _interval(arm.pooled)
+    over_runs = " (test rows not counted)" * with_rows(arm.effects)
+    return f"{_interval(arm.pooled)}; {_interval(arm.without_collapsed)} without collapsed runs{over_runs}"
 
 
 def _interval(pooled: Pooled) -> str:
     if pooled.each:
-        return f"{pooled.mean:+.1f} (tasks: {', '.join(map(_interval, pooled.each))})".replace("-", "−")
+        tasks = ", ".join(f"{task} {_interval(own)}" for task, own in pooled.each)
+        return f"{pooled.mean:+.1f}".replace("-", "−") + f" ({tasks})"
     low, high = pooled.interval
     wide = high - low > 2 * _WIDEST
     shown = f"(interval wider than ±{_WIDEST})" if wide else f"[{low:+.1f} to {high:+.1f}]"
@@ -277,7 +284,7 @@ def _arms(advice: SituationAdvice) -> Iterator[str]:
         sources = ", ".join(dict.fromkeys(effect.source for effect in arm.effects))
         own = sorted({limits.index(effect.limits) + 1 for effect in arm.effects if effect.limits})
         lines.append(
-            f"| {arm.arm} | {_points(arm)} | {arm.pooled.tasks} | {between} | {_times(memory)} | {_times(seconds)} | "
+            f"| {arm.arm} | {points(arm)} | {arm.pooled.tasks} | {between} | {_times(memory)} | {_times(seconds)} | "
             f"{sources} | {', '.join(map(str, own)) or '–'} |"
         )
     yield "\n".join(lines)
@@ -293,7 +300,7 @@ def _memory(known: Sequence[SituationAdvice]) -> str:
         for arm in sorted(arms, key=lambda arm: arm.relative("memory") or 1.0):
             memory, seconds = (_relative(arm, name) or "–" for name in ("memory", "seconds"))
             limits = ", ".join(arm.caveats) or "–"
-            rows.append(f"| {advice.where} | {arm.arm} | {memory} | {seconds} | {_points(arm)} | {limits} |")
+            rows.append(f"| {advice.where} | {arm.arm} | {memory} | {seconds} | {points(arm)} | {limits} |")
     return _MEMORY.format(rows="\n".join(rows))
 
 
@@ -304,7 +311,7 @@ def _times(value: float | None) -> str:
 def freezing_section(known: Sequence[SituationAdvice]) -> str:
     """Return where freezing layers does not help, by the pooled differences and by single tasks."""
     rows = "\n".join(
-        f"| {advice.where} | {_called(arm)} | {_points(arm)} | {arm.pooled.tasks} | {_said(arm, advice)} |"
+        f"| {advice.where} | {_called(arm)} | {points(arm)} | {arm.pooled.tasks} | {_said(arm, advice)} |"
         for advice in known
         for arm in advice.arms
         if arm.arm.startswith(_FROZEN) and arm.pooled.interval[1] < 0
@@ -317,8 +324,8 @@ def freezing_section(known: Sequence[SituationAdvice]) -> str:
 
 
 def _said(arm: ArmInSituation, advice: SituationAdvice) -> str:
-    little = ("by less than 1 point and cheaper, so recommended above",) * (arm == advice.use)
-    return ", ".join((*little, *arm.caveats)) or "–"
+    little = "by less than 1 point" + " and cheaper, so recommended above" * (arm == advice.use)
+    return ", ".join((*(little,) * arm.is_no_worse, *arm.caveats)) or "–"
 
 
 def task_counts(share: float) -> dict[object, int]:

@@ -32,7 +32,7 @@ def advice(mean: float, low: float, high: float) -> SituationAdvice:
     [
         ((2.0, 0.5, 3.5), "gains 2.0 points (95 % interval 0.5 to 3.5)", "better"),
         ((-1.0, -1.6, -0.5), "costs 1.0 points (95 % interval 0.5 to 1.6)", "worse"),
-        ((-0.5, -0.9, -0.1), "costs 0.5 points (95 % interval 0.1 to 0.9)", "worse by less than 1"),
+        ((-0.5, -0.9, -0.1), "costs 0.5 points (95 % interval 0.1 to 0.9)", "worse by less than 1 point"),
         ((-1.0, -2.6, 0.5), "has an inconclusive effect of −1.0 points (95 % interval −2.6 to +0.5)", "undecided"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 import evidence.grids_page
 from evidence.grids import ReplayedGrid, add_seeds, read_grids
-from evidence.grids_page import PAGE, grids_page
+from evidence.grids_page import PAGE, grid_limits, grids_page
 from evidence.replay.baselines import BASELINES, replay_all
 from evidence.replay.squeezed import SQUEEZED
 from gradgate.settings.arms.arm import read_arm
@@ -43,11 +43,13 @@ def test_nothing_of_the_machine_is_in_them(grid: ReplayedGrid) -> None:
     assert {row.model for row in read_rows(grid.curves)} == {str(grid.compare["model"]).rpartition("/")[2]}
 
 
-def test_the_page_has_the_size_of_every_grid_and_what_each_way_to_spend_finds_in_it() -> None:
+def test_the_page_has_the_size_and_limits_of_every_grid_and_what_each_way_to_spend_finds_in_it() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for grid in GRIDS:
         arms, seeds = len(as_curves(read_rows(grid.curves)).grid.arms), grid.compare["seeds"]
-        assert f"| `{grid.name}` | {grid.title} | {arms} × {seeds} | {grid.compare['steps']} |" in text
+        line = f"| `{grid.name}` | {grid.title} | {arms} × {seeds} | {grid.compare['steps']} | "
+        (rest,) = (row.removeprefix(line) for row in text.splitlines() if row.startswith(line))
+        assert rest.endswith(f"| {', '.join(grid_limits(grid)) or '–'} |")
         assert len(re.findall(rf"^\| `{grid.name}` \| 0\.[12] \| \w+ \|", text, re.MULTILINE)) == 2 * (
             1 + len(BASELINES)
         )

@@ -124,7 +124,7 @@ def test_the_authors_runs_are_named_as_what_they_are(state: State) -> None:
 def test_printed_numbers_from_elsewhere_say_where_they_are_from() -> None:
     found = find_claim("A5")
     cells = scoreboard_cells([Checked(found, (replace(verdict("fails"), claim=found),), {})], [])
-    assert cells[0].small_print == ("on GLUE, as the figure of larger sets has no numbers",)
+    assert cells[0].small_print == ("on GLUE; the paper shows it in a figure without numbers",)
 
 
 def test_the_grid_is_escaped_and_each_cell_has_a_sign_and_a_word() -> None:

@@ -29,7 +29,7 @@ from evidence.effects import (
 from evidence.pooling import random_effects
 from evidence.studies import read_studies
 from evidence.summaries import pool, summarize
-from evidence.what_to_use import PAGE, SITUATIONS, advices, costs, freezing_section
+from evidence.what_to_use import PAGE, SITUATIONS, advices, costs, freezing_section, points
 from gradgate.methods import method
 from gradgate.papers.claims.elsa import BASELINE
 from gradgate.papers.claims.numbers import Key, Place
@@ -153,6 +153,32 @@ def test_a_cheaper_arm_that_may_be_as_good_leaves_a_row_undecided_whatever_its_m
     assert (found.next.arm, found.is_undecided) == ("houlsby:size=64", True)
 
 
+def test_a_cheaper_arm_that_is_worse_by_less_than_a_point_but_in_doubt_leaves_a_row_undecided() -> None:
+    little = replace(effect("a", -0.4, 0.01), doubts=("short training",))
+    found = summarize(WHERE, [little])
+    assert found is not None
+    assert (found.use, found.is_undecided) == (None, True)
+    assert found.why == "the second is no worse by more than 1 point in these runs"
+    rows = freezing_section([replace(found, arms=(replace(found.arms[0], arm="head"),))])
+    assert "| by less than 1 point, test rows not counted, short training |" in rows
+
+
+def test_a_difference_without_collapsed_runs_says_that_it_lacks_the_test_rows_that_the_first_one_counts() -> None:
+    steady = effect("a", 2.0, 0.5)
+    found = {
+        rows: shown_points(replace(effect("a", 1.0, 4.0), without_collapsed=steady, over_rows=rows))
+        for rows in (None, (9.0, 30.0))
+    }
+    assert all("+2.0 [+0.0 to +4.0] without collapsed runs" in text for text in found.values())
+    assert ["(test rows not counted)" in text for text in found.values()] == [False, True]
+
+
+def shown_points(found: ArmEffect) -> str:
+    advice = summarize(WHERE, [found])
+    assert advice is not None
+    return points(advice.arms[0])
+
+
 def test_another_model_as_full_fine_tuning_gives_low_confidence() -> None:
     found = summarize(WHERE, [replace(effect(task, 2.0, 0.001), doubts=(OTHER_MODEL,)) for task in "abcdef"])
     assert found is not None
@@ -204,9 +230,8 @@ def test_two_tasks_decide_together_what_each_of_them_shows(
     assert (found.use.arm if found.use else None, found.is_undecided) == (use, undecided)
     (arm,) = found.arms
     assert arm.pooled.mean == pytest.approx(sum(differences) / 2)
-    assert [task.interval for task in arm.pooled.each] == [
-        pool([effect("a", value, 0.01)]).interval for value in differences
-    ]
+    alone = [pool([effect("a", value, 0.01)]) for value in differences]
+    assert arm.pooled.each == tuple(zip("ab", alone, strict=True))
     rows = freezing_section([replace(found, arms=(replace(arm, arm="head"),))])
     assert ("| head |" in rows) == (max(differences) < 0)
 

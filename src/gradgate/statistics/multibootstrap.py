@@ -155,7 +155,7 @@ def _weights(rows: int, resamples: int, draw: np.random.Generator) -> Iterator[t
 
 def _noise(whole: Sequence[Array], redrawn: Sequence[Array], chosen: Array, rows: int) -> RowNoise | None:
     """Return the noise from the scores of all rows, ``(seeds,)``, and of resampled rows, ``(resamples, seeds)``."""
-    from scipy import special  # takes a second, which listing claims need not wait for
+    from scipy import special  # takes half a second, which listing claims need not wait for
 
     differences, resampled = whole[0] - whole[1], redrawn[0] - redrawn[1]
     both = (chosen * resampled).sum(axis=1)

@@ -73,7 +73,7 @@ def compare_unpaired(scores: Sequence[float], reference: Sequence[float], confid
     Source:
         Welch 1947, The generalization of Student's problem when several different population variances are involved.
     """
-    from scipy import special  # takes a second, which listing claims need not wait for
+    from scipy import special  # takes half a second, which listing claims need not wait for
 
     ours, theirs = finite(scores), finite(reference)
     if not len(ours) or not len(theirs):
@@ -214,7 +214,7 @@ def relative_quality(
 
 def _t_tested(comparison: Comparison, mean: float, sd: float, confidence: float) -> Comparison:
     """Return the comparison with its t-test, interval and standardised effects."""
-    from scipy import special  # takes a second, which listing claims need not wait for
+    from scipy import special  # takes half a second, which listing claims need not wait for
 
     n, d = comparison.n, cohens_d(mean, sd)
     t = mean / (sd / n**0.5)

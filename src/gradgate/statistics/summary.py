@@ -88,7 +88,7 @@ def summarize(values: Sequence[float], confidence: float = 0.95) -> Summary:
 
 def t_interval(mean: float, sd: float, n: int, confidence: float) -> tuple[float, float]:
     """Return the t interval of the mean at this confidence; it assumes roughly normal values."""
-    from scipy import special  # takes a second, which listing claims need not wait for
+    from scipy import special  # takes half a second, which listing claims need not wait for
 
     half = float(special.stdtrit(n - 1, (1 + confidence) / 2)) * sd / n**0.5
     return mean - half, mean + half

@@ -154,7 +154,7 @@ def _shares(p_values: Sequence[float | None], level: float) -> list[float]:
 
 def _within(comparison: Comparison, confidence: float) -> tuple[float, float]:
     """Return the t interval of the difference at another confidence."""
-    from scipy import special  # takes a second, which listing claims need not wait for
+    from scipy import special  # takes half a second, which listing claims need not wait for
 
     assert comparison.error is not None, "a comparison with a p has an error"
     assert comparison.difference is not None

@@ -45,7 +45,7 @@ class ClaimCheck:
     Attributes:
         found: a quantity and its value, or why there is none.
         claimed: what the claim says of it; empty if nothing was compared.
-        limit: why the numbers do not decide it, if the state alone would.
+        limits: why the numbers do not decide it, if the state alone would.
         repeats_needed: how many seeds or runs would decide it with 80 % power, if the observed difference and spread
             persist; None if it is decided, or if no number follows.
         compared: whether there was something to compare: a number, several arms that could be meant, or some of the
@@ -59,7 +59,7 @@ class ClaimCheck:
     state: State
     found: str
     claimed: str = ""
-    limit: str = ""
+    limits: tuple[str, ...] = ()
     repeats_needed: int | None = None
     compared: bool = False
     arms: tuple[tuple[str, str], ...] = ()
@@ -86,7 +86,7 @@ class ClaimCheck:
     def text(self) -> str:
         """All of it in one line."""
         claimed = f", claimed {self.claimed}" if self.claimed else ""
-        return "; ".join(filter(None, (f"{self.found}{claimed}", self.limit, self._more_repeats)))
+        return "; ".join(filter(None, (f"{self.found}{claimed}", *self.limits, self._more_repeats)))
 
     @property
     def _more_repeats(self) -> str:

@@ -171,11 +171,11 @@ def _e3(numbers: Numbers) -> ClaimOutcome:
 
 
 def _wanted_of_entities(numbers: Numbers, model: str, pairs: Pairs) -> tuple[float, ...]:
-    """Return the shares that the claim has on entities: of a model with its number of layers, only its own counts."""
+    """Return the shares that the claim has on entities; a model with the paper's number of layers has only its own."""
     base, large = 8 / 12, 19 / 24
     layers = {frozen.layers for name in numbers.methods(pairs[0][0]) if (frozen := read_frozen(name))}
-    if layers == {12}:
-        return (base,)
+    if layers in ({12}, {24}):
+        return (base,) if layers == {12} else (large,)
     return (large, base) if "large" in model else (base, large)
 
 

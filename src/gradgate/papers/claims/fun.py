@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradgate.errors import listed
 from gradgate.papers.claims.base import UNKNOWN, Claim, ClaimCheck, ClaimOutcome
 from gradgate.papers.claims.numbers import (
     SCHEDULES,
@@ -116,7 +117,7 @@ def _f7(numbers: Numbers) -> ClaimOutcome:
     absent = [size for size in _SMALL if size not in {place.size for place in small}]
     if numbers.exact or not small or not absent:
         return most
-    return both(most, all_of([ClaimCheck(UNKNOWN, f"{size} examples: not compared") for size in absent]))
+    return both(most, all_of([ClaimCheck(UNKNOWN, f"{listed(absent)} examples: not compared")]))
 
 
 def _f8(numbers: Numbers) -> ClaimOutcome:

@@ -46,15 +46,16 @@ def _ratio(numbers: Numbers, place: Place, one: str, other: str, rate: int, rate
     arms = tuple((m, arm) for m in (one, other) for arm in numbers.arms.get(Key(place, m, SEED_SPREAD), ()))
     if None in seeds or theirs == 0 or ours == 0:
         why = "no spread to test" if None not in seeds else "the number of seeds was not recorded"
-        return ClaimCheck(UNKNOWN, f"{what} = {shown}", "above 1", why, compared=True, arms=arms, tasks=(place.task,))
+        found = f"{what} = {shown}"
+        return ClaimCheck(UNKNOWN, found, "above 1", (why,), compared=True, arms=arms, tasks=(place.task,))
     counts = [int(count or 0) for count in seeds]
     low, high = _interval(ours / theirs, counts, level)
     state = HOLDS if low > 1 else FAILS if high < 1 else UNKNOWN
     found = f"{what} = {ours / theirs:.2f} [{low:.2f} to {high:.2f}], {counts[0]} seeds"
     least = ours / theirs / low  # what a ratio must exceed for an interval above 1
     hopeless = state == UNKNOWN and least > _LARGEST
-    why = f"with these seeds no ratio below {least:.0f} is shown" if hopeless else ""
-    return ClaimCheck(state, found, "above 1", why, compared=True, arms=arms, tasks=(place.task,), seeds=min(counts))
+    limits = (f"with these seeds no ratio below {least:.0f} is shown",) * hopeless
+    return ClaimCheck(state, found, "above 1", limits, compared=True, arms=arms, tasks=(place.task,), seeds=min(counts))
 
 
 def _interval(ratio: float, seeds: Sequence[int], level: float) -> tuple[float, float]:

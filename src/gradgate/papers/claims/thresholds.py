@@ -137,10 +137,9 @@ def undecided(finding: ClaimCheck, why: str) -> ClaimCheck:
     Args:
         why: added to the reasons that it has already.
     """
-    if finding.test is None and finding.state == UNKNOWN and not finding.limit:
+    if finding.test is None and finding.state == UNKNOWN and not finding.limits:
         return finding
-    limit = "; ".join(filter(None, (finding.limit, why)))
-    return replace(finding, state=UNKNOWN, limit=limit, test=None, repeats_needed=None)
+    return replace(finding, state=UNKNOWN, limits=(*finding.limits, why), test=None, repeats_needed=None)
 
 
 def counted_tasks(tasks: int) -> str:
@@ -243,7 +242,7 @@ def _decided(finding: ClaimCheck, test: ThresholdTest, verdict: Verdict) -> Clai
     better, worse = (HOLDS, FAILS) if test.above else (FAILS, HOLDS)
     state = {Word.BETTER: better, Word.WORSE: worse}.get(verdict.word, UNKNOWN)
     found = _found(test, verdict.interval_corrected)
-    return replace(finding, state=state, found=found, limit="", repeats_needed=verdict.pairs_needed)
+    return replace(finding, state=state, found=found, limits=(), repeats_needed=verdict.pairs_needed)
 
 
 def _levelled(finding: ClaimCheck, test: ThresholdTest, verdict: Verdict) -> ClaimCheck:
@@ -252,11 +251,11 @@ def _levelled(finding: ClaimCheck, test: ThresholdTest, verdict: Verdict) -> Cla
 
     outside = Word.BETTER if test.threshold > 0 else Word.WORSE
     if verdict.word is outside:
-        return replace(finding, state=FAILS, found=_found(test, verdict.interval_corrected), limit="")
+        return replace(finding, state=FAILS, found=_found(test, verdict.interval_corrected), limits=())
     values = dict(enumerate(difference + test.threshold for difference in test.comparison.differences))
     around = judge([_against(values, 0.0, test.comparison.unit)], higher_is_better=True, margin=test.margin)[0]
     state = HOLDS if around.equivalent else UNKNOWN
-    return replace(finding, state=state, found=_found(test, _at_90(test.comparison), "90% interval "), limit="")
+    return replace(finding, state=state, found=_found(test, _at_90(test.comparison), "90% interval "), limits=())
 
 
 def _at_90(comparison: Comparison) -> tuple[float, float] | None:

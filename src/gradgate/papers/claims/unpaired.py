@@ -50,7 +50,7 @@ def compare_quantity(numbers: Numbers, quantity: Callable[[Lookup], float], thre
 
 def _against(value: float, parts: Sequence[tuple[float, int]], threshold: float, runs: int) -> Comparison:
     """Test a value against a threshold, by the variances of its samples and the runs of each."""
-    from scipy import special  # takes a second, which listing claims need not wait for
+    from scipy import special  # takes half a second, which listing claims need not wait for
 
     from gradgate.statistics import Comparison
 
