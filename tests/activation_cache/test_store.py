@@ -86,7 +86,7 @@ def test_states_are_packed(tmp_path: Path) -> None:
     assert path.stat().st_size == 64 + 12 * HEADER + tokens * WIDTH * 4
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_flipped_byte_is_never_read(
     whole: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -107,7 +107,7 @@ def test_a_flipped_byte_is_never_read(
     assert read(opened(folder)) == set(range(12))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_a_torn_file_gives_its_whole_rows(
     whole: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -76,7 +76,7 @@ def fuzzed(examples: int) -> Any:
     )
 
 
-@fuzzed(40)
+@fuzzed(60)
 @given(st.data())
 def test_flags_end_with_a_message(data: st.DataObject) -> None:
     command = data.draw(st.sampled_from(sorted(COMMANDS)))
@@ -86,7 +86,7 @@ def test_flags_end_with_a_message(data: st.DataObject) -> None:
     assert exit_code(words) in (0, 1, 2)
 
 
-@fuzzed(40)
+@fuzzed(60)
 @given(
     st.lists(st.one_of(VALUES, st.sampled_from(["train", "compare", "study", "-m", "--seeds", "--config"])), max_size=6)
 )

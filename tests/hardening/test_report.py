@@ -241,7 +241,7 @@ NAME = st.text(min_size=1, max_size=30)
 SCORE = st.floats(allow_nan=True, allow_infinity=True)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=NAME.filter(lambda name: name != "full"),
     split=NAME,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gradgate.errors import DataError, RunError
@@ -84,7 +84,6 @@ def test_numbers_of_one_paper_alone_are_recorded(study: Path, tmp_path: Path) ->
     assert list(read_numbers(tmp_path / "numbers.csv")) == ["elsa"]
 
 
-@settings(max_examples=40)
 @given(
     values=st.dictionaries(st.integers(0, 1000), FINITE, min_size=1),
     label=TEXT,

@@ -85,13 +85,13 @@ def test_one_seed_is_inconclusive() -> None:
 
 
 def test_family_error_stays_below_the_level() -> None:
-    draw, wrong, studies = np.random.default_rng(3), 0, 150
-    for _ in range(studies):
+    draw, wrong = np.random.default_rng(3), 0
+    for _ in range(300):
         reference = dict(enumerate(draw.normal(0.7, 0.02, 5).tolist()))
         arms = [dict(enumerate(draw.normal(0.7, 0.02, 5).tolist())) for _ in range(6)]
         words = [each.word for each in judge([compare_paired(arm, reference) for arm in arms], True)]
         wrong += any(word in (Word.BETTER, Word.WORSE) for word in words)
-    assert wrong <= studies * 0.05 + 3 * (studies * 0.05 * 0.95) ** 0.5
+    assert wrong <= 15 + 3 * (300 * 0.05 * 0.95) ** 0.5
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-7])

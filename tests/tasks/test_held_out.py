@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gradgate.errors import DataError, UsageError
@@ -49,7 +49,6 @@ def test_the_rows_that_a_seed_draws_are_known() -> None:
     assert rows(hold_out(TEN, 3, 4, seed=1)[1]) != [0, 1, 8]
 
 
-@settings(max_examples=40)
 @given(st.data())
 def test_train_and_dev_share_no_row_and_are_those_of_the_seed_and_the_size(data: st.DataObject) -> None:
     count = data.draw(st.integers(2, 60))

@@ -1,0 +1,67 @@
+"""Differences on several tasks become one: by known answers, over runs or over runs and test rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evidence.pooling import random_effects
+from evidence.summaries import pool, summarize
+from support.arm_effects import WHERE, effect
+
+
+def test_the_random_effects_mean_is_that_of_statsmodels() -> None:
+    # statsmodels 0.14: combine_effects(..., method_re="iterated", use_t=True)
+    found = random_effects([-1.0, -3.2, 0.4, -6.0, -2.1], [0.3, 0.5, 0.2, 1.0, 0.4])
+    assert found.mean == pytest.approx(-2.280619, abs=1e-6)
+    assert (found.between or 0) ** 2 == pytest.approx(5.220787, abs=1e-5)
+    assert found.interval == pytest.approx((-5.241881, 0.680643), abs=1e-5)
+
+
+def test_tasks_that_agree_have_no_deviation_between_them_and_no_interval_below_their_error() -> None:
+    found = random_effects([1.0, 1.0, 1.0], [0.3, 0.3, 0.3])
+    assert (found.mean, found.between) == (1.0, 0.0)
+    low, high = found.interval
+    assert (high - low) / 2 == pytest.approx(4.302653 * (0.3 / 3) ** 0.5)
+
+
+def test_options_of_a_study_are_averaged_before_tasks_are_pooled() -> None:
+    many = [effect("a", 1.0), effect("a", 3.0), effect("b", 5.0)]
+    assert pool(many).mean == pytest.approx(3.5)
+    assert pool(many).tasks == 2
+    independent = [effect("a", 1.0), replace(effect("a", 3.0), source="another")]
+    assert pool(independent).tasks == 1
+    assert pool(independent).mean == 2.0
+
+
+def test_test_rows_count_if_those_of_all_tasks_are_known_so_that_none_weighs_more_for_lack_of_them() -> None:
+    runs = [effect(task, difference, 0.5) for task, difference in (("a", 0.0), ("b", 1.0), ("c", 3.0))]
+    counted = [replace(each, over_rows=(2.0, 30.0)) for each in runs]
+    assert pool([*counted[:2], runs[2]]) == pool(runs) != pool(counted)
+    said = {}
+    for name, given in {"none": runs, "some": [*counted[:2], runs[2]], "all": counted}.items():
+        found = summarize(WHERE, given)
+        assert found is not None
+        said[name] = found.arms[0].caveats
+    assert said == {"none": ("test rows not counted",), "some": ("test rows not counted",), "all": ()}
+
+
+def test_the_degrees_of_freedom_of_one_task_are_those_of_its_variance() -> None:
+    over_runs = pool([effect("a", 1.0, 0.04)])
+    over_rows = pool([replace(effect("a", 1.0, 0.09), over_rows=(0.04, 60.0))])
+    assert over_runs.interval == pytest.approx((1 - 2.776445 * 0.2, 1 + 2.776445 * 0.2), abs=1e-5)
+    assert over_rows.interval == pytest.approx((1 - 2.000298 * 0.2, 1 + 2.000298 * 0.2), abs=1e-5)
+
+
+def test_what_is_left_without_collapsed_runs_is_pooled_too() -> None:
+    steady = replace(effect("b", -9.0, 20.0), without_collapsed=effect("b", -2.0))
+    found = summarize(WHERE, [effect("a", -1.0), steady, effect("c", -3.0)])
+    assert found is not None
+    (arm,) = found.arms
+    assert arm.pooled.mean < -2.0
+    assert arm.without_collapsed is not None
+    assert arm.without_collapsed.mean == pytest.approx(-2.0)
+    alone = summarize(WHERE, [effect("a", -1.0), effect("c", -3.0)])
+    assert alone is not None
+    assert alone.arms[0].without_collapsed is None
