@@ -96,12 +96,17 @@ def _arm(name: str, rows: Sequence[dict[str, str]]) -> MeasuredArm:
     )
 
 
+def method_of(row: CurveRow) -> str:
+    """Return the name of a row's method with its adapter, without the rate."""
+    return arm_of_texts(row.method, row.adapter).name
+
+
 def grid_arms(grid: ReplayedGrid) -> list[MeasuredArm]:
     """Return the methods of a grid, each at the rate that is best on dev, with their scores on test."""
     by_method: dict[str, dict[float | None, list[CurveRow]]] = {}
     for row in read_rows(grid.curves):
         if row.step == row.of_steps and row.schedule == WHOLE:
-            by_method.setdefault(arm_of_texts(row.method, row.adapter).name, {}).setdefault(row.lr, []).append(row)
+            by_method.setdefault(method_of(row), {}).setdefault(row.lr, []).append(row)
     arms = []
     for name, rates in by_method.items():
         rate = max(rates, key=lambda lr: fmean(row.dev for row in rates[lr] if row.dev is not None))

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evidence.arms import grid_arms, study_arms
+from evidence.arms import grid_arms, method_of, study_arms
 from evidence.convergence import late_changes
 from evidence.grids import ReplayedGrid
 from evidence.searches import ROWS, at_an_end, tied
 from evidence.studies import Study
 from gradgate.errors import listed
 from gradgate.settings.arms.arm import split_arm
-from gradgate.settings.arms.recorded import arm_of_texts
-from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
+from gradgate.study.replay.curve_rows import WHOLE, read_rows
 
 SHORT_TRAINING, AT_AN_END, TIED, NEAR_GUESSING, AT_CEILING, LANGUAGES, AFTER_TEST = NAMES = (
     "short training",
@@ -102,15 +101,11 @@ def _short_training(study: Study) -> Iterator[Limit]:
 def short_training_of_grid(grid: ReplayedGrid) -> Limit | None:
     """Return the limit of a grid with arms that still rise at their best rate; None if none does."""
     best = {(arm.name, arm.rate) for arm in grid_arms(grid)}
-    whole = [row for row in read_rows(grid.curves) if row.schedule == WHOLE and (_method(row), row.lr) in best]
+    whole = [row for row in read_rows(grid.curves) if row.schedule == WHOLE and (method_of(row), row.lr) in best]
     rises = {change.arm: change.mean for change in late_changes(whole) if change.mean > RISES}
     if not rises:
         return None
     return Limit(SHORT_TRAINING, f"{grid.compare['steps']} steps, {_rising(rises, len(best))}", frozenset(rises))
-
-
-def _method(row: CurveRow) -> str:
-    return arm_of_texts(row.method, row.adapter).name
 
 
 def _rising(rises: Mapping[str, float], arms: int) -> str:

@@ -202,6 +202,19 @@ def test_a_rate_at_an_end_is_noted_unless_others_are_as_good(
     assert any(note.startswith("full: other settings reached the same on dev") for note in notes) is not is_noted
 
 
+def test_a_probe_whose_settings_all_tie_is_not_noted(ended: Grid) -> None:
+    record = read_study_file(ended.path)
+    assert record.search is not None
+    results = tuple(SearchResult(setting, 0.9) for setting in record.search.settings)
+    tied = replace(record.search, results={"full": results, "probe": results}, chosen={})
+    (note,) = (
+        note
+        for note in search_notes(replace(record, methods=("full", "probe"), search=tied))
+        if "reached the same on dev" in note
+    )
+    assert note.startswith("full: ")
+
+
 def waiting(queue: Queue) -> list[str]:
     return [run.label for run in queue.runs() if run.state is RunState.WAITING]
 
