@@ -115,7 +115,7 @@ def _x(points: float) -> float:
 
 def _where(advice: SituationAdvice) -> str:
     """Return the situation in few words: the number of rows in thousands, the languages only if there may be many."""
-    where = advice.where
+    where = advice.where_of(shown_arm(advice))
     kind = "GLUE" if where.kind == PAIRS else where.kind
     rows = re.sub(
         r"\d[\d,]* to \d[\d,]*|\d+,[\d,]+",

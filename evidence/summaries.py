@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -46,6 +46,11 @@ class ArmInSituation:
     def is_no_worse(self) -> bool:
         """Whether it is shown to be no worse than full fine-tuning by more than the margin."""
         return self.pooled.interval[0] > -MARGIN
+
+    @property
+    def examples(self) -> str:
+        """The range of the numbers of training examples of its runs; empty if the situation says all that is known."""
+        return _examples(self.effects)
 
     @property
     def runs(self) -> int:
@@ -98,6 +103,10 @@ class SituationAdvice:
     use: ArmInSituation | None
     why: str
 
+    def where_of(self, arm: ArmInSituation | None) -> Where:
+        """Return the situation with the training examples of one arm, which may have been compared on some of them."""
+        return replace(self.where, rows=f"{arm.examples} rows") if arm and arm.examples else self.where
+
     @property
     def next(self) -> ArmInSituation | None:
         """What to weigh against full fine-tuning.
@@ -144,14 +153,15 @@ def summarize(where: Where, effects: Sequence[ArmEffect]) -> SituationAdvice | N
         ArmInSituation(arm, pool(own, level), tuple(own), without_collapsed(own, level)) for arm, own in by_arm.items()
     ]
     arms = tuple(sorted(found, key=lambda summary: -summary.pooled.mean))
-    return SituationAdvice(replace(where, rows=_rows(arms) or where.rows), arms, *_choose(arms))
+    examples = _examples(effect for own in by_arm.values() for effect in own)
+    rows = f"{examples} rows" if examples else where.rows
+    return SituationAdvice(replace(where, rows=rows), arms, *_choose(arms))
 
 
-def _rows(arms: Sequence[ArmInSituation]) -> str:
+def _examples(effects: Iterable[ArmEffect]) -> str:
     """Return the range of the numbers of training examples; empty if the situation says all that is known."""
-    found = {effect.examples for arm in arms for effect in arm.effects if effect.examples is not None}
-    ends = dict.fromkeys(f"{end:,}" for end in (min(found), max(found))) if found else ()
-    return f"{' to '.join(ends)} rows" if ends else ""
+    found = {effect.examples for effect in effects if effect.examples is not None}
+    return " to ".join(dict.fromkeys(f"{end:,}" for end in (min(found), max(found)))) if found else ""
 
 
 def without_collapsed(effects: Sequence[ArmEffect], level: float = LEVEL) -> Pooled | None:

@@ -128,6 +128,7 @@ _METHOD = """\
   scores were known. *Reruns of one seed* vary less than seeds do. *Full may have left biases and LayerNorm weights
   untrained* is [a property of the authors' runs](authors.md#limits-of-these-runs); *full is another, larger model*, one
   of SetFit's.
+- **The number of rows** is that of the runs of the arm that a line shows; a situation may have other arms with more.
 - **Confidence** is *high* for five or more tasks without a known limit, *medium* for three or more, and *low* for one
   or two tasks, doubts about most of the tasks, fewer than three runs per arm, another model as full fine-tuning, or
   generated data. It names the doubts; the tables below have the limits of the runs in full.
@@ -196,7 +197,7 @@ def advices() -> dict[Where, SituationAdvice | None]:
 def _table(found: dict[Where, SituationAdvice | None]) -> str:
     lines = ["| task, rows, model, languages | use | difference to full | cost | confidence |", "|---|---|---|---|---|"]
     for where, advice in found.items():
-        shown = where if advice is None else advice.where
+        shown = where if advice is None else advice.where_of(advice.use or advice.next)
         given = f"**{shown.kind}**<br>{shown.rows}<br>{shown.model}<br>{shown.languages}"
         if advice is None:
             lines.append(
@@ -275,8 +276,8 @@ def _relative(arm: ArmInSituation, name: str, word: str = "") -> str:
 def _arms(advice: SituationAdvice) -> Iterator[str]:
     situation = str(advice.where)
     yield f"### {situation[0].upper()}{situation[1:]}"
-    lines = ["| arm | difference to full | tasks | deviation between tasks | memory | time | runs of | limits |"]
-    lines += ["|---|---:|---:|---:|---:|---:|---|---|"]
+    lines = ["| arm | difference to full | tasks | rows | deviation between tasks | memory | time | runs of | limits |"]
+    lines += ["|---|---:|---:|---:|---:|---:|---:|---|---|"]
     limits = list(dict.fromkeys(effect.limits for arm in advice.arms for effect in arm.effects if effect.limits))
     for arm in advice.arms:
         between = "–" if arm.pooled.between is None else f"{arm.pooled.between:.1f}"
@@ -284,8 +285,8 @@ def _arms(advice: SituationAdvice) -> Iterator[str]:
         sources = ", ".join(dict.fromkeys(effect.source for effect in arm.effects))
         own = sorted({limits.index(effect.limits) + 1 for effect in arm.effects if effect.limits})
         lines.append(
-            f"| {arm.arm} | {points(arm)} | {arm.pooled.tasks} | {between} | {_times(memory)} | {_times(seconds)} | "
-            f"{sources} | {', '.join(map(str, own)) or '–'} |"
+            f"| {arm.arm} | {points(arm)} | {arm.pooled.tasks} | {arm.examples or '–'} | {between} | "
+            f"{_times(memory)} | {_times(seconds)} | {sources} | {', '.join(map(str, own)) or '–'} |"
         )
     yield "\n".join(lines)
     if limits:
@@ -300,7 +301,7 @@ def _memory(known: Sequence[SituationAdvice]) -> str:
         for arm in sorted(arms, key=lambda arm: arm.relative("memory") or 1.0):
             memory, seconds = (_relative(arm, name) or "–" for name in ("memory", "seconds"))
             limits = ", ".join(arm.caveats) or "–"
-            rows.append(f"| {advice.where} | {arm.arm} | {memory} | {seconds} | {points(arm)} | {limits} |")
+            rows.append(f"| {advice.where_of(arm)} | {arm.arm} | {memory} | {seconds} | {points(arm)} | {limits} |")
     return _MEMORY.format(rows="\n".join(rows))
 
 
@@ -311,7 +312,7 @@ def _times(value: float | None) -> str:
 def freezing_section(known: Sequence[SituationAdvice]) -> str:
     """Return where freezing layers does not help, by the pooled differences and by single tasks."""
     rows = "\n".join(
-        f"| {advice.where} | {_called(arm)} | {points(arm)} | {arm.pooled.tasks} | {_said(arm, advice)} |"
+        f"| {advice.where_of(arm)} | {_called(arm)} | {points(arm)} | {arm.pooled.tasks} | {_said(arm, advice)} |"
         for advice in known
         for arm in advice.arms
         if arm.arm.startswith(_FROZEN) and arm.pooled.interval[1] < 0
