@@ -24,10 +24,13 @@ from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run, history
 from support.tiny_models import TINY
 
+ALL_ROWS: dict[str, Any] = {"train_size": None, "steps": 24}  # else seeds train on other rows
+
 
 def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:
-    """24 steps, 10 an epoch, with dropout."""
-    return make_config(**settings | {"method": "freeze:layers=1", "steps": 24, "save_every": 3} | changes)
+    """12 steps, 5 an epoch, with dropout."""
+    own = {"method": "freeze:layers=1", "train_size": 40, "steps": 12, "save_every": 3}
+    return make_config(**settings | own | changes)
 
 
 def rows(folder: Path) -> Any:
@@ -53,8 +56,8 @@ def test_on_a_gpu_only_a_named_folder_is_used(
 
 def test_a_run_with_the_cache_learns_what_one_without_does(settings: dict[str, Any], tmp_path: Path) -> None:
     for name in ("auto", "off"):
-        train(config_of(settings, activation_cache=name, eval_every=24, save_every=24), tmp_path / name)
-    assert rows(tmp_path / "auto") == {"read": 112, "computed": 80}
+        train(config_of(settings, activation_cache=name, eval_every=12, save_every=12), tmp_path / name)
+    assert rows(tmp_path / "auto") == {"read": 56, "computed": 40}
     assert rows(tmp_path / "off") is None
     mine, theirs = history(tmp_path / "auto"), history(tmp_path / "off")
     assert [line["loss"] for line in mine] == pytest.approx([line["loss"] for line in theirs], abs=2e-6)
@@ -62,14 +65,14 @@ def test_a_run_with_the_cache_learns_what_one_without_does(settings: dict[str, A
 
 
 def test_a_run_that_is_too_short_to_gain_keeps_nothing(settings: dict[str, Any], tmp_path: Path) -> None:
-    train(config_of(settings, steps=12), tmp_path / "run")
+    train(config_of(settings, steps=6), tmp_path / "run")
     assert rows(tmp_path / "run") == {"read": 0, "computed": 0}
 
 
 def test_a_run_whose_closed_layers_keep_dropout_uses_no_cache(settings: dict[str, Any], tmp_path: Path) -> None:
     for name, noisy in (("quiet", None), ("noisy", True)):
         train(
-            config_of(settings, frozen_dropout=noisy, activation_cache="auto", steps=12, save_every=12), tmp_path / name
+            config_of(settings, frozen_dropout=noisy, activation_cache="auto", steps=6, save_every=6), tmp_path / name
         )
     assert rows(tmp_path / "noisy") is None
     mine, theirs = history(tmp_path / "noisy"), history(tmp_path / "quiet")
@@ -96,8 +99,10 @@ def test_a_setting_that_is_not_given_leaves_the_fingerprints_of_earlier_runs() -
 
 def test_a_folder_of_ones_own_is_kept_and_used_again(settings: dict[str, Any], tmp_path: Path) -> None:
     own = str(tmp_path / "own")
-    train(config_of(settings, activation_cache=own, save_every=24), tmp_path / "one")
-    train(config_of(settings, activation_cache=own, seed=1, steps=12, save_every=12), tmp_path / "two")
+    train(config_of(settings, activation_cache=own, save_every=24, **ALL_ROWS), tmp_path / "one")
+    train(
+        config_of(settings, activation_cache=own, seed=1, save_every=12, **ALL_ROWS | {"steps": 12}), tmp_path / "two"
+    )
     assert rows(tmp_path / "two") == {"read": 96, "computed": 0}
 
 
@@ -110,7 +115,7 @@ def unbroken(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.mark.parametrize(
     ("step", "cache"),
-    [(5, "whole"), (13, "gone"), *(pytest.param(22, each, marks=pytest.mark.slow) for each in ("whole", "gone"))],
+    [(4, "whole"), (8, "gone"), *(pytest.param(11, each, marks=pytest.mark.slow) for each in ("whole", "gone"))],
 )
 def test_a_run_without_power_ends_as_if_unbroken(
     settings: dict[str, Any], unbroken: Path, tmp_path: Path, step: int, cache: str
@@ -128,14 +133,14 @@ def test_a_run_without_power_ends_as_if_unbroken(
 
 def test_a_run_may_go_on_with_the_cache_switched(settings: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(PowerCutError):
-        train(config_of(settings), tmp_path / "run", Falls(13))
+        train(config_of(settings), tmp_path / "run", Falls(8))
     train(config_of(settings, activation_cache="off", activation_cache_size=1.0), tmp_path / "run")
     assert (tmp_path / "run" / "scores.json").is_file()
 
 
 @pytest.mark.slow
 def test_methods_and_seeds_of_a_study_share_the_cache(settings: dict[str, Any], tmp_path: Path) -> None:
-    base = config_of(settings, keep_model=False)
+    base = config_of(settings, keep_model=False, **ALL_ROWS)
     tally = compare(StudyRequest(base, ["freeze:layers=1", "head"], [0, 1]), tmp_path / "study", SilentStudy())
     assert tally == RunCounts(finished=4, failed=0)
     found = {path.parent.name + path.name: rows(path) for path in sorted((tmp_path / "study").glob("runs/*/seed-?"))}
@@ -179,8 +184,8 @@ def trainer_losses(model: Any, gate: GateCallback, folder: Path) -> list[float]:
 
 @pytest.mark.filterwarnings("ignore:gradient_accumulation_steps")
 def test_a_callback_gives_any_trainer_the_cache(tmp_path: Path) -> None:
-    plain = GateCallback("lpft:every=9")
-    cached = GateCallback("lpft:every=9", activation_cache=tmp_path / "cache")
+    plain = GateCallback("lpft:every=6")
+    cached = GateCallback("lpft:every=6", activation_cache=tmp_path / "cache")
     losses = [trainer_losses(TINY["bert"](), gate, tmp_path) for gate in (plain, cached)]
     assert cached.tuner.cached_rows.read > cached.tuner.cached_rows.computed > 0
     assert losses[0] == pytest.approx(losses[1], abs=0.02)

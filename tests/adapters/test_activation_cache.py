@@ -22,7 +22,7 @@ def adapted(kind: str = "houlsby:size=4") -> PreTrainedModel:
     return model
 
 
-@each_once("kind", ["houlsby:size=4", "pfeiffer+inv:reduction=2"], "method", ["freeze:layers=2", "gradual:every=6"])
+@each_once("kind", ["houlsby:size=4", "pfeiffer+inv:reduction=2"], "method", ["freeze:layers=2", "gradual:every=4"])
 def test_the_cache_gives_the_losses_and_weights_of_none(kind: str, method: str, tmp_path: Path) -> None:
     cached = run(lambda: adapted(kind), method, tmp_path, epochs=4)
     assert cached.rows is not None
@@ -51,7 +51,7 @@ def test_another_active_adapter_makes_rows_stale(tmp_path: Path) -> None:
         return model
 
     def switching(model: Any, tuner: Any) -> None:
-        adapters.activate(model, "other" if tuner.clock.step >= 9 else "task")
+        adapters.activate(model, "other" if tuner.clock.step >= 6 else "task")
 
     cached = run(two, "groups:open=head", tmp_path, each_step=switching)
     assert cached.rows is not None

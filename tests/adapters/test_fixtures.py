@@ -19,11 +19,13 @@ from transformers import (
 )
 
 from gradgate import adapters
+from support.crossed import some_fast
 from support.loop import assert_same_weights, weights
 
 FIXTURES = Path(os.environ.get("GRADGATE_SHARED", Path(__file__).parents[3] / "shared")) / "fixtures" / "adapterhub"
 MANIFEST = FIXTURES / "manifest.json"
 CASES = json.loads(MANIFEST.read_text())["cases"] if MANIFEST.is_file() else {}
+HALF_FAST = some_fast("case", list(CASES), [case for case in CASES if case.startswith("bert/")])
 HIDDEN, LM_LOGITS = 2e-5, 1e-4  # absolute, from the README beside the fixtures
 
 pytestmark = pytest.mark.skipif(
@@ -94,7 +96,7 @@ def test_every_setup_that_is_stored(case: str) -> None:
         assert_near(outputs(model, case), {"last_hidden_state": tensor})
 
 
-@pytest.mark.parametrize("case", CASES)
+@HALF_FAST
 def test_the_base_model_is_the_same_before_with_inactive_adapters_and_after(case: str) -> None:
     model = base(case)
     before, plain = weights(model.base_model), outputs(model, case)
@@ -108,7 +110,7 @@ def test_the_base_model_is_the_same_before_with_inactive_adapters_and_after(case
     assert all(torch.equal(before[name], tensor) for name, tensor in weights(model.base_model).items())
 
 
-@pytest.mark.parametrize("case", CASES)
+@HALF_FAST
 def test_what_is_saved_again_has_the_same_tensors_and_configuration(case: str, tmp_path: Path) -> None:
     model = base(case)
     for name in CASES[case]["adapters"]:

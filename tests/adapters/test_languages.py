@@ -33,6 +33,7 @@ from support.run_folders import assert_same_run, history
 from support.spoken_folders import save_language_adapter, save_language_adapters, save_spoken_task
 
 ADAPTER = "pfeiffer:reduction=4"
+FEW_ROWS = {"train_size": 24, "steps": 9, "eval_every": 9, "save_every": 9}  # three epochs
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_the_language_adapter_keeps_its_bits_and_the_task_adapter_learns(
         stored(self, *args, model=model, optimizer=optimizer, **rest)
 
     monkeypatch.setattr(BestCheckpoint, "on_evaluate", on_evaluate)
-    train(make_config(**given, audit=True, weight_decay=0.1), tmp_path / "run")
+    train(make_config(**given | {"steps": 6}, audit=True, weight_decay=0.1), tmp_path / "run")
     assert optimized
     assert not any(optimized)
     host = AutoModelForSequenceClassification.from_pretrained(given["model"])
@@ -237,7 +238,7 @@ def test_the_source_is_back_after_a_score_that_fails(
 def test_the_cache_of_closed_layers_changes_nothing(given: dict[str, Any], tmp_path: Path) -> None:
     """Scores of other languages in each epoch, with closed layers whose outputs are kept from the source language."""
     for name in ("auto", "off"):
-        config = make_config(**given | {"method": "freeze:layers=1", "activation_cache": name, "steps": 21})
+        config = make_config(**given | {"method": "freeze:layers=1", "activation_cache": name} | FEW_ROWS)
         train(config, tmp_path / name)
     assert scores_of(tmp_path / "auto")["cost"]["prefix_rows"]["read"] > 0
     mine, theirs = history(tmp_path / "auto"), history(tmp_path / "off")

@@ -22,7 +22,7 @@ from support.tiny_models import LAYERS
 from support.trainers import StopAt, trainer_of
 
 SMALL = {"every": 2, "p": 0.5, "batches": 1, "share": 0.5}
-STEPS, PER_EPOCH = 8, 2
+STEPS, PER_EPOCH = 6, 2
 
 
 KINDS = ["pfeiffer+inv:reduction=2", "houlsby:size=4"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -15,7 +16,7 @@ from support.study_folder import write_study
 
 pytest.importorskip("mcp", reason="needs the extra mcp")
 
-from support.agent_client import COMMAND, Call, Reply, Session, ask, environment
+from support.agent_client import COMMAND, Call, Reply, Session, ask, ask_here, environment
 from support.command_line import Command
 
 READING = {"is_better", "noise_floor", "study_import", "study_verdicts", "memory", "methods"}
@@ -135,17 +136,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def session(folder: Path) -> Session:
-    before = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with socket.create_server(("127.0.0.1", 0)) as hub:
-        hub.setblocking(False)
-        address = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.getsockname()[1]}"}
-        found = ask([*CALLS.values(), *(call for call, _ in REFUSED.values())], folder, environment=address)
-        with pytest.raises(BlockingIOError):
-            hub.accept()  # nobody has asked the hub
-    after = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    after.pop(Path("stderr.txt"))
-    assert after == before, "a tool wrote a file"
+    before = contents(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        found = ask_here([*CALLS.values(), *(call for call, _ in REFUSED.values())])
+    assert contents(folder) == before, "a tool wrote a file"
     return found
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -293,8 +293,25 @@ def test_memory_says_what_fits_and_methods_are_listed(replies: dict[str, Reply])
     assert [each["name"] for each in replies["method"].record["methods"]] == ["gradual"]
 
 
+@pytest.mark.slow
+def test_a_process_that_reads_asks_no_hub_and_writes_nothing(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    before = contents(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as hub:
+        hub.setblocking(False)
+        address = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.getsockname()[1]}"}
+        found = ask([*CALLS.values(), *(call for call, _ in REFUSED.values())], tmp_path, environment=address)
+        with pytest.raises(BlockingIOError):
+            hub.accept()
+    (tmp_path / "stderr.txt").unlink()
+    assert contents(tmp_path) == before
+    assert [reply.failed for reply in found.replies] == [False] * len(CALLS) + [True] * len(REFUSED)
+
+
 PRINTING = """
 import os, subprocess, sys
+from huggingface_hub import constants
+print("the hub is offline:", constants.HF_HUB_OFFLINE)
 print("of python, left in its buffer", end="")
 os.write(1, b"of the descriptor\\n")
 subprocess.run([sys.executable, "-c", "print('of a child')"])
@@ -330,5 +347,5 @@ def test_standard_output_carries_the_protocol_alone(tmp_path: Path) -> None:
     assert [each["id"] for each in answers] == [1, 2]
     assert rest == ""
     assert answers[1]["result"]["structuredContent"]["methods"]
-    for part in ("of python", "of the descriptor", "of a child"):
+    for part in ("of python", "of the descriptor", "of a child", "the hub is offline: True"):
         assert part in said

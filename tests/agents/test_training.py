@@ -20,7 +20,7 @@ pytest.importorskip("mcp", reason="needs the extra mcp")
 from gradgate.agents.process import RunsDone, run_command, runs_done
 from gradgate.agents.tools import find
 from gradgate.agents.training import TrainingTool, compared
-from support.agent_client import COMMAND, Call, ask, connected, environment
+from support.agent_client import COMMAND, Call, ask, ask_here, connected, environment
 from support.budget_file import give_budget
 from support.study_folder import fail, write_study
 
@@ -43,14 +43,15 @@ REFUSED: dict[str, tuple[Call, str]] = {
 }
 
 
-def test_training_is_listed_and_checked_if_it_is_allowed(tmp_path: Path) -> None:
-    session = ask([call for call, _ in REFUSED.values()], tmp_path, "--allow-training")
+def test_training_is_listed_and_checked_if_it_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = ask_here([call for call, _ in REFUSED.values()], allow_training=True)
     assert set(session.tools) >= {"compare", "recommend", "is_better"}
     assert not session.tools["compare"].annotations.read_only_hint
     for reply, (_, message) in zip(session.replies, REFUSED.values(), strict=True):
         assert reply.failed
         assert message in reply.text
-    assert [path.name for path in tmp_path.iterdir()] == ["stderr.txt"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_line_has_the_settings_of_the_agent() -> None:

@@ -116,13 +116,12 @@ def test_an_interrupted_analysis_goes_on_where_it_stopped(run, tmp_path):
 
 def test_a_head_alone_has_a_line_and_a_plane(settings, tmp_path, command):
     train(make_config(**settings | {"method": "head"}), tmp_path / "run")
-    rows = measured(tmp_path / "run", tmp_path / "out")
-    assert {row.where for row in rows} == {LINE, PLANE}
-    words = ("--rows", "8", "--plane", "3", "--device", "cpu")
+    words = ("--rows", "8", "--points", "5", "--plane", "3", "--device", "cpu")
     said = command("analyze", "landscape", str(tmp_path / "run"), *words)
     assert said.code == 0, said.err
     assert "The minimum of head is" in said.out
     out = tmp_path / "run" / "analyses" / "landscape"
+    assert {row.where for row in landscape_folder(out).read()} == {LINE, PLANE}
     assert {file.name for file in out.iterdir()} == {
         "landscape.csv", "settings.json", *(f"landscape-{w}.{end}" for w in (LINE, PLANE) for end in ("svg", "pdf")),
     }  # fmt: skip
@@ -139,6 +138,7 @@ def test_the_line_begins_where_training_began(run, tmp_path):
     assert begun == pytest.approx(total / 30, abs=1e-5)
 
 
+@pytest.mark.parametrize("run", [None], indirect=True, ids=["whole"])
 def test_rows_of_another_definition_are_not_continued(run, tmp_path):
     folder = landscape_folder(tmp_path)
     measured(run, tmp_path, points=2, plane=0)
@@ -163,6 +163,7 @@ def test_settings_out_of_range_are_refused_together(request_, message):
         checked_settings(LandscapeSettings, request_)
 
 
+@pytest.mark.parametrize("run", [None], indirect=True, ids=["whole"])
 def test_a_damaged_model_is_said(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     for file in (tmp_path / "run" / "model").glob("*.safetensors"):

@@ -58,12 +58,6 @@ def test_frozen_layers_are_unchanged_and_trained_ones_are_not(runs, tmp_path):
     assert "full changes most" in caption(arms)
 
 
-def test_a_run_that_learned_nothing_is_the_pretrained_model(settings, tmp_path):
-    train(make_config(**settings | {"method": "head"}), tmp_path / "run")
-    rows = measured([tmp_path / "run"], tmp_path / "out")
-    assert all(row.rsa == pytest.approx(1, abs=1e-6) and row.cka == pytest.approx(1, abs=1e-6) for row in rows)
-
-
 def test_tokens_are_content_drawn_once_and_the_same_whatever_the_batches(runs):
     (group,) = find_runs([runs / "full"], lambda text: None)
     loaded = Loader(HERE).load(group.runs[0].files.path)
@@ -91,10 +85,12 @@ def test_only_padding_and_boundaries_are_left_out(settings, tmp_path):
     assert {ids["pad"], ids["cls"], ids["sep"]} == set(sample.special.tolist())
 
 
-def test_what_is_measured_is_not_measured_again(runs, tmp_path, monkeypatch):
+def test_what_is_measured_stays_and_is_not_measured_again(runs, tmp_path, monkeypatch):
     first = measured([runs / "full"], tmp_path / "out")
+    second = measured([runs / "frozen"], tmp_path / "out")
+    assert {row.arm for row in second} == {"freeze:layers=1"}
     more = measured([runs / "full", runs / "frozen"], tmp_path / "out")
-    assert more[: len(first)] == first
+    assert more == first + second == representations_folder(tmp_path / "out").read()
     monkeypatch.setattr(Loader, "load", None)  # no run is loaded any more
     assert measured([runs / "full", runs / "frozen"], tmp_path / "out") == more
     with pytest.raises(RunError, match=r"tokens: 60 there, 61 here"):
@@ -152,12 +148,6 @@ def test_runs_of_different_models_are_refused_each_time(runs, settings, tmp_path
         with pytest.raises(UsageError, match=r"run has .*bert on .*tiny-bert0 on .* expected runs of the same"):
             measured([runs / "full", tmp_path / "run"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_rows_of_other_runs_stay_in_the_folder(runs, tmp_path):
-    first, second = ({row.arm for row in measured([runs / name], tmp_path)} for name in ("full", "frozen"))
-    assert (first, second) == ({"full"}, {"freeze:layers=1"})
-    assert {row.arm for row in representations_folder(tmp_path).read()} == {"full", "freeze:layers=1"}
 
 
 def test_data_that_have_changed_are_refused(settings, tiny_task, tmp_path):

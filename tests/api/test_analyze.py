@@ -9,14 +9,19 @@ import pytest
 
 import gradgate as gg
 from gradgate.errors import RunError, UsageError
+from gradgate.settings.run import make_config
+from gradgate.study.compare import compare
+from gradgate.study.planning import StudyRequest
+from gradgate.study.progress import SilentStudy
 from support.trained_here import trained_here
 
 
 @pytest.fixture(scope="module")
 def study(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> gg.Study:
-    given = settings | {"steps": 2, "method": ["full", "head"], "seeds": 1, "lr": 1e-2}
+    base, folder = make_config(**settings | {"steps": 2, "lr": 1e-2}), tmp_path_factory.mktemp("analyzed") / "study"
     with trained_here():
-        return gg.compare(**given, out=tmp_path_factory.mktemp("analyzed") / "study", quiet=True)
+        compare(StudyRequest(base, ["full", "head"], [0]), folder, SilentStudy())
+    return gg.Study(folder)
 
 
 def test_a_frozen_encoder_represents_as_before(study: gg.Study, tmp_path: Path) -> None:
@@ -40,7 +45,9 @@ def test_what_was_measured_is_read(study: gg.Study, tmp_path: Path) -> None:
 
 
 def test_the_line_joins_the_start_and_the_end(study: gg.Study, tmp_path: Path) -> None:
-    (found,) = gg.analyze("landscape", study, rows=8, points=5, low=-0.5, high=1.5, out=tmp_path / "out", quiet=True)
+    (found,) = gg.analyze(
+        "landscape", study, rows=8, points=5, plane=3, low=-0.5, high=1.5, out=tmp_path / "out", quiet=True
+    )
     assert found.folder == tmp_path / "out"
     assert {file.suffix for file in found.folder.iterdir()} >= {".csv", ".svg", ".pdf"}
     assert str(found.folder) in repr(found)

@@ -58,11 +58,12 @@ def test_an_adapter_alone_learns_below_the_head() -> None:
     assert 0 < found["layers.0"] < wider["layers.0"] < 0.1
 
 
-def test_a_run_of_an_adapter_writes_the_plan_that_was_foreseen(tmp_path: Path) -> None:
+def test_a_run_of_an_adapter_writes_the_plan_that_was_foreseen(settings: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("peft")
     arm = "lora:r=4 + gradual:every=1"
-    gg.train(method=arm, task="sample", steps=3, train_size=16, max_length=16, out=tmp_path / "run")
+    gg.train(**settings | {"method": arm, "steps": 3}, out=tmp_path / "run", quiet=True)
     written = read_timeline(tmp_path / "run" / "plan.yaml")
-    foreseen = gg.plan(method=arm, task="sample", steps=3)
+    foreseen = gg.plan(settings["model"], arm, task=settings["task"], steps=3)
     assert written.mean_shares() == foreseen.mean_shares()
     assert written.first_steps() == foreseen.first_steps()
     assert EMBEDDINGS not in written.first_steps()

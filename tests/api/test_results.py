@@ -14,6 +14,7 @@ import pytest
 import gradgate as gg
 from gradgate.errors import RunError, UsageError
 from gradgate.report.sections.scores import ScoresSection
+from support.trained_here import trained_here
 
 SCRIPT = """
 import sys
@@ -80,15 +81,12 @@ def test_without_pandas_it_says_what_to_install(run: gg.Run, monkeypatch: pytest
         run.table()
 
 
-def test_a_study_in_a_script_without_a_guard(
-    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_only: Callable[..., None]
+def test_a_study_is_data_frames_and_shows_itself(
+    settings: dict[str, Any], tmp_path: Path, draw_only: Callable[..., None]
 ) -> None:
     draw_only(ScoresSection)
-    script = ModuleType("__main__")
-    script.__file__ = str(tmp_path / "script.py")
-    (tmp_path / "script.py").write_text("raise SystemExit('a run has imported the script again')")
-    monkeypatch.setitem(sys.modules, "__main__", script)
-    study = gg.compare(method=["full", gg.Head()], seeds=[5], quiet=True, out=tmp_path / "study", **settings)
+    with trained_here():
+        study = gg.compare(method=["full", gg.Head()], seeds=[5], quiet=True, out=tmp_path / "study", **settings)
     assert (study.counts.finished, study.counts.failed) == (2, 0)
     assert study.best in ("full", "head")
     assert list(study.table()["method"]) == ["full", "head"]

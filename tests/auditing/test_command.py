@@ -21,9 +21,28 @@ for _ in range(4):
     model(torch.randn(3, 4)).sum().backward()
     optimizer.step()
     model.zero_grad()
-print("trained")
 sys.exit({code})
 """
+
+
+def run_beside_modules(folder: Path, text: str) -> tuple[subprocess.CompletedProcess[str], dict[str, object]]:
+    """Audit a script that imports one module of its own folder and one of the current folder."""
+    (folder / "code").mkdir()
+    (folder / "code" / "beside.py").write_text("WORD = 'done'", encoding="utf-8")
+    (folder / "here.py").write_text("MARK = '!'", encoding="utf-8")
+    (folder / "code" / "train.py").write_text(
+        f"import beside, here\nprint(beside.WORD + here.MARK)\n{text}", encoding="utf-8"
+    )
+    words = ["audit", "--json", "--out", "audit.json", "--", sys.executable, "code/train.py"]
+    paths = [".", *map(str, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
+    done = subprocess.run(
+        [sys.executable, "-m", "gradgate", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+    )
+    return done, json.loads((folder / "audit.json").read_text(encoding="utf-8"))
 
 
 def audit_script(command: Command, tmp_path: Path, text: str, *flags: str) -> tuple[int, dict[str, object]]:
@@ -33,9 +52,10 @@ def audit_script(command: Command, tmp_path: Path, text: str, *flags: str) -> tu
     return done.code, json.loads(out.read_text(encoding="utf-8"))
 
 
-def test_a_script_keeps_its_exit_code_and_its_fault_is_found(command: Command, tmp_path: Path) -> None:
-    code, report = audit_script(command, tmp_path, SCRIPT.format(code=3))
-    assert code == 3
+def test_a_script_keeps_its_exit_code_output_and_modules_and_its_fault_is_found(tmp_path: Path) -> None:
+    done, report = run_beside_modules(tmp_path, SCRIPT.format(code=3))
+    assert done.returncode == 3
+    assert done.stdout == "done!\n"
     assert list(report) == ["steps", "learned", "findings", "expected"]
     assert report["steps"] == 4
     assert report["learned"] == {"names": ["0.weight", "0.bias"], "elements": 40}
@@ -63,23 +83,10 @@ def test_models_with_parameters_of_one_name_are_counted_apart(command: Command, 
     assert report["learned"] == {"names": names, "elements": 330}
 
 
-def test_a_script_without_torch_keeps_its_output_and_finds_the_modules_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "beside.py").write_text("WORD = 'done'", encoding="utf-8")
-    (tmp_path / "here.py").write_text("MARK = '!'", encoding="utf-8")
-    (tmp_path / "code" / "train.py").write_text("import beside, here; print(beside.WORD + here.MARK)", encoding="utf-8")
-    words = ["audit", "--json", "--out", "audit.json", "--", sys.executable, "code/train.py"]
-    paths = [".", *map(str, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
-    done = subprocess.run(
-        [sys.executable, "-m", "gradgate", *words],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "done!\n"
-    report = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
+@pytest.mark.slow
+def test_a_script_without_torch_keeps_its_output_and_has_a_report(tmp_path: Path) -> None:
+    done, report = run_beside_modules(tmp_path, "")
+    assert (done.returncode, done.stdout) == (0, "done!\n")
     assert (report["steps"], report["findings"]) == (0, [])
 
 

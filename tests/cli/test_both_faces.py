@@ -77,7 +77,8 @@ def test_training_names_parameters_or_flags(case: str, command: Command) -> None
     with pytest.raises(GradgateError) as raised:
         gradgate.train(**settings, quiet=True)
     assert named in str(raised.value)
-    assert flagged in command("train", *words(settings)).err
+    said = command("train", *words(settings))
+    assert (said.code, flagged in said.err) == (raised.value.exit_code, True)
 
 
 @pytest.mark.parametrize("case", OF_COMPARISON)

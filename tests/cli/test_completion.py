@@ -37,7 +37,6 @@ def test_bash_is_told() -> None:
 
 # Bash gives the words already broken at ':' and '=', and takes what follows the last of them.
 BROKEN = {
-    "plan -m gradual : ev": ["every="],
     "compare -m full -m fun : every = 50,ba": ["50,batches="],
     "plan --task = sample-n": ["sample-nli"],
 }

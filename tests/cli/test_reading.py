@@ -15,6 +15,7 @@ from gradgate.cli import app
 from gradgate.settings.run import RunConfig
 from support.command_line import Command
 from support.contract import FOLDER
+from support.crossed import each_once
 from support.study_folder import fail, pause, write_study
 
 TOP = sorted(str(command.name) for command in app.registered_commands)
@@ -41,8 +42,7 @@ def study(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("words", [*TOP, *BELOW])
-@pytest.mark.parametrize("flag", ["--help", "-h"])
+@each_once("flag", ["--help", "-h"], "words", [*TOP, *BELOW])
 def test_help_of_every_command_runs(command: Command, words: str, flag: str) -> None:
     said = command(*words.split(), flag)
     assert (said.code, said.err) == (0, "")

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from gradgate import __file__ as package
+from support.parsed import ROOT, inner_statements, trees
 
-ROOT = Path(package).parent
 VERBS = frozenset(Path(__file__).with_name("verbs.txt").read_text(encoding="utf-8").split())
 WITHOUT_SUBJECT = re.compile("About|As|At|Because|By|For|From|How|If|In|Its|Of|On|Their|What|When|Where|Which|Why|With")
 Documented = ast.FunctionDef | ast.ClassDef
@@ -25,8 +24,14 @@ def docstrings(covered: Callable[[Documented], bool]) -> Iterator[tuple[str, str
 @cache
 def documented() -> list[tuple[Path, Documented]]:
     """All functions and classes of the package, with their files."""
-    files = {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(ROOT.rglob("*.py"))}
-    return [(file, node) for file, tree in files.items() for node in ast.walk(tree) if isinstance(node, Documented)]
+    return [(file, node) for file, tree in trees().items() for node in statements(tree) if isinstance(node, Documented)]
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements in a node; classes and functions are in no expression."""
+    for inner in inner_statements(node):
+        yield inner
+        yield from statements(inner)
 
 
 def is_value(node: Documented) -> bool:

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from gradgate import __file__ as package
+from support.parsed import ROOT, inner_statements, trees
 
-ROOT = Path(package).parent
 PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 
@@ -26,8 +25,8 @@ def packages() -> set[str]:
 
 def imported(tree: ast.AST) -> Iterator[str]:
     """Yield what a module imports, also inside of functions, but not for type checkers alone."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+    for node in inner_statements(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -43,8 +42,10 @@ def test_every_package_has_a_step() -> None:
 def test_imports_go_to_later_steps() -> None:
     order, wrong = steps(), []
     for name in order:
-        for file in sorted((ROOT / name).rglob("*.py")) or [ROOT / f"{name}.py"]:
-            for target in imported(ast.parse(file.read_text(encoding="utf-8"))):
+        own = [file for file in trees() if file.relative_to(ROOT).parts[0] in (name, f"{name}.py")]
+        assert own, name
+        for file in own:
+            for target in imported(trees()[file]):
                 top, _, rest = target.partition(".")
                 other = rest.partition(".")[0]
                 if top == "gradgate" and other in order and other != name and order[other] <= order[name]:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import gradgate as gg
+from gradgate.report.sections import SECTIONS
+from gradgate.report.sections.base import Section
 from support.command_line import Command
 from support.contract import check_json, key_tree
 from support.trained_here import trained_here
@@ -38,9 +40,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study with a budget that leaves a run unfinished."""
+    """A study with a budget that leaves a run unfinished. Its report has no figures: they take longer than runs."""
     out = tmp_path_factory.mktemp("contract") / "study"
-    with trained_here():
+    with trained_here(), pytest.MonkeyPatch.context() as patch:
+        for kind in SECTIONS:
+            patch.setattr(kind, "drawings", Section.drawings)
         gg.compare(method=["full", "freeze:layers=2"], seeds=2, budget=0.8, out=out, **TINY)
     return out
 

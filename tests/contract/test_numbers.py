@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 import gradgate as gg
 from support.contract import check_json
+from support.crossed import some_fast
 
 METHODS = (
     "full",
@@ -23,7 +23,7 @@ STEPS = 6
 OTHER_BUILD = 1e-6  # another build of torch, or another processor, may sum in another order
 
 
-@pytest.mark.parametrize("method", METHODS)
+@some_fast("method", METHODS, ["full", "gradual:every=2", "graddrop"])
 def test_plan_and_losses_are_recorded(method: str, tmp_path: Path) -> None:
     run = gg.train(
         method=method,
@@ -52,9 +52,9 @@ def test_plan_and_losses_are_recorded(method: str, tmp_path: Path) -> None:
     check_json(f"numbers/{_stem(method)}.json", {"plan": plan, "losses": losses[:3]}, rel=OTHER_BUILD)
 
 
-def test_memory_estimates_are_recorded() -> None:
-    estimates = {method: _figures(method) for method in METHODS}
-    check_json("numbers/memory.json", estimates, rel=OTHER_BUILD)
+@some_fast("method", METHODS, ["full", "gradual:every=2", "lisa:layers=1,every=2"])
+def test_memory_estimates_are_recorded(method: str) -> None:
+    check_json(f"numbers/memory-{_stem(method)}.json", _figures(method), rel=OTHER_BUILD)
 
 
 def _figures(method: str) -> Any:

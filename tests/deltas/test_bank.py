@@ -37,15 +37,16 @@ def trained(base: Path, folder: Path, labels: int, changes: dict[str, Tensor | f
 QUERY, OUTPUT = (f"bert.encoder.layer.1.{name}" for name in ("attention.self.query.weight", "output.dense.weight"))
 
 
-@pytest.fixture
-def tasks(tiny_model: Path, tmp_path: Path) -> dict[str, tuple[Any, Path]]:
-    """Whole tensors, single elements, both, and a head of another size."""
+@pytest.fixture(scope="module")
+def tasks(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Path]]:
+    """Whole tensors, single elements, both, and a head of another size. Tests leave the models as they are."""
+    folder = tmp_path_factory.mktemp("tasks")
     few = torch.zeros(32, 32)
     few[3, 5] = few[7, 7] = 1.0
     return {
-        "whole": trained(tiny_model, tmp_path, 2, {OUTPUT: 1.0, QUERY: -1.0}),
-        "few": trained(tiny_model, tmp_path, 2, {QUERY: few}),
-        "labels": trained(tiny_model, tmp_path, 5, {OUTPUT: 2.0, QUERY: few.T, "bert.pooler.dense.bias": 1.0}),
+        "whole": trained(tiny_model, folder, 2, {OUTPUT: 1.0, QUERY: -1.0}),
+        "few": trained(tiny_model, folder, 2, {QUERY: few}),
+        "labels": trained(tiny_model, folder, 5, {OUTPUT: 2.0, QUERY: few.T, "bert.pooler.dense.bias": 1.0}),
     }
 
 

@@ -40,7 +40,17 @@ def there_and_back(tmp_path: Path, base: dict[str, Tensor], after: dict[str, Ten
     return made
 
 
-@KINDS_OF_CELLS
+# A delta reads the weights alone: what was closed, in part and whole, in each model. The others are slow.
+FAST = ("full-encoder", "layer-graddrop-decoder", "mixout-encoder", "mofo-decoder", "sparse-encoder-decoder")
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        pytest.param(*cell.values, id=cell.id, marks=() if cell.id in FAST else pytest.mark.slow)
+        for cell in KINDS_OF_CELLS.args[1]
+    ],
+)
 def test_base_and_delta_are_the_trained_model_for_every_method(
     tmp_path: Path, row: MethodInfo | str, name: str
 ) -> None:

@@ -19,6 +19,7 @@ from gradgate.auditing.expectation import Expectation
 from gradgate.auditing.report import AuditReport
 from gradgate.auditing.watch import Watch
 from support.command_line import Command
+from support.crossed import some_fast
 from support.gloo_group import in_processes
 from support.launched import ACCELERATE
 
@@ -104,7 +105,7 @@ def test_what_learns_in_one_process_only() -> None:
     assert any("learns in some of 2 processes only" in text and "head.weight" in text for text in texts)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@some_fast("processes", [1, 2], [2])
 @pytest.mark.parametrize("root", [True, False])
 @in_processes
 def test_fully_sharded_models_have_their_layers_and_findings(processes: int, root: bool) -> None:

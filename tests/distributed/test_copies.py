@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-import pytest
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from gradgate import Tuner
 from gradgate.errors import AuditError
+from support.crossed import some_fast
 from support.gloo_group import in_processes
 from support.loop import batch
 from support.replicas import (
@@ -40,12 +40,13 @@ def test_ddp_without_opening_parameter_is_refused() -> None:
 
 @in_processes
 def test_waiting_ddp_refuses_methods_that_close() -> None:
-    for options in ({"find_unused_parameters": False}, {"static_graph": True}):
-        for method in ("gradual:every=2", "freeze:layers=1", "layer-graddrop:p=0.2", "bitfit", "lisa:layers=1"):
-            model = ddp(**options)
-            with refused(r"DistributedDataParallelKwargs\(find_unused_parameters=True\)"):
-                Tuner(model, adamw(model), method, total_steps=50)
-            assert all(p.requires_grad for p in model.parameters())
+    methods = ("gradual:every=2", "freeze:layers=1", "layer-graddrop:p=0.2", "bitfit", "lisa:layers=1")
+    rigid, static = {"find_unused_parameters": False}, {"static_graph": True}
+    for method, options in (*((method, rigid) for method in methods), (methods[0], static)):
+        model = ddp(**options)
+        with refused(r"DistributedDataParallelKwargs\(find_unused_parameters=True\)"):
+            Tuner(model, adamw(model), method, total_steps=50)
+        assert all(p.requires_grad for p in model.parameters())
 
 
 @in_processes
@@ -103,8 +104,8 @@ def test_fun_decides_alike_in_all_processes() -> None:
         optimizer = adamw(model)
         first = dist.get_rank() if kind == "own" else 0
         data = lambda step, inner=inner, first=first: [batch(inner, step + 10 * first)]  # noqa: E731
-        with Tuner(model, optimizer, "fun:every=1", total_steps=5, fisher_data=data, audit=True) as tuner:
-            for step in range(5):
+        with Tuner(model, optimizer, "fun:every=1", total_steps=3, fisher_data=data, audit=True) as tuner:
+            for step in range(3):
                 optimizer.zero_grad()
                 backward(model, slice(0, 4) if kind == "alone" else mine(), step)
                 optimizer.step()
@@ -126,7 +127,7 @@ def test_child_tuning_chooses_alike() -> None:
 
 
 @in_processes
-@pytest.mark.parametrize("method", ["sparse:share=0.2,by=gradient", "child-tuning:mode=D,keep=0.3"])
+@some_fast("method", ["sparse:share=0.2,by=gradient", "child-tuning:mode=D,keep=0.3"], ["child-tuning:mode=D,keep=0.3"])
 def test_a_ddp_that_is_found_after_a_choice_is_refused(method: str) -> None:
     model = ddp()
     data = lambda step: [batch(model.module, step + 10 * dist.get_rank())]  # noqa: E731

@@ -14,6 +14,7 @@ from torch.distributed.tensor import DTensor
 
 from gradgate import Tuner
 from gradgate.layers import named_parameters
+from support.crossed import some_fast
 from support.gloo_group import in_processes
 from support.loop import batch, build
 from support.replicas import adamw, compare, fresh, fsdp, full, refused, same_everywhere
@@ -23,7 +24,7 @@ METHODS = (
     "blocks:every=1,ends=blocks,order=top-down,state=offload",
     "lisa:layers=1,every=1,ends=closed,state=drop",
 )
-STEPS = 4
+STEPS = 3
 several = pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.slow)])
 
 
@@ -39,7 +40,7 @@ def backward(model: nn.Module, rows: slice, step: int) -> None:
 
 
 @several
-@pytest.mark.parametrize("method", METHODS)
+@some_fast("method", METHODS, METHODS[1:])
 @in_processes
 def test_shards_equal_one_process(method: str, processes: int) -> None:
     """In lockstep with one process that sees the whole batch, over all openings; FSDP2 wraps each layer."""
@@ -156,7 +157,7 @@ def test_frozen_first_pass_fixes_no_dtype(processes: int) -> None:
                 model(**batch(model, 9))
             model.requires_grad_(True)  # of the root's whole parameters, which this pass has left in place
         with Tuner(model, optimizer, "gradual:every=1"):
-            for step in range(5):  # the first with the head alone open
+            for step in range(3):  # the first with the head alone open
                 model.zero_grad()
                 backward(model, my_rows(), step)
                 optimizer.step()

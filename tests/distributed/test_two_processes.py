@@ -25,9 +25,8 @@ from support.replicas import (
 
 METHODS = (
     "graddrop:p=0.4,mask_target=update",
-    "lisa:layers=1,every=2,state=reset",
     "graddrop:p=0.4,noise=gaussian",
-    "sparse:share=0.3,by=lift,rank=4,every=3",
+    "sparse:share=0.3,by=lift,rank=4,every=2",
     "mofo:alpha=0.2",
     "grades:tau=1.3,alpha=0.3,unit=layer,metric=norm",
     "groups:open=embeddings[40:70]/layers.2",  # rows of both shards
@@ -35,6 +34,7 @@ METHODS = (
 # These close and mask what those above and the cases below do, at other steps and by other draws.
 MORE_METHODS = (
     "gradual:every=2",
+    "lisa:layers=1,every=2,state=reset",
     "graddrop:p=0.4",
     "layer-graddrop:p=0.4",
     "graddrop-epoch-toggle",
@@ -47,7 +47,7 @@ MORE_METHODS = (
     "hft:every=2",
     "grades:tau=9,alpha=0.3,unit=layer,metric=weights",
 )
-STEPS = 6
+STEPS = 4
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,13 @@ def test_two_processes_equal_one(method: str, micro: int, several: bool) -> None
 
 @in_processes
 def test_closed_rows_keep_every_bit() -> None:
-    """Ten steps of AdamW with weight decay, on shards and on copies."""
+    """Five steps of AdamW with weight decay, on shards and on copies."""
     table = "bert.embeddings.word_embeddings.weight"
     for model in (fsdp(), ddp()):
         inner = getattr(model, "module", model)
         before, optimizer = full(inner.get_parameter(table)).clone(), adamw(model)
         with Tuner(model, optimizer, "groups:open=embeddings[40:70]/head", audit=True):
-            for step in range(10):
+            for step in range(5):
                 model.zero_grad()
                 backward(model, mine(), step)
                 optimizer.step()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +45,39 @@ def turned(table: str, **labels: str) -> str:
     return "\n".join([header, *(f"{text}\t{labels[label]}" for text, _, label in pairs)]) + "\n"
 
 
-@pytest.fixture(scope="module", params=[None, "pfeiffer:reduction=4"], ids=["whole", "adapter"])
-def run(settings: dict[str, Any], task: Path, tmp_path_factory: pytest.TempPathFactory, request: Any) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    lr = 2e-3 if request.param is None else 2e-2
-    train(make_config(**settings | {"task": str(task), "steps": 30, "lr": lr}, adapter=request.param), folder)
-    return folder
+@pytest.fixture(scope="module")
+def runs(
+    settings: dict[str, Any], task: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str | None], Path]:
+    """Runs by their adapters."""
+
+    @cache
+    def trained(adapter: str | None) -> Path:
+        folder = tmp_path_factory.mktemp("runs") / "run"
+        lr = 2e-3 if adapter is None else 2e-2
+        train(make_config(**settings | {"task": str(task), "lr": lr}, adapter=adapter), folder)
+        return folder
+
+    return trained
+
+
+@pytest.fixture
+def run(runs: Callable[[str | None], Path]) -> Path:
+    return runs(None)
+
+
+each_run = pytest.mark.parametrize("adapter", [None, "pfeiffer:reduction=4"], ids=["whole", "adapter"])
 
 
 def scores_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "scores.json").read_text())
 
 
-def test_a_run_scores_every_language_and_writes_what_it_predicted(run: Path) -> None:
+@each_run
+def test_a_run_scores_every_language_and_writes_what_it_predicted(
+    runs: Callable[[str | None], Path], adapter: str | None
+) -> None:
+    run = runs(adapter)
     scores = scores_of(run)
     accuracy = {split: values["accuracy"] for split, values in scores["tests"].items()}
     assert accuracy["test.de"] == accuracy["test.en"]
@@ -69,7 +91,11 @@ def test_a_run_scores_every_language_and_writes_what_it_predicted(run: Path) -> 
             assert sum(line["gold"] == line["predicted"] for line in lines) / rows == pytest.approx(accuracy[split])
 
 
-def test_scores_later_are_those_of_the_run_and_leave_it_alone(run: Path, task: Path, tmp_path: Path) -> None:
+@each_run
+def test_scores_later_are_those_of_the_run_and_leave_it_alone(
+    runs: Callable[[str | None], Path], adapter: str | None, tmp_path: Path
+) -> None:
+    run = runs(adapter)
     before = files(run)
     record = evaluate(run, out=tmp_path / "again")
     assert files(run) == before

@@ -24,6 +24,7 @@ from gradgate.tasks.find import find_task
 from gradgate.tasks.unlabelled import read_file
 from gradgate.training.run import train
 from support.command_line import Command
+from support.crossed import some_fast
 from support.kind_folders import SAVE
 
 TEXTS = ["a good day", "a bad, bad day", "the weather"]
@@ -46,9 +47,7 @@ def test_a_table_running_text_and_json_lines_are_the_same_rows(runs: list[Path],
     assert [row.keys() for row in found[0]] == [{"index", "predicted", "probability"}] * 3
 
 
-@pytest.mark.parametrize(
-    "kind", ["question-answering", "token-classification", pytest.param("ranking", marks=pytest.mark.slow)]
-)
+@some_fast("kind", ["question-answering", "token-classification", "ranking"], ["question-answering"])
 def test_runs_that_share_their_lowest_layers_predict_as_each_does_alone(
     kind: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 def run(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> gg.Run:
     """A finished run."""
     out = tmp_path_factory.mktemp("pushed") / "run"
-    named = {name: settings[name] for name in settings if name not in ("model", "task")}
+    named = {name: settings[name] for name in settings if name not in ("model", "task")} | {"steps": 4}
     return gg.train(settings["model"], settings["task"], "gradual:every=4", out=out, quiet=True, **named)
 
 
@@ -179,7 +179,8 @@ def test_a_refusal_comes_before_the_training(hub: Hub, settings: dict[str, Any],
 
 def test_commands_push(hub: Hub, settings: dict[str, Any], tmp_path: Path, command: Command) -> None:
     out = str(tmp_path / "run")
-    words = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    given = settings | {"steps": 2}
+    words = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     said = command("train", *words, "--out", out, "-q")
     assert said.code == 0, said.err
     assert not hub.requests  # nothing is pushed without the flag

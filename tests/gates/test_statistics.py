@@ -16,6 +16,7 @@ from scipy.stats import binom, chi2, kstest, norm, poisson
 from gradgate import gates
 from gradgate.gates import reference
 from gradgate.gates.key import WORD, block_key
+from support.crossed import some_fast
 
 Words = NDArray[np.uint32]
 
@@ -164,9 +165,9 @@ def test_no_two_elements_share_a_word(stream: Words) -> None:
 # One bit changed.
 
 
-@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
-def test_a_changed_bit_of_the_index_changes_each_bit_of_the_word_half_the_time(key: int) -> None:
-    start, count = 5 * 2**16, 2**16
+@some_fast("name", list(KEYS), ["zeros", "drawn"])
+def test_a_changed_bit_of_the_index_changes_each_bit_of_the_word_half_the_time(name: str) -> None:
+    key, start, count = KEYS[name], 5 * 2**16, 2**16
     before = words(key, count, start)
     for bit in range(32):
         if 2**bit < count:
@@ -177,9 +178,9 @@ def test_a_changed_bit_of_the_index_changes_each_bit_of_the_word_half_the_time(k
         assert off_half(changed) < MANY, bit
 
 
-@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
-def test_a_changed_bit_of_the_key_changes_each_bit_of_the_word_half_the_time(key: int) -> None:
-    count = 2**16
+@some_fast("name", list(KEYS), ["zeros", "drawn"])
+def test_a_changed_bit_of_the_key_changes_each_bit_of_the_word_half_the_time(name: str) -> None:
+    key, count = KEYS[name], 2**16
     before = words(key, count)
     for bit in range(16, 64):  # the lowest 16 meet the index in an exclusive or, so the test above covers them
         assert off_half(before ^ words(key ^ 1 << bit, count)) < MANY, bit

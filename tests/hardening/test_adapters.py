@@ -111,8 +111,8 @@ def test_a_large_member_of_an_archive_is_not_read(saved: Path, tmp_path: Path) -
         for part in saved.iterdir():
             archive.write(part, f"task/{part.name}")
         with archive.open("task/other.safetensors", "w", force_zip64=True) as member:
-            for _ in range(17):
-                member.write(bytes(64 << 20))
+            member.write(bytes(1 << 20))
+        archive.getinfo("task/other.safetensors").file_size = 17 * 64 << 20  # what the archive says of it
     refused(file, r"would unpack to 1\.\d GiB, too much for an adapter: at most 1 GiB")
 
 

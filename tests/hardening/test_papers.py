@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.command_line import Command
+from support.crossed import some_fast
 from support.study_folder import write_study
 
 RUN = {"labels": ["XLM-R-base", "NER de", "full", "baseline"], "method": "full", "adapter": None, "study": "ner"}
@@ -119,7 +120,9 @@ def test_reproduce_refuses_before_anything_starts(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("case", ["an empty record", "a study outside of the folder", "an unknown scale"])
+@some_fast(
+    "case", ["an empty record", "a study outside of the folder", "an unknown scale"], ["a study outside of the folder"]
+)
 def test_a_damaged_reproduction_is_not_overwritten(case: str, command: Command, tmp_path: Path) -> None:
     make, message = DAMAGED[case]
     folder = make(tmp_path)

@@ -20,6 +20,7 @@ from gradgate.runs.records import ModelRecord, TaskRecord
 from gradgate.settings.arms.arm import Arm
 from gradgate.settings.run import make_config
 from gradgate.study.grid import Grid
+from support.crossed import each_once
 
 SOURCE = str(Path(gradgate.__file__).parents[1])
 STANDARD = os.path.dirname(os.path.realpath(os.__file__))  # noqa: PTH120
@@ -62,8 +63,8 @@ def early(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     [
         ((SCRIPT,), SOURCE),
         ((sys.executable, "-m", "gradgate"), SOURCE),
-        ((sys.executable, "-Bmgradgate"), SOURCE),
-        ((SCRIPT,), f"{SOURCE}{os.pathsep}"),
+        pytest.param((sys.executable, "-Bmgradgate"), SOURCE, marks=pytest.mark.slow),
+        pytest.param((SCRIPT,), f"{SOURCE}{os.pathsep}", marks=pytest.mark.slow),
         ((SCRIPT,), f".{os.pathsep}{SOURCE}"),
     ],
     ids=["the script", "a module", "flags in one word", "an empty entry", "a dot"],
@@ -129,14 +130,18 @@ def run_program(starter: str, folder: Path, **words: object) -> str:
     return run([sys.executable, *given], folder)
 
 
-@pytest.mark.parametrize("safe", [True, False], ids=["by variable", "by flag"])
-@pytest.mark.parametrize(
-    ("starter", "modules"),
-    [("-c", ()), ("-c", ("my_methods",)), ("-m", ()), ("-m", ("my_methods",)), ("-m", ("__main__",))],
-)
-def test_children_of_programs_import_nothing(
-    tmp_path: Path, starter: str, safe: bool, modules: tuple[str, ...]
-) -> None:
+PROGRAMS: list[tuple[str, tuple[str, ...]]] = [
+    ("-c", ()),
+    ("-c", ("my_methods",)),
+    ("-m", ()),
+    ("-m", ("my_methods",)),
+    ("-m", ("__main__",)),
+]
+
+
+@each_once("safe", [True, False], "program", PROGRAMS)
+def test_children_of_programs_import_nothing(tmp_path: Path, safe: bool, program: tuple[str, tuple[str, ...]]) -> None:
+    starter, modules = program
     imports = "my_methods" if modules else "os"
     wrong = f"'' in sys.path or {str(tmp_path)!r} in sys.path[:{-1 if modules else None}]"
     assert not run_program(starter, tmp_path, safe=safe, modules=modules, imports=imports, wrong=wrong)

@@ -71,8 +71,14 @@ PLANTED: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.parametrize("planted", PLANTED)
-@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize(
+    ("command", "planted"),
+    [
+        pytest.param(command, planted, marks=() if planted == "an address" or command == "status" else pytest.mark.slow)
+        for command in READING
+        for planted in PLANTED
+    ],
+)
 def test_reading_leaves_no_file(
     study: Path,
     command: str,

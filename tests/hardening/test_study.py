@@ -31,6 +31,7 @@ from gradgate.study.search import read_space
 from gradgate.study.status import open_queue, read_status
 from gradgate.study.workers.worker import join
 from support.arms import arms, names
+from support.crossed import some_fast
 from support.run_folders import assert_same_run
 from support.study_folder import fail, write_study
 from support.trained_here import trained_here
@@ -246,8 +247,9 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
-def test_damaged_scores_are_a_failure_that_every_reader_sees(content: str | bytes, tmp_path: Path) -> None:
+@some_fast("case", list(DAMAGED), ["cut", "a list for dev", "no text"])
+def test_damaged_scores_are_a_failure_that_every_reader_sees(case: str, tmp_path: Path) -> None:
+    content = DAMAGED[case]
     study = write_study(tmp_path, methods=("full", "head"), seeds=(0,), scores={"full": [0.5], "head": [0.6]})
     _use_the_folders_of_methods(study)
     open_queue(study).store.close()
@@ -270,7 +272,7 @@ def _use_the_folders_of_methods(study: Path) -> None:
 
 @pytest.fixture(scope="module")
 def base(settings: dict[str, Any]) -> RunConfig:
-    return make_config(**settings | {"steps": 4, "threads": 1})
+    return make_config(**settings | {"steps": 2, "threads": 1})
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +326,9 @@ FLIPPED = {
 }
 
 
-@pytest.mark.parametrize("place", FLIPPED)
+@some_fast(  # test_flipped_bytes_are_mended_by_compare has the others
+    "place", list(FLIPPED), ["JSON that cannot be read", "a state that does not exist", "a folder elsewhere"]
+)
 def test_flipped_bytes_in_the_database_are_told(place: str, tmp_path: Path) -> None:
     study = queued(tmp_path, lr=0.001)
     flip(study / "study.db", *FLIPPED[place])
@@ -348,7 +352,7 @@ def test_random_damage_to_the_database_never_is_a_traceback(tmp_path: Path) -> N
     study = queued(tmp_path / "study")
     whole = (study / "study.db").read_bytes()
     draw = random.Random(0)
-    for _ in range(40):
+    for _ in range(20):
         content = bytearray(whole)
         for _ in range(draw.choice((1, 30, 3000))):
             content[draw.randrange(len(content))] = draw.randrange(256)

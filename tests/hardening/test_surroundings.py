@@ -30,6 +30,7 @@ from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import make_config
 from gradgate.tasks.unlabelled import read_text
 from support.command_line import Command
+from support.crossed import some_fast
 
 GRADGATE = f"{sys.executable} -m gradgate"
 THOUSANDS = "9" * 5000
@@ -65,7 +66,7 @@ STREAMS = {
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        pytest.param(*case, id=name, marks=pytest.mark.slow if name.startswith("no output for") else ())
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name.startswith("no output") else ())
         for name, case in STREAMS.items()
     ],
 )
@@ -154,10 +155,10 @@ LABELS: dict[str, list[str] | None] = {
 }
 
 
-@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
-def test_labels_that_are_not_the_models_are_refused(run: Path, labels: list[str] | None) -> None:
+@some_fast("case", list(LABELS), ["none", "one", "in another order", "half a pair"])
+def test_labels_that_are_not_the_models_are_refused(run: Path, case: str) -> None:
     record = json.loads((run / "run.json").read_text())
-    record["task"]["labels"] = labels
+    record["task"]["labels"] = LABELS[case]
     (run / "run.json").write_text(json.dumps(record))
     (run / "rows.txt").write_text("a good film\n")
     for ask in (lambda: predict([run], run / "rows.txt"), lambda: evaluate(run, languages=["en"])):
@@ -201,7 +202,11 @@ def test_numbers_of_thousands_of_digits_are_refused(kind: type, name: str, value
     assert len(str(raised.value)) < 1000
 
 
-@pytest.mark.parametrize("text", ["layers.top{}", "layers.{}", "layers.1-{}", "embeddings[{}:]", "head[:-{}]"])
+@some_fast(
+    "text",
+    ["layers.top{}", "layers.{}", "layers.1-{}", "embeddings[{}:]", "head[:-{}]"],
+    ["layers.top{}", "layers.1-{}", "embeddings[{}:]"],
+)
 def test_selectors_of_thousands_of_digits_are_refused(command: Command, text: str) -> None:
     said = command("layers", "sample", "--select", text.format(THOUSANDS))
     assert said.code == 2
@@ -248,8 +253,19 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("entries", SETTINGS.values(), ids=SETTINGS)
-def test_settings_of_generation_are_checked_before_training(tmp_path: Path, entries: Any) -> None:
+@some_fast(
+    "case",
+    list(SETTINGS),
+    [
+        "an end that is no number",
+        "stops that are numbers",
+        "a combination that cannot be saved",
+        "a way of other code",
+        "what is no JSON",
+    ],
+)
+def test_settings_of_generation_are_checked_before_training(tmp_path: Path, case: str) -> None:
+    entries = SETTINGS[case]
     pytest.importorskip("trl")
     file = shutil.copytree(sample.DECODER, tmp_path / "model") / "generation_config.json"
     own = json.loads(file.read_text())

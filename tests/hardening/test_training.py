@@ -301,10 +301,10 @@ class StopAt:
 
 
 def test_a_run_whose_best_weights_are_lost_starts_anew(settings: dict[str, Any], tmp_path: Path) -> None:
-    config = make_config(**settings, eval_every=2, save_every=4)
+    config = make_config(**settings | {"steps": 6}, eval_every=2, save_every=2)
     expected = train(config, tmp_path / "unbroken")
     with pytest.raises(StoppedError):
-        train(config, tmp_path / "run", StopAt(9))
+        train(config, tmp_path / "run", StopAt(5))
     shutil.rmtree(tmp_path / "run/best")
     progress = StopAt()
     scores = train(config, tmp_path / "run", progress)

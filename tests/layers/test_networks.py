@@ -35,7 +35,9 @@ CASES = pytest.mark.parametrize(("build", "towers", "left_out", "beside"), NETWO
 
 
 @CASES
-def test_each_learning_network_is_a_tower(build: Any, towers: Any, left_out: list[str], beside: bool) -> None:
+def test_each_learning_network_is_a_tower_with_its_layers_in_order(
+    build: Any, towers: Any, left_out: list[str], beside: bool
+) -> None:
     model = build()
     found = map_layers(model)
     assert {tower: len(groups) for tower, groups in found.towers.items()} == towers
@@ -45,11 +47,6 @@ def test_each_learning_network_is_a_tower(build: Any, towers: Any, left_out: lis
     assert placed == named_parameters(model).keys() - frozen == found.weights.keys()
     for path in left_out:
         assert any(note.startswith(f"{path} cannot learn, so it is in no group") for note in found.notes)
-
-
-@CASES
-def test_layers_are_in_order_within_each_tower(build: Any, towers: Any, left_out: list[str], beside: bool) -> None:
-    found = map_layers(build())
     assert tuple(group.name for axis in found.axes for group in axis) == depth_names(sum(towers.values()))
     for groups in found.towers.values():
         for number, group in enumerate(groups):

@@ -16,9 +16,10 @@ from transformers import (
 from gradgate import map_layers
 from gradgate.errors import LayerMapError
 from gradgate.layers import LayerMap
-from support.tiny_models import TINY
+from support.crossed import some_fast
+from support.tiny_models import TINY, VARIED
 
-EVERY_TINY = pytest.mark.parametrize("name", TINY)
+EVERY_TINY = some_fast("name", list(TINY), VARIED)
 
 
 def of_layer(layers: LayerMap, number: int) -> list[str]:

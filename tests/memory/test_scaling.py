@@ -36,11 +36,11 @@ def test_shallow_llama_takes_what_was_measured(depth: int, top: float, full: flo
 def test_peak_is_linear_in_depth(method: str) -> None:
     per_layer = peak(method, 3) - peak(method, 2)
     assert per_layer > 0
-    assert peak(method, 8) == peak(method, 2) + 6 * per_layer
+    assert peak(method, 5) == peak(method, 2) + 3 * per_layer
 
 
 def test_closed_layers_cost_their_weights_only() -> None:
-    assert peak("head", 8) - peak("head", 4) == 4 * 4 * LAYER
+    assert peak("head", 4) - peak("head") == 4 * 2 * LAYER
 
 
 def test_peak_is_linear_in_batch() -> None:
@@ -61,19 +61,27 @@ def test_peak_grows_faster_than_length() -> None:
 
 def test_accumulation_holds_gradients_over_passes() -> None:
     once, often = (estimate(accumulate=count).worst.usage for count in (1, 4))
-    assert often.gradients == 4 * (100 * 16 + 64 * 16 + 2 * 16 + 2 * 16 + 4 * LAYER + 16 * 17 + 2 * 17)
+    assert often.gradients == 4 * (100 * 16 + 64 * 16 + 2 * 16 + 2 * 16 + 2 * LAYER + 16 * 17 + 2 * 17)
     assert often.peak > once.peak
     assert estimate(accumulate=8).peak_bytes == often.peak, "it counts that there are several, not how many"
 
 
-@pytest.mark.parametrize(("shards", "part"), [(2, 0.5), (4, 0.25), (8, 0.125)])
+@pytest.mark.parametrize(
+    ("shards", "part"),
+    [
+        pytest.param(2, 0.5, marks=pytest.mark.slow),
+        (4, 0.25),
+        pytest.param(8, 0.125, marks=pytest.mark.slow),
+    ],
+)
 def test_shards_divide_weights_and_states(shards: int, part: float) -> None:
-    whole, shard = estimate().worst.usage, estimate(shards=shards).worst.usage
+    whole, shard = (estimate(depth=4, shards=count).worst.usage for count in (1, shards))
     assert shard.weights == pytest.approx(whole.weights * part, rel=0.2)
     assert shard.optimizer == pytest.approx(whole.optimizer * part, rel=0.1)
     assert shard.activations > whole.activations, "a layer is gathered while it runs"
 
 
+@pytest.mark.slow
 def test_more_shards_never_take_more() -> None:
     peaks = [peak(shards=shards) for shards in (1, 2, 4, 8)]
     assert peaks == sorted(peaks, reverse=True)
@@ -82,17 +90,16 @@ def test_more_shards_never_take_more() -> None:
 @pytest.mark.slow
 def test_opening_more_takes_more() -> None:
     methods = ("head", "freeze:layers=3", "freeze:layers=2", "freeze:layers=1", "full")
-    peaks = [peak(method) for method in methods]
+    peaks = [peak(method, 4) for method in methods]
     assert peaks == sorted(peaks)
     assert len(set(peaks[:-1])) == 4
 
 
 def test_lower_layer_takes_longer_backward() -> None:
     """The same elements learn; what backward passes through counts."""
-    peaks = [peak(f"groups:open=layers.{layer}") for layer in (3, 1, 0)]
-    assert peaks == sorted(peaks)
-    assert len(set(peaks)) == 3
-    assert len({estimate(f"groups:open=layers.{layer}").worst.usage.optimizer for layer in (0, 1, 3)}) == 1
+    top, low = (estimate(f"groups:open=layers.{layer}").worst.usage for layer in (1, 0))
+    assert top.peak < low.peak
+    assert top.optimizer == low.optimizer
 
 
 @pytest.mark.parametrize("method", ["graddrop:p=0.5", pytest.param("gradual:every=100", marks=pytest.mark.slow)])
@@ -101,10 +108,10 @@ def test_methods_that_open_all_take_as_full(method: str) -> None:
 
 
 def test_gradual_takes_more_as_it_opens() -> None:
-    phases = estimate("gradual:every=100").phases
+    phases = estimate("gradual:every=100", 3).phases
     assert sum(phase.steps for phase in phases) == 1000
     assert [phase.step + phase.steps for phase in phases[:-1]] == [phase.step for phase in phases[1:]]
-    assert len(phases) == 4, "a layer each, and the embeddings with the lowest"
+    assert len(phases) == 3, "a layer each, and the embeddings with the lowest"
     peaks = [phase.usage.peak for phase in phases]
     assert peaks == sorted(peaks)
     assert peaks[0] < peaks[-1]
@@ -113,15 +120,15 @@ def test_gradual_takes_more_as_it_opens() -> None:
 @pytest.mark.slow
 def test_checkpointing_takes_time_for_memory() -> None:
     options: dict[str, Any] = {"batch_size": 16, "max_length": 64}
-    stored, recomputed = (estimate(**options, checkpointing=on).worst.usage for on in (False, True))
+    stored, recomputed = (estimate(depth=4, **options, checkpointing=on).worst.usage for on in (False, True))
     assert recomputed.activations < stored.activations / 3
     assert (recomputed.weights, recomputed.optimizer) == (stored.weights, stored.optimizer)
 
 
 def test_checkpointed_activations_hardly_grow_with_depth() -> None:
     options: dict[str, Any] = {"batch_size": 16, "max_length": 64, "checkpointing": True}
-    per_layer = (estimate(depth=8, **options).worst.usage.activations - estimate(**options).worst.usage.activations) / 4
-    assert per_layer == 4 * 16 * 64 * 16, "only the input of each layer is stored, in float32"
+    two, four = (estimate(depth=depth, **options).worst.usage.activations for depth in (2, 4))
+    assert (four - two) / 2 == 4 * 16 * 64 * 16, "only the input of each layer is stored, in float32"
 
 
 def test_16_bits_halve_the_weights() -> None:
@@ -166,9 +173,9 @@ def test_own_optimizer_is_counted() -> None:
 @pytest.mark.parametrize(
     ("adapter", "elements"),
     [
-        ("lora:r=2", 4 * 2 * 2 * 2 * 16),
-        ("lora:r=4", 4 * 2 * 2 * 4 * 16),
-        ("pfeiffer:reduction=2", 4 * (2 * 16 * 8 + 24)),
+        ("lora:r=2", 2 * 2 * 2 * 2 * 16),
+        pytest.param("lora:r=4", 2 * 2 * 2 * 4 * 16, marks=pytest.mark.slow),
+        ("pfeiffer:reduction=2", 2 * (2 * 16 * 8 + 24)),
     ],
 )
 def test_adapter_learns_beside_frozen_weights(adapter: str, elements: int) -> None:
@@ -180,13 +187,7 @@ def test_adapter_learns_beside_frozen_weights(adapter: str, elements: int) -> No
     assert usage.peak < peak()
 
 
-def test_larger_adapters_take_more() -> None:
-    pytest.importorskip("peft")
-    peaks = [peak(adapter=f"lora:r={rank}") for rank in (2, 4)]
-    assert peaks[0] < peaks[1]
-
-
 def test_same_question_has_the_same_answer() -> None:
-    first, second = (gg.estimate_memory(bert(2), "lisa:layers=1,every=400", max_length=8) for _ in range(2))
+    first, second = (gg.estimate_memory(bert(), "lisa:layers=1,every=600", max_length=8) for _ in range(2))
     assert first == second
-    assert first.method == "lisa:layers=1,every=400"
+    assert first.method == "lisa:layers=1,every=600"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 import gradgate as gg
+from support.crossed import some_fast
 
 SPELLINGS = {
     "attribute": "import gradgate; found = gradgate.methods(), gradgate.methods.GradDrop",
@@ -20,7 +19,7 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@some_fast("spelling", list(SPELLINGS), ["from", "function", "catalogue first"])
 def test_each_spelling_has_catalogue_and_classes(spelling: str) -> None:
     code = f"{SPELLINGS[spelling]}\nimport sys\nprint(len(found[0]), found[1].name, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

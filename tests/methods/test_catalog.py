@@ -51,18 +51,13 @@ def test_each_entry_says_what_it_is_and_where_it_is_from(entry: MethodInfo) -> N
 
 
 @EVERY_METHOD
-@settings(max_examples=40)
-@given(data=st.data())
-def test_the_text_of_a_method_reads_back_as_the_method(entry: MethodInfo, data: st.DataObject) -> None:
-    drawn = data.draw(a_method(entry))
-    assert method(drawn.spec) == drawn
-
-
-@EVERY_METHOD
 @settings(suppress_health_check=[HealthCheck.filter_too_much], max_examples=40)
 @given(data=st.data())
-def test_plans_are_pure_and_name_each_group_in_order(entry: MethodInfo, data: st.DataObject) -> None:
+def test_a_method_reads_back_from_its_text_and_its_plans_are_pure_and_name_each_group_in_order(
+    entry: MethodInfo, data: st.DataObject
+) -> None:
     drawn = data.draw(a_method(entry))
+    assert method(drawn.spec) == drawn
     try:
         drawn.check(FOUR)
     except MethodError:

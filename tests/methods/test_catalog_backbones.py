@@ -12,18 +12,12 @@ from torch import Tensor, nn
 from gradgate import MethodInfo, Plan, Tuner, map_layers
 from gradgate.errors import AttachError, MethodError
 from support.catalog_table import ROWS, attach, build, changed, is_kind, layers_of, learns, method_of, names_of
+from support.crossed import some_fast
 from support.loop import adamw, fisher_data, learnable, step, train, weights
 from support.loop import build as build_tiny
 
 Row = MethodInfo | str
 
-EVERY_ROW = pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(row, marks=pytest.mark.slow, id=row) if isinstance(row, str) else pytest.param(row, id=row.name)
-        for row in ROWS
-    ],
-)
 # The methods that open layers one after another, or a few at a time.
 ONE_AFTER_ANOTHER = {"gradual", "gradfreeze", "random", "order", "fun", "lisa", "blocks"}
 
@@ -35,6 +29,12 @@ COUNT_EPOCHS = {
     "graddrop-epoch",
     "graddrop-epoch-toggle",
 }
+
+
+def every_row(refused: set[str]) -> pytest.MarkDecorator:
+    """Every row; fast are the methods that stand for others, and those that are refused."""
+    fast = [row for row in ROWS if not isinstance(row, str) and (is_kind(row) or row.name in refused)]
+    return some_fast("row", ROWS, fast)
 
 
 def lora(*, head: bool = True) -> nn.Module:
@@ -78,7 +78,7 @@ BACKBONES = (lora, adapters)
         pytest.param(
             row,
             backbone,
-            marks=() if is_kind(row) and (place + turn) % 2 == 0 else pytest.mark.slow,
+            marks=() if is_kind(row) and not isinstance(row, str) and (place + turn) % 2 == 0 else pytest.mark.slow,
             id=f"{row if isinstance(row, str) else row.name}-{backbone.__name__}",
         )
         for place, row in enumerate(sorted(ROWS, key=is_kind))
@@ -94,13 +94,13 @@ def test_a_method_moves_what_it_opens_of_the_trainable_part_and_nothing_else(
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2, weight_decay=0.1)
     plans: list[Plan] = []
     seen = [weights(model)]
-    with attach(model, optimizer, method, layers, total_steps=4) as tuner:
+    with attach(model, optimizer, method, layers, total_steps=3) as tuner:
         plans.append(tuner.plan)
-        for number in range(4):
+        for number in range(3):
             step(model, optimizer, number)
             plans.append(tuner.plan)
             seen.append(weights(model))
-    for number in range(4):
+    for number in range(3):
         moved = changed(seen[number], seen[number + 1])
         assert moved <= names_of(method, layers, plans[number], lambda gate: not gate.closed) & trainable
         assert names_of(method, layers, plans[number], learns) & matrices <= moved, f"step {number + 1}"
@@ -128,7 +128,7 @@ def test_what_would_train_nothing_of_lora_without_a_head_is_refused(text: str, r
     assert flags(model) == before
 
 
-@EVERY_ROW
+@every_row(ONE_AFTER_ANOTHER)
 def test_on_a_model_that_shares_its_layers_a_method_trains_or_is_refused_with_the_reason(row: Row) -> None:
     model, method = build_tiny("albert"), method_of(row, layers=1)
     layers, optimizer = map_layers(model), adamw(model)
@@ -145,7 +145,7 @@ def test_on_a_model_that_shares_its_layers_a_method_trains_or_is_refused_with_th
     assert flags(model) == all_open
 
 
-@EVERY_ROW
+@every_row(COUNT_EPOCHS)
 def test_a_method_that_counts_epochs_says_that_it_must_know_their_length(row: Row) -> None:
     model, method = build("encoder"), method_of(row)
     layers, optimizer = layers_of("encoder"), adamw(model)

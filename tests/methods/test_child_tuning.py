@@ -122,9 +122,9 @@ def test_choosing_leaves_no_trace_on_the_training() -> None:
 def test_resumes_in_trainer_with_the_choice_it_made(tmp_path: Path) -> None:
     text = "child-tuning:mode=D,keep=0.3,mask_target=update"
     unbroken, resumed = build("bert", dropout=True), build("bert", dropout=True)
-    trainer_of(unbroken, tmp_path, GateCallback(text), save_strategy="steps", save_steps=5).train()
-    checkpoint = tmp_path / "checkpoint-5"
-    trainer_of(resumed, tmp_path, GateCallback(text)).train(resume_from_checkpoint=str(checkpoint))
+    trainer_of(unbroken, tmp_path, GateCallback(text), save_strategy="steps", save_steps=4, max_steps=6).train()
+    checkpoint = tmp_path / "checkpoint-4"
+    trainer_of(resumed, tmp_path, GateCallback(text), max_steps=6).train(resume_from_checkpoint=str(checkpoint))
     assert_same_weights(unbroken, resumed)
     (checkpoint / "gradgate.safetensors").unlink()
     (checkpoint / "gradgate.json").unlink()

@@ -209,7 +209,7 @@ def test_resuming_before_and_after_a_measurement_ends_with_the_same_bits() -> No
         )
         order = order_of(tuner.memory)
     assert asked == [2, 5]
-    for done in (1, 2, 3, 4, 5, 6):
+    for done in (1, 2, 4):
         weights, moments, state = saved[done - 1]
         resumed = build("bert")
         again = adamw(resumed)
@@ -247,7 +247,7 @@ def trained(text: str, folder: Path, **options: Any) -> tuple[PreTrainedModel, M
 @some_fast(
     "options",
     ["", ",fisher_grad=per_example", ",fisher_labels=true", ",fisher_eval_mode=false"],
-    ["", ",fisher_eval_mode=false"],
+    [",fisher_eval_mode=false"],
 )
 def test_a_trainer_that_measures_ends_as_one_that_is_given_the_order(options: str, tmp_path: Path) -> None:
     """The order of the data, dropout, the gradients and the optimizer are not disturbed by two measurements."""

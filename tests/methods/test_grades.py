@@ -103,7 +103,7 @@ def test_the_last_matrix_goes_on_to_learn() -> None:
 
 def test_a_resumed_run_stops_the_same_matrices_at_the_same_steps(tmp_path: Path, settings: dict[str, Any]) -> None:
     text = "grades:tau=0.5,alpha=0.3"
-    config = make_config(**{**settings, "steps": 8, "save_every": 2, "method": text, "store": "model"})
+    config = make_config(**{**settings, "steps": 6, "save_every": 2, "method": text, "store": "model"})
     train(config, tmp_path / "whole")
     with pytest.raises(PowerCutError):
         train(config, tmp_path / "cut", Falls(5))

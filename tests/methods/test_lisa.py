@@ -36,7 +36,7 @@ def test_a_draw_holds_for_its_period_and_depends_on_the_seed() -> None:
 
 
 def test_every_pair_of_layers_is_as_likely() -> None:
-    four, periods = stack(4), 6000
+    four, periods = stack(4), 3000
     method = LISA(layers=2, every=1)
     draws = [drawn(method, period, four) for period in range(periods)]
     pairs = [frozenset(pair) for pair in combinations((group.name for group in four.layers), 2)]
@@ -83,7 +83,7 @@ OUTLIERS = {"layers.0": 0.4, "layers.1": 0.3, "layers.2": 0.2, "layers.3": 0.1}
 
 
 def test_one_layer_is_drawn_in_proportion_to_its_outliers() -> None:
-    periods = 6000
+    periods = 3000
     draws = weighted("outlier", OUTLIERS, periods, layers=1)
     for name, share in OUTLIERS.items():
         assert abs(draws.count(frozenset({name})) / periods - share) < 4 * (share * (1 - share) / periods) ** 0.5
@@ -91,7 +91,7 @@ def test_one_layer_is_drawn_in_proportion_to_its_outliers() -> None:
 
 def test_several_layers_are_drawn_one_after_another_without_putting_back() -> None:
     """As ``numpy.random.choice(replace=False, p=...)`` does, which OWS's authors use."""
-    periods = 6000
+    periods = 3000
     draws = weighted("outlier", OUTLIERS, periods, layers=2)
     for one, other in combinations(OUTLIERS, 2):
         first, second = OUTLIERS[one], OUTLIERS[other]
@@ -116,7 +116,7 @@ def test_the_weights_of_gradients_are_a_softmax_of_their_root_mean_squares() -> 
     sizes = [group.parameter_count for group in layers.layers]
     norms = [1.0, 2.0, 3.0]  # root mean squares; in units of their mean 0.5, 1 and 1.5
     scores = {f"layers.{i}": norms[i] ** 2 * sizes[i] for i in range(3)}
-    method, periods = LISA(layers=1, every=1, draw="gradient", temperature=0.5), 6000
+    method, periods = LISA(layers=1, every=1, draw="gradient", temperature=0.5), 3000
     memory = MethodState(notes={"scores": scores, "measured": 0})
     drawn = [
         next(iter(open_groups(method.plan(Clock(step), layers, memory)) - {"embeddings", "head"}))

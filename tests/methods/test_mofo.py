@@ -104,6 +104,7 @@ def test_half_precision_is_filtered_on_its_masters() -> None:
     assert moved(before, model)
 
 
+@pytest.mark.slow  # test_grades.py and test_sparse_choices.py resume runs; test_catalog_promises.py this method
 def test_a_run_resumes_with_the_same_bits(tmp_path: Path, settings: dict[str, Any]) -> None:
     config = make_config(**{**settings, "steps": 6, "save_every": 2, "method": "mofo:alpha=0.1"})
     train(config, tmp_path / "whole")

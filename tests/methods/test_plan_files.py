@@ -34,7 +34,7 @@ def step_by_step(method: Method, clock: Clock, seed: int) -> Timeline:
 
 @EVERY_METHOD
 @settings(suppress_health_check=[HealthCheck.filter_too_much], max_examples=30)
-@given(data=st.data(), length=st.integers(1, 40), total=st.integers(1, 120), seed=st.integers(0, 3))
+@given(data=st.data(), length=st.integers(1, 20), total=st.integers(1, 60), seed=st.integers(0, 3))
 def test_what_is_foreseen_is_the_plan_of_each_step(
     entry: MethodInfo, data: st.DataObject, length: int, total: int, seed: int
 ) -> None:

@@ -63,6 +63,7 @@ def test_what_cannot_be_is_refused(text: str) -> None:
         method(text)
 
 
+@pytest.mark.slow  # test_grades.py and test_sparse_choices.py resume runs; test_catalog_promises.py this method
 def test_a_run_resumes_with_the_same_mask_and_its_delta_is_the_mask(tmp_path: Path, settings: dict[str, Any]) -> None:
     config = make_config(**{**settings, "steps": 6, "save_every": 2, "method": "sparse:share=0.05", "store": "model"})
     train(config, tmp_path / "whole")

@@ -129,7 +129,8 @@ def test_a_plane_that_is_not_whole_is_not_drawn():
 
 
 @pytest.mark.parametrize("name", ["representations", "landscape"])
-def test_a_damaged_file_is_said_and_the_rest_is_there(study, name):
+def test_a_damaged_file_is_said_and_the_rest_is_there(study, name, draw_only):
+    draw_only()
     file = study / "analyses" / name / f"{name}.csv"
     mark = next(cell.mark for cell in read_study(study).cells if (cell.arm.name, cell.seed) == ("full", 0))
     file.write_text(file.read_text().replace(mark, "", 1) + "nonsense\n")

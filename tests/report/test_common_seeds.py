@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from scipy import stats
 
 import gradgate as gg
+from gradgate.report.sections.gains import GainsSection
 from gradgate.report.sections.main_table import main_table
 from gradgate.report.study_summary import summarize_study
 from gradgate.report.verdict import verdict
@@ -69,7 +71,8 @@ def test_means_over_other_seeds_have_no_best_one(case: str, is_marked: bool, tmp
     assert ("**" in (tmp_path / "study/tables/main.md").read_text()) is is_marked
 
 
-def test_parts_are_sorted_from_the_best_where_lower_is_better(tmp_path: Path) -> None:
+def test_parts_are_sorted_from_the_best_where_lower_is_better(tmp_path: Path, draw_only: Callable[..., None]) -> None:
+    draw_only(GainsSection)
     rows = [
         {"task": task, "arm": arm, "seed": seed, "loss": loss + 0.1 * seed - by}
         for task, loss in (("hard", 2.0), ("easy", 0.5), ("mid", 1.0))

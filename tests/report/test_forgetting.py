@@ -81,7 +81,7 @@ def test_a_run_that_lost_every_number_is_left_out(study: Path) -> None:
 
 @pytest.mark.parametrize("tokens", [1000, None])
 def test_a_divergence_is_said_in_words(study: Path, draw_only, tokens: int | None) -> None:
-    draw_only(ForgettingSection)
+    draw_only()
     forget(study, LOST, "kl", before=0.0, tokens=tokens)
     page = " ".join(write_report(study).html.read_text(encoding="utf-8").replace("\u00a0", " ").split())
     over = (

@@ -55,7 +55,7 @@ def test_a_window_that_an_epochs_end_cuts_short_is_joined_to_its_neighbour() -> 
     assert whole_windows([]) == []
 
 
-def test_the_csv_has_losses_that_are_drawn_with_their_neighbours(study: Path) -> None:
+def test_the_csv_has_losses_that_are_drawn_with_their_neighbours(study: Path, draw_only: Callable[..., None]) -> None:
     for file in study.glob("runs/*/*/history.jsonl"):
         line = json.dumps({"step": 11, "epoch": 1.0, "split": "train", "loss": 12.0})
         file.write_text(f"{file.read_text()}{line}\n")
@@ -63,18 +63,20 @@ def test_the_csv_has_losses_that_are_drawn_with_their_neighbours(study: Path) ->
     assert section is not None
     assert section.curves[0].windows == {11: [2.0, 2.0]}  # (10 * 1 + 12) / 11
     assert "full goes from 2.000 to 2.000 on train" in section.drawings()[0].text
+    draw_only()
     write_report(study)
     found = {(row["step"], row["mean"]) for row in rows(study / "tables/losses.csv") if row["split"] == "train"}
     assert found == {("10", "1.0"), ("11", "12.0")}
 
 
-def test_losses_of_train_and_dev_are_drawn_and_written(study: Path) -> None:
+def test_losses_of_train_and_dev_are_drawn_and_written(study: Path, draw_only: Callable[..., None]) -> None:
     section = LossesSection.find(summarize_study(read_study(study)))
     assert section is not None
     assert section.curves[0].train == {10: [1.0, 1.0]}
     assert section.curves[0].dev == {40: [0.5, 0.5], 80: [0.4, 0.4]}
     (drawing,) = section.drawings()
     assert "full goes from 1.000 to 1.000 on train and ends at 0.400 on dev, its lowest" in drawing.text
+    draw_only()
     write_report(study)
     assert {(row["split"], row["step"], row["mean"]) for row in rows(study / "tables/losses.csv")} == {
         ("train", "10", "1.0"),
@@ -107,7 +109,7 @@ def test_test_scores_are_means_over_the_target_languages(study: Path) -> None:
     assert {row["metric"] for row in written} == {METRIC, "loss"}
 
 
-def test_seeds_whose_epochs_differ_in_length_meet_at_each_epoch(study: Path) -> None:
+def test_seeds_whose_epochs_differ_in_length_meet_at_each_epoch(study: Path, draw_only: Callable[..., None]) -> None:
     for history in study.glob("runs/*/*/history.jsonl"):
         lines = [json.loads(line) for line in history.read_text().splitlines()]
         seed = int(history.parent.name[-1])
@@ -121,6 +123,7 @@ def test_seeds_whose_epochs_differ_in_length_meet_at_each_epoch(study: Path) -> 
         80: [pytest.approx(0.5), pytest.approx(0.45)],
     }
     assert {step: len(values) for step, values in losses.curves[0].dev.items()} == {40: 2, 80: 2}
+    draw_only()
     assert {row["step"] for row in rows(write_report(study).html.parent / "tables/epoch-tests.csv")} == {"40", "80"}
 
 

@@ -9,10 +9,9 @@ from xml.etree import ElementTree
 from gradgate.report import write_report
 from gradgate.report.drawing import style_of
 from support.study_folder import fail, write_study
-from support.written_report import Page, report
+from support.written_report import Page
 
 FULL, GRADUAL = [0.68, 0.70, 0.72], [0.70, 0.73, 0.74]
-SCORES = {"full": FULL, "gradual:every=40": GRADUAL}
 HOSTILE = "<script>alert(1)</script>:x_y=$5%,a&b"
 
 
@@ -40,18 +39,18 @@ def test_the_page_loads_nothing(plain):
     assert policy.startswith("default-src 'none'")
 
 
-def test_links_of_the_page_lead_to_files(tmp_path):
-    _, html = report(tmp_path, scores=SCORES, tests=("en", "de"))
+def test_links_of_the_page_lead_to_files(plain):
+    folder, _, html = plain
     links = Page(html).links
     inside = {link.removeprefix("#") for link in links if link.startswith("#")}
     assert inside == {"table-main", "table-curves", "table-timeline"}
     assert inside <= set(Page(html).ids)
     files = [link for link in links if link.startswith(("tables/", "figures/"))]
-    assert len(files) == 8 * 3 + 4 * 2 + 4  # of four more tables, the CSV files
-    assert all((tmp_path / link).is_file() for link in files)
+    assert len(files) == 6 * 3 + 4 * 2 + 3  # of three more tables, the CSV files
+    assert all((folder / link).is_file() for link in files)
     runs = [link for link in links if link.startswith("runs/")]
     assert {*links} == {*files, *runs, *(f"#{name}" for name in inside)}
-    assert all((tmp_path / unquote(link)).exists() for link in runs)
+    assert all((folder / unquote(link)).exists() for link in runs)
     assert len(runs) == 2 * 2, "folder and settings of each arm; there is no log"
 
 

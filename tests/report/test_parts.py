@@ -33,8 +33,9 @@ SCORES = {
 
 
 @pytest.fixture(autouse=True)
-def _own_figures_alone(draw_only: Callable[..., None]) -> None:
-    draw_only(TStatisticsSection)
+def drawn(request: pytest.FixtureRequest, draw_only: Callable[..., None]) -> None:
+    """No figures but those of the sections that a test names."""
+    draw_only(*getattr(request, "param", ()))
 
 
 def write_parts(folder: Path, metrics: dict[str, str] | None = None, models: tuple[str, ...] = ("toy",)) -> list[Path]:
@@ -84,6 +85,7 @@ def test_tasks_are_pairs_of_a_test_of_their_own(tmp_path: Path) -> None:
     assert said == f"{METHOD} is ahead of full on 3 of 3 tasks; with tasks as pairs, p = {wanted.pvalue:.3f}."
 
 
+@pytest.mark.parametrize("drawn", [(TStatisticsSection,)], indirect=True, ids=["t-statistics"])
 def test_each_task_has_its_line_and_its_own_page(tmp_path: Path) -> None:
     paths = write_parts(tmp_path)
     page = write_report(tmp_path).html.read_text()

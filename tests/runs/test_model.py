@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +41,29 @@ def trained(folder: Path, settings: dict[str, Any], **changes: Any) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def stored_whole(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Runs that keep their model whole, by their methods."""
+
+    @cache
+    def made(method: str) -> Path:
+        return trained(tmp_path_factory.mktemp("whole") / "run", settings, method=method, store="model")
+
+    return made
+
+
 @pytest.mark.parametrize(("method", "store", "file"), STORED.values(), ids=STORED)
 def test_what_is_stored(
-    tmp_path: Path, settings: dict[str, Any], command: Command, method: str, store: str, file: str
+    tmp_path: Path,
+    settings: dict[str, Any],
+    stored_whole: Callable[[str], Path],
+    command: Command,
+    method: str,
+    store: str,
+    file: str,
 ) -> None:
-    run = trained(tmp_path / "run", settings, method=method, store=store)
-    whole = trained(tmp_path / "whole", settings, method=method, store="model")
+    whole = stored_whole(method)
+    run = whole if store == "model" else trained(tmp_path / "run", settings, method=method, store=store)
     assert [path.name for path in (run / "model").glob("*.safetensors")] == [file]
     assert_same_bits(weights(run), on_disk(whole / "model"))
     assert_same_bits(dict(load_finished(run).model.state_dict()), dict(load_finished(whole).model.state_dict()))
@@ -83,8 +102,10 @@ def test_several_tasks_store_the_delta_of_their_encoder(
     trained(tmp_path / "on", settings, model=str(run / "model"), method="head")
 
 
-def test_how_it_is_stored_is_no_part_of_what_is_computed(tmp_path: Path, settings: dict[str, Any]) -> None:
-    run = trained(tmp_path / "run", settings, method="head", store="model")
+def test_how_it_is_stored_is_no_part_of_what_is_computed(
+    tmp_path: Path, settings: dict[str, Any], stored_whole: Callable[[str], Path]
+) -> None:
+    run = Path(shutil.copytree(stored_whole("head"), tmp_path / "run"))
     record = json.loads((run / "run.json").read_text())
     older = {name: value for name, value in record["config"].items() if name != "store"}
     assert fingerprint_of(older) == record["fingerprint"]
@@ -108,10 +129,11 @@ def test_a_base_that_has_changed_or_gone_is_named(tmp_path: Path, settings: dict
 
 
 def test_a_run_that_was_cut_off_while_it_stored_its_delta(
-    tmp_path: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    settings: dict[str, Any],
+    stored_whole: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole = trained(tmp_path / "whole", settings, method="head", store="model")
-
     def cut(*_: Any) -> None:
         raise KeyboardInterrupt
 
@@ -122,4 +144,4 @@ def test_a_run_that_was_cut_off_while_it_stored_its_delta(
     assert not RunFolder(tmp_path / "run").finished
     (tmp_path / "run/model" / DELTA).write_bytes(b"")  # what came first is not read
     run = trained(tmp_path / "run", settings, method="head")
-    assert_same_bits(weights(run), on_disk(whole / "model"))
+    assert_same_bits(weights(run), on_disk(stored_whole("head") / "model"))

@@ -229,15 +229,12 @@ def test_arms_with_an_adapter_are_trained_on_a_language_adapter(english: dict[st
         for path in (tmp_path / "study").glob("runs/*/*/run.json")
     }
     assert own == {"full": None, "pfeiffer__full": english["language_adapters"]}
-    planned = forecast(comparison, tmp_path / "planned", SilentStudy(), Execution())
-    assert [(arm.label, arm.trouble) for arm in planned.arms] == [("full", None), ("pfeiffer", None)]
-    without = forecast(
-        replace(comparison, base=make_config(**english | {"language_adapters": None})),
-        tmp_path / "alone",
-        SilentStudy(),
-        Execution(),
-    )
-    stacked, alone = (each.arms[1].peak_bytes for each in (planned, without))
+    adapted = replace(comparison, adapters=["pfeiffer"])
+    planned = forecast(adapted, tmp_path / "planned", SilentStudy(), Execution())
+    assert [(arm.label, arm.trouble) for arm in planned.arms] == [("pfeiffer", None)]
+    unstacked = replace(adapted, base=make_config(**english | {"language_adapters": None}))
+    without = forecast(unstacked, tmp_path / "alone", SilentStudy(), Execution())
+    stacked, alone = (each.arms[0].peak_bytes for each in (planned, without))
     assert stacked is not None
     assert alone is not None
     assert stacked > alone

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,15 +81,18 @@ def test_every_door_takes_an_arm(
     assert drawn.code == 0, drawn.err
     dry = command("train", "--config", _written(tmp_path, short, method=text), "--dry-run", "--json")
     assert [each["label"] for each in json.loads(dry.out)["arms"]] == [make_config(method=text).arm.name]
-    compared = ["compare", "--config", _written(tmp_path, short, method=["full", text]), "--seeds", "1", "--dry-run"]
+    compared = ["compare", "--config", _written(tmp_path, short, method=[text]), "--seeds", "1", "--dry-run"]
     forecast = json.loads(command(*compared, "--out", str(tmp_path / "study"), "--json").out)
-    assert [each["label"] for each in forecast["arms"]] == ["full", name]
+    assert [each["label"] for each in forecast["arms"]] == [name]
     estimate = gg.estimate_memory(str(settings["model"]), text, batch_size=2, max_length=16)
     assert estimate.method == name
 
 
 @pytest.mark.usefixtures("here")
-def test_a_run_and_a_study_train_the_same_arm(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_and_a_study_train_the_same_arm(
+    settings: dict[str, Any], tmp_path: Path, draw_only: Callable[..., None]
+) -> None:
+    draw_only()
     short = settings | {"steps": 2, "threads": 1, "keep_model": False}
     text = GIVEN[1]
     run = gg.train(**short, method=text, out=tmp_path / "run", quiet=True)

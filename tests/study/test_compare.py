@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.training.run import train
 from support.run_folders import assert_same_run, files
+from support.trained_here import trained_here
 
 
 class Heard(SilentStudy):
@@ -63,10 +65,14 @@ def base(settings: dict[str, Any]) -> RunConfig:
 
 @pytest.fixture(scope="module")
 def done(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished study of two methods with one seed. Copy it before it is changed."""
+    """A finished study of two methods with one seed, by a script without a guard. Copy it before it is changed."""
     folder = tmp_path_factory.mktemp("studies") / "done"
-    heard = Heard()
-    assert compare(StudyRequest(base, ["full", "head"], [0]), folder, heard) == RunCounts(finished=2, failed=0)
+    heard, script = Heard(), ModuleType("__main__")
+    script.__file__ = str(folder.parent / "script.py")
+    (folder.parent / "script.py").write_text("raise SystemExit('a run has imported the script again')")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "__main__", script)
+        assert compare(StudyRequest(base, ["full", "head"], [0]), folder, heard) == RunCounts(finished=2, failed=0)
     assert heard.total == (2, 0)
     assert [(label, failed) for label, _, failed in heard.ended] == [("full seed 0", False), ("head seed 0", False)]
     return folder
@@ -161,11 +167,11 @@ def test_other_settings_are_refused_and_change_nothing(study: Path, base: RunCon
     assert files(study) == before
 
 
-def test_a_failed_run_is_counted_and_only_it_is_tried_again(base: RunConfig, tmp_path: Path) -> None:
-    hindrance = tmp_path / "study/runs/full/seed-0/notes.txt"
-    study = tmp_path / "study"
-    compare(StudyRequest(base, ["head"], [0]), study, SilentStudy())
-    hindrance.parent.mkdir(parents=True)
+@pytest.mark.usefixtures("here")
+def test_a_failed_run_is_counted_and_only_it_is_tried_again(base: RunConfig, study: Path) -> None:
+    hindrance = study / "runs/full/seed-0/notes.txt"
+    shutil.rmtree(hindrance.parent)
+    hindrance.parent.mkdir()
     hindrance.write_text("not a run")
     heard = Heard()
     assert compare(StudyRequest(base, ["head", "full"], [0]), study, heard) == RunCounts(finished=1, failed=1)
@@ -212,9 +218,10 @@ def test_a_killed_process_is_a_failed_run_and_resumes_when_tried_again(
     assert "ended by signal 9 (SIGKILL)" in reason
     assert "run out of memory: try a smaller batch_size=" in reason
     assert json.loads((tmp_path / "study/runs/full/seed-0/error.json").read_text())["type"] == "ProcessDied"
-    assert compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", SilentStudy()) == RunCounts(
-        finished=1, failed=0
-    )
+    with trained_here():
+        assert compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", SilentStudy()) == RunCounts(
+            finished=1, failed=0
+        )
     assert_same_run(tmp_path / "study/runs/full/seed-0", done / "runs/full/seed-0")
 
 
@@ -234,9 +241,10 @@ def test_ctrl_c_saves_the_run_and_the_study_goes_on_from_there(base: RunConfig, 
     assert stopped.value.exit_code == 130
     assert heard.ended == []
     assert not list((tmp_path / "study").rglob("error.json"))
-    assert compare(StudyRequest(base, ["full", "head"], [0]), tmp_path / "study", SilentStudy()) == RunCounts(
-        finished=2, failed=0
-    )
+    with trained_here():
+        assert compare(StudyRequest(base, ["full", "head"], [0]), tmp_path / "study", SilentStudy()) == RunCounts(
+            finished=2, failed=0
+        )
     for method in ("full", "head"):
         mine, theirs = (folder / f"runs/{method}/seed-0/model" for folder in (tmp_path / "study", done))
         name = "model.safetensors" if method == "full" else "delta.safetensors"

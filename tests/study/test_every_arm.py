@@ -19,7 +19,7 @@ from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.budget.file import read_budget
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.grid import Grid
-from gradgate.study.planning import StudyRequest
+from gradgate.study.planning import Execution, StudyRequest, plan
 from gradgate.study.progress import SilentStudy
 from gradgate.study.recommend.portfolio import Subject, portfolio
 from gradgate.study.results import read_study
@@ -98,17 +98,13 @@ def test_every_form_is_read_from_its_name(forms: list[str]) -> None:
     assert [read_arm(arm.name) for arm in proposed] == list(proposed)
 
 
-def test_a_shared_batch_of_pre_training_is_for_the_arms_that_have_one(base: RunConfig, tmp_path: Path) -> None:
-    shared = base.model_copy(update={"tapt_batch": 4})
-    methods = ["full:tapt_steps=1", "houlsby"]
-    assert compare(StudyRequest(shared, methods, [0]), tmp_path / "study", SilentStudy()) == RunCounts(2, 0)
-    with pytest.raises(UsageError, match="tapt_batch= has no effect without"):
-        compare(StudyRequest(shared, ["full"], [0]), tmp_path / "other", SilentStudy())
-
-
 def test_runs_are_read_as_the_arm_that_is_pre_trained(base: RunConfig, tmp_path: Path) -> None:
     methods = ["full", "full:tapt_steps=1", "houlsby", "houlsby:tapt_steps=1"]
-    shared = base.model_copy(update={"tapt_steps": 2})
+    shared = base.model_copy(update={"tapt_steps": 2, "tapt_batch": 4})
     compare(StudyRequest(shared, methods, [0]), tmp_path / "study", SilentStudy())
     found = {cell.arm.name: cell.state for cell in read_study(tmp_path / "study").cells}
     assert found == dict.fromkeys(methods, RunState.FINISHED)
+    alone = base.model_copy(update={"tapt_batch": 4})
+    plan(StudyRequest(alone, methods, [0]), tmp_path / "other", SilentStudy(), Execution())
+    with pytest.raises(UsageError, match="tapt_batch= has no effect without"):
+        plan(StudyRequest(alone, ["full", "houlsby"], [0]), tmp_path / "other", SilentStudy(), Execution())

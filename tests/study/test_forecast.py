@@ -26,13 +26,13 @@ def base(settings: dict[str, Any]) -> RunConfig:
     return make_config(**settings | {"steps": 12, "threads": 1})
 
 
-def told(base: RunConfig, out: Path, budget: Budget | None = None, **more: Any) -> Forecast:
-    asked = StudyRequest(base, ["full", "head"], [0, 1], budget=budget, **more)
+def told(base: RunConfig, out: Path, *methods: str, **more: Any) -> Forecast:
+    asked = StudyRequest(base, methods, [0, 1], **more)
     return forecast(asked, out, SilentStudy(), Execution())
 
 
 def test_every_arm_has_its_runs_and_steps_and_nothing_is_written(base: RunConfig, tmp_path: Path) -> None:
-    found = told(base, tmp_path / "study", Budget(steps=24))
+    found = told(base, tmp_path / "study", "full", "head", budget=Budget(steps=24))
     assert [(arm.label, arm.runs, arm.steps) for arm in found.arms] == [("full", 2, 12), ("head", 2, 12)]
     assert all(arm.step_seconds and arm.peak_bytes and arm.trouble is None for arm in found.arms)
     assert found.seconds > 0
@@ -42,15 +42,15 @@ def test_every_arm_has_its_runs_and_steps_and_nothing_is_written(base: RunConfig
 
 @pytest.mark.usefixtures("here")
 def test_finished_runs_do_not_count(base: RunConfig, tmp_path: Path) -> None:
-    compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", SilentStudy())
-    found = told(base, tmp_path / "study")
-    assert [(arm.label, arm.runs) for arm in found.arms] == [("full", 1), ("head", 2)]
-    assert (found.finished, found.runs) == (1, 3)
+    compare(StudyRequest(base, ["head"], [0]), tmp_path / "study", SilentStudy())
+    found = told(base, tmp_path / "study", "head")
+    assert [(arm.label, arm.runs) for arm in found.arms] == [("head", 1)]
+    assert (found.finished, found.runs) == (1, 1)
 
 
 def test_a_search_comes_before_the_runs_that_it_decides(base: RunConfig, tmp_path: Path) -> None:
-    found = told(base, tmp_path / "study", search=read_space(["lr=1e-4,1e-3,1e-2"]))
-    assert [(arm.label, arm.runs) for arm in found.arms] == [("full", 3 + 2), ("head", 3 + 2)]
+    found = told(base, tmp_path / "study", "head", search=read_space(["lr=1e-4,1e-3,1e-2"]))
+    assert [(arm.label, arm.runs) for arm in found.arms] == [("head", 3 + 2)]
 
 
 def test_a_budget_takes_its_share_and_workers_divide_the_time() -> None:
@@ -81,7 +81,7 @@ def test_a_run_of_one_step_is_timed(base: RunConfig) -> None:
 
 
 def test_an_arm_that_cannot_train_says_why(base: RunConfig, tmp_path: Path) -> None:
-    found = told(base.model_copy(update={"lr": 1e30}), tmp_path / "study")
+    found = told(base.model_copy(update={"lr": 1e30}), tmp_path / "study", "full", "head")
     assert "full" in {arm.label for arm in found.arms if arm.trouble}
     assert found.runs == sum(arm.runs for arm in found.arms if not arm.trouble)
 

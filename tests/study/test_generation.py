@@ -37,21 +37,21 @@ def settings(folder: Path, **changes: Any) -> RunConfig:
     return make_config(**held | {"steps": 1, "max_length": 32, "batch_size": 4, "max_new_tokens": 1} | changes)
 
 
-def test_rates_are_searched_for_each_method_where_none_is_given(tmp_path: Path, draw_only: Callable[..., None]) -> None:
+def test_rates_are_searched_where_none_is_given(tmp_path: Path, draw_only: Callable[..., None]) -> None:
     draw_only()
     notes, base = Notes(), settings(tmp_path)
-    assert compare(StudyRequest(base, ["full", "head"], [0]), tmp_path / "study", notes) == RunCounts(2, 0)
+    assert compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", notes) == RunCounts(1, 0)
     search = read_study_file(tmp_path / "study").search
     assert search is not None
     assert [setting["lr"] for setting in search.settings] == [2e-5, 1e-4, 5e-4, 2e-3, 1e-2]
-    assert set(search.chosen) == {"full", "head"}
+    assert set(search.chosen) == {"full"}
     assert any("lr= is not set" in note for note in notes.said)
     page = write_report(tmp_path / "study").html.read_text()
     best = [{each.setting["lr"] for each in found if each.dev == found[0].dev} for found in search.results.values()]
     assert ("rate tried" in page) == any(rates in ({2e-5}, {1e-2}) for rates in best)
     assert "lr=2e-5,1e-4,5e-4,2e-3,1e-2" in page
     again = Notes()
-    assert compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", again) == RunCounts(2, 0)
+    assert compare(StudyRequest(base, ["full"], [0]), tmp_path / "study", again) == RunCounts(1, 0)
     assert not any("No lr" in note for note in again.said)
 
 

@@ -20,7 +20,7 @@ from gradgate.runs.interrupt import InterruptedRunError
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.state import RunState
 from gradgate.settings.arms.arm import read_arm
-from gradgate.settings.run import make_config
+from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.compare import RunCounts, compare
 from gradgate.study.grid import Grid
 from gradgate.study.planning import StudyRequest
@@ -95,17 +95,38 @@ def test_what_cannot_be_searched_is_wrong_usage(texts: list[str], trials: int | 
         read_space(texts, trials)
 
 
-@pytest.mark.usefixtures("here")
+@pytest.fixture(scope="module")
+def base(settings: dict[str, Any]) -> RunConfig:
+    return make_config(**settings | {"steps": 4})
+
+
+def searching(base: RunConfig, study: Path, rates: str, methods: list[str]) -> list[str]:
+    """Compare methods with a search for a rate; return the notes."""
+    heard = HeardStudy()
+    request = StudyRequest(base, methods, [0], search=read_space([f"lr={rates}"]))
+    with trained_here():
+        assert compare(request, study, heard).failed == 0
+    return heard.notes
+
+
+@pytest.fixture(scope="module")
+def lengthened(base: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A study whose search was given a second rate, and the notes on it. Files named mark were there before."""
+    study = tmp_path_factory.mktemp("lengthened") / "study"
+    searching(base, study, "5e-4", ["full", "head"])
+    for run in ("search/full/lr=0.0005/seed-1000", "runs/full/seed-0", "runs/head/seed-0"):
+        (study / run / "mark").touch()
+    return study, searching(base, study, "1e-9,5e-4", ["full"])
+
+
 def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
-    settings: dict[str, Any], tmp_path: Path, draw_only: Callable[..., None]
+    base: RunConfig, lengthened: tuple[Path, list[str]], draw_only: Callable[..., None]
 ) -> None:
     draw_only()
-    base = make_config(**settings | {"steps": 20})
-    study, space = tmp_path / "study", read_space(["lr=1e-9,5e-3"])
-    assert compare(StudyRequest(base, ["full"], [0, 1], search=space), study, SilentStudy()) == RunCounts(2, 0)
+    study, _ = lengthened
     record = json.loads((study / "study.json").read_text())
     results = record["search"]["results"]["full"]
-    searched = {rate: study / f"search/full/lr={rate}/seed-1000/scores.json" for rate in (1e-9, 5e-3)}
+    searched = {rate: study / f"search/full/lr={rate}/seed-1000/scores.json" for rate in (1e-9, 5e-4)}
     scores = {rate: json.loads(file.read_text()) for rate, file in searched.items()}
     dev = {rate: found["dev"]["accuracy"] for rate, found in scores.items()}
     assert {result["setting"]["lr"]: result["dev"] for result in results} == dev
@@ -113,21 +134,15 @@ def test_each_method_takes_its_best_setting_on_dev_and_no_search_looks_at_test(
     best = max(dev, key=lambda rate: dev[rate])
     assert results[0]["setting"] == record["search"]["chosen"]["full"] == {"lr": best}
     assert all(found["tests"] == {} for found in scores.values())
-    for seed in (0, 1):
-        run = json.loads((study / f"runs/full/seed-{seed}/run.json").read_text())
-        assert run["config"]["lr"] == best
-        assert json.loads((study / f"runs/full/seed-{seed}/scores.json").read_text())["tests"]
+    assert json.loads((study / "runs/full/seed-0/run.json").read_text())["config"]["lr"] == best
+    assert json.loads((study / "runs/full/seed-0/scores.json").read_text())["tests"]
     page = write_report(study).html.read_text()
-    assert "Searched before the comparison: lr=1e-9,5e-3." in page
+    assert "Searched before the comparison: lr=1e-9,5e-4." in page
     assert "the search scored no test split" in page
     with pytest.raises(
-        RunError, match=r"started with another search: lr=1e-9,5e-3, 1 seed each, without prune\. .*can be added"
+        RunError, match=r"started with another search: lr=1e-9,5e-4, 1 seed each, without prune\. .*can be added"
     ):
         compare(StudyRequest(base, ["full"], [0], search=read_space(["lr=1e-9"])), study, SilentStudy())
-    assert compare(StudyRequest(base, ["full", "head"], [0]), study, SilentStudy()) == RunCounts(4, 0)
-    again = json.loads((study / "study.json").read_text())["search"]
-    assert again["results"]["full"] == results
-    assert len(again["results"]["head"]) == 2
 
 
 @pytest.mark.usefixtures("here")
@@ -147,7 +162,7 @@ def test_a_search_that_failed_is_decided_after_a_retry(settings: dict[str, Any],
     request = StudyRequest(make_config(**settings | {"steps": 2}), ["head"], [0], search=read_space(["lr=1e-9"]))
     study = tmp_path / "study"
     assert compare(request, study, SilentStudy()) == RunCounts(1, 0)
-    request = replace(request, methods=["head", "full"])
+    request = replace(request, methods=["head", "full"], search=None)  # a method that comes later is searched too
     blocked = study / "search/full/lr=1e-09/seed-1000"
     blocked.parent.mkdir(parents=True)
     blocked.write_text("no folder, so that the run fails")
@@ -276,39 +291,23 @@ def test_a_search_may_end_poor_runs_early_and_still_chooses(
     assert "were stopped early" in write_report(study).html.read_text()
 
 
-@pytest.mark.usefixtures("here")
 def test_a_longer_search_keeps_what_is_there_and_sets_runs_at_a_worse_setting_aside(
-    settings: dict[str, Any], tmp_path: Path
+    base: RunConfig, lengthened: tuple[Path, list[str]]
 ) -> None:
-    study = tmp_path / "study"
-    base = make_config(**settings | {"steps": 20})
-
-    def searching(rates: str, methods: list[str], seeds: int = 1) -> list[str]:
-        heard = HeardStudy()
-        space = read_space([f"lr={rates}"], seeds=seeds)
-        assert compare(StudyRequest(base, methods, [0], search=space), study, heard).failed == 0
-        return heard.notes
-
-    def chosen() -> dict[str, float]:
-        found = json.loads((study / "study.json").read_text())["search"]["chosen"]
-        return {arm: setting["lr"] for arm, setting in found.items()}
-
-    searching("5e-3", ["full", "head"])
-    marked = [study / name for name in ("search/full/lr=0.005/seed-1000", "runs/full/seed-0", "runs/head/seed-0")]
-    for folder in marked:
-        (folder / "mark").touch()
-    notes = searching("1e-9,5e-3", ["full"])
+    study, notes = lengthened
     assert any("its earlier runs are kept in superseded/" in note for note in notes)
-    assert chosen() == {"full": 1e-9, "head": 5e-3}  # head is as good at both
+    chosen = json.loads((study / "study.json").read_text())["search"]["chosen"]
+    assert {arm: setting["lr"] for arm, setting in chosen.items()} == {"full": 1e-9, "head": 5e-4}  # head is equal
+    marked = [study / name for name in ("search/full/lr=0.0005/seed-1000", "runs/full/seed-0", "runs/head/seed-0")]
     assert [(folder / "mark").exists() for folder in marked] == [True, False, True]
-    assert (study / "superseded/full/lr=0.005/seed-0/mark").exists()
+    assert (study / "superseded/full/lr=0.0005/seed-0/mark").exists()
     assert json.loads((study / "runs/full/seed-0/run.json").read_text())["config"]["lr"] == 1e-9
     assert {run.state for run in read_status(study).runs} == {"finished"}
     assert json.loads((study / "study.json").read_text())["search"]["added"] == 1
     notes = search_notes(read_study_file(study))
     assert "Added after the study had begun: the last 1." in notes[0]
     before = (study / "study.json").read_bytes()
-    assert searching("1e-9,5e-3", ["full"]) == searching("5e-3,1e-9", ["head"])
+    assert searching(base, study, "1e-9,5e-4", ["full"]) == searching(base, study, "5e-4,1e-9", ["head"])
     assert (study / "study.json").read_bytes() == before
 
 

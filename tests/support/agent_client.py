@@ -1,4 +1,4 @@
-"""A client of ``gradgate mcp``: the SDK's own session over standard input and output of a process."""
+"""A client of ``gradgate mcp``: the SDK's own session, with a process or with a server in this one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 import anyio
 from mcp import ClientSession, StdioServerParameters, stdio_client
+from mcp.shared.memory import create_client_server_memory_streams
+
+from gradgate.agents.server import build_server
 
 Call = tuple[str, Mapping[str, Any]]
 COMMAND = [sys.executable, "-m", "gradgate", "mcp"]
@@ -46,10 +49,29 @@ def ask(
     return anyio.run(_ask, calls, folder, flags, environment)
 
 
+def ask_here(calls: Sequence[Call], *, allow_training: bool = False) -> Session:
+    """Ask a server in this process, which need not import torch anew; relative paths are below the current folder."""
+    return anyio.run(_ask_here, calls, allow_training)
+
+
 async def _ask(calls: Sequence[Call], folder: Path, flags: Sequence[str], more: Mapping[str, str]) -> Session:
     async with connected(folder, *flags, more=more) as (session, begun):
-        listed = await session.list_tools()
-        replies = [_reply(await session.call_tool(name, dict(arguments))) for name, arguments in calls]
+        return await _session(session, begun, calls)
+
+
+async def _ask_here(calls: Sequence[Call], allow_training: bool) -> Session:
+    server = build_server(allow_training)
+    async with create_client_server_memory_streams() as (mine, theirs), anyio.create_task_group() as tasks:
+        tasks.start_soon(server.run, *theirs, server.create_initialization_options())
+        async with ClientSession(*mine) as session:
+            found = await _session(session, await session.initialize(), calls)
+        tasks.cancel_scope.cancel()
+    return found
+
+
+async def _session(session: ClientSession, begun: Any, calls: Sequence[Call]) -> Session:
+    listed = await session.list_tools()
+    replies = [_reply(await session.call_tool(name, dict(arguments))) for name, arguments in calls]
     return Session({tool.name: tool for tool in listed.tools}, replies, begun.instructions or "")
 
 

@@ -16,7 +16,7 @@ from gradgate.activation_cache import RowCounts
 from support.loop import adamw, build
 from support.tiny_models import LABELS, VOCABULARY
 
-ROWS, BATCH = 24, 4
+ROWS, BATCH = 16, 4
 STEPS = ROWS // BATCH
 
 

@@ -108,9 +108,14 @@ def _cells(
     return pytest.mark.parametrize(("row", "name"), named)
 
 
-EVERY_CELL = _cells(CELLS)  # those with the other models are slow
+def once(*fast: str) -> pytest.MarkDecorator:
+    """Each method with one of the models; fast are those with one of these names or texts."""
+    return _cells(ONCE, lambda row: (row if isinstance(row, str) else row.name) in fast)
+
+
+# Those with the other models are slow, and the variants of which a test of their own shows what stays closed.
+EVERY_CELL = _cells(CELLS, lambda row: not isinstance(row, str) or is_kind(row) or row.startswith("blocks"))
 KINDS_OF_CELLS = _cells(CELLS, is_kind)
-EVERY_METHOD_ONCE = _cells(ONCE)
 KINDS_ONCE = _cells(ONCE, is_kind)  # all others are slow
 
 

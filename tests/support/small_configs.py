@@ -21,7 +21,7 @@ _USUAL: dict[str, Any] = {
 }
 
 
-def bert(depth: int = 4) -> BertConfig:
+def bert(depth: int = 2) -> BertConfig:
     return BertConfig(
         vocab_size=100,
         hidden_size=16,
@@ -44,13 +44,13 @@ def llama_3_8b(depth: int = 32) -> LlamaConfig:
     )
 
 
-def estimate(method: str = "full", depth: int = 4, **options: Any) -> MemoryEstimate:
+def estimate(method: str = "full", depth: int = 2, **options: Any) -> MemoryEstimate:
     """Estimate a training of the small BERT, 2 rows of 16 tokens unless something else is passed."""
     chosen = {**_USUAL, **options}
     return _estimated(method, depth, tuple(sorted(chosen.items(), key=lambda option: option[0])))
 
 
-def peak(method: str = "full", depth: int = 4, **options: Any) -> int:
+def peak(method: str = "full", depth: int = 2, **options: Any) -> int:
     """Return the peak of a training of the small BERT, in bytes."""
     return estimate(method, depth, **options).peak_bytes
 

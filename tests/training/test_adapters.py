@@ -53,13 +53,14 @@ def test_a_run_without_power_ends_as_if_unbroken(
 
 @pytest.mark.parametrize("has_pooler", [True, False])
 def test_what_is_kept_gives_the_scores_that_were_reported(
-    settings: dict[str, Any], has_pooler: bool, tmp_path: Path
+    settings: dict[str, Any], done: Path, has_pooler: bool, tmp_path: Path
 ) -> None:
     """Without a pooler in the pretrained weights, the one that was drawn for the run is a part of its head."""
     if not has_pooler:
         settings = settings | {"model": str(without_pooler(Path(settings["model"]), tmp_path / "base"))}
-    scores = train(config_of(settings), tmp_path / "run")
-    kept = tmp_path / "run/model"
+        train(config_of(settings, steps=4), tmp_path / "run")
+    run = done if has_pooler else tmp_path / "run"
+    scores, kept = json.loads((run / "scores.json").read_text()), run / "model"
     torch.manual_seed(99)
     model = AutoModelForSequenceClassification.from_pretrained(
         settings["model"], config=AutoConfig.from_pretrained(kept)
@@ -86,7 +87,7 @@ def test_a_pretrained_pooler_learns_with_the_head(settings: dict[str, Any], done
 def test_a_frozen_pooler_keeps_its_bits_and_what_is_kept_gives_the_scores(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    scores = train(config_of(settings, adapter="pfeiffer:size=4,pooler=frozen"), tmp_path / "run")
+    scores = train(config_of(settings, adapter="pfeiffer:size=4,pooler=frozen", steps=4), tmp_path / "run")
     kept = tmp_path / "run/model"
     assert not [name for name in load_file(kept / "model_head.safetensors") if "pooler" in name]
     model = AutoModelForSequenceClassification.from_pretrained(
@@ -167,9 +168,10 @@ def test_the_adapters_own_learning_rate_is_used(settings: dict[str, Any], tmp_pa
     assert {line["lr"] for line in history(tmp_path / "shared", "train")} == {settings["lr"]}
 
 
+@pytest.mark.slow  # tests/activation_cache has runs, tests/adapters/test_activation_cache.py has adapters
 def test_the_cache_of_closed_layers_changes_nothing_that_is_learned(settings: dict[str, Any], tmp_path: Path) -> None:
     for name in ("auto", "off"):
-        own = {"steps": 21, "eval_every": 21, "save_every": 21}
+        own = {"steps": 9, "train_size": 32, "eval_every": 9, "save_every": 9}
         config = config_of(settings, method="freeze:layers=1", activation_cache=name, **own)
         train(config, tmp_path / name)
     assert cost(tmp_path / "auto")["prefix_rows"]["read"] > 0

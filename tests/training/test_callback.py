@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from support.loop import Weights, assert_same_weights, build, moved, weights
 from support.trainers import BATCH, ROWS, StopAt, trainer_of
 
 PER_EPOCH = ROWS // BATCH
+MASKED = "layer-graddrop:p=0.5,mask_target=update"
 
 
 def without_dropout() -> PreTrainedModel:
@@ -44,9 +46,10 @@ class Recorder(TrainerCallback):
         self.open.append({name for name, p in model.named_parameters() if p.requires_grad})
 
 
-@pytest.mark.parametrize(
+@some_fast(
     "text",
     ["freeze:layers=1", "gradual:every=3", "gradfreeze", "graddrop", "layer-graddrop:p=0.4", "graddrop-epoch-toggle"],
+    ["gradual:every=3", "layer-graddrop:p=0.4", "graddrop-epoch-toggle"],
 )
 def test_what_is_open_at_each_step_is_what_was_foreseen(text: str, tmp_path: Path) -> None:
     model = build("bert", dropout=True)
@@ -115,20 +118,17 @@ def test_accumulated_batches_equal_large_ones(tmp_path: Path) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["fun:every=3,batches=1", "layer-graddrop:p=0.5,mask_target=update"],
-)
+@pytest.mark.parametrize("text", ["fun:every=3,batches=1", MASKED])
 def test_resuming_from_any_checkpoint_ends_with_the_same_bits(text: str, tmp_path: Path) -> None:
     unbroken = build("bert", dropout=True)
     gate = GateCallback(text, audit=True)
-    saving = {"save_strategy": "steps", "save_steps": 1}
+    saving = {"save_strategy": "steps", "save_steps": 1, "max_steps": 8}
     trainer_of(unbroken, tmp_path, gate, **saving).train()
     assert gate.tuner is not None
     for step in (2, 3, 7):
         resumed = build("bert", dropout=True)
         again = GateCallback(text, audit=True)
-        trainer_of(resumed, tmp_path, again).train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
+        trainer_of(resumed, tmp_path, again, max_steps=8).train(str(tmp_path / f"checkpoint-{step}"))
         assert_same_weights(unbroken, resumed)
         assert again.tuner is not None
         assert again.tuner.timeline.phases == gate.tuner.timeline.phases
@@ -151,21 +151,26 @@ def test_a_checkpoint_without_a_state_resumes_by_its_step(tmp_path: Path) -> Non
     assert_same_weights(unbroken, resumed)
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of the method ``full``. Tests leave it as it is."""
+    folder = tmp_path_factory.mktemp("full")
+    saving = {"save_strategy": "steps", "save_steps": 3, "max_steps": 3}
+    trainer_of(build("bert"), folder, GateCallback("full"), **saving).train()
+    return folder / "checkpoint-3"
+
+
 @pytest.mark.parametrize("damage", ["", "{", '{"method": "full"}', "[]"])
-def test_a_damaged_state_is_named(damage: str, tmp_path: Path) -> None:
-    trainer_of(build("bert"), tmp_path, GateCallback("full"), save_strategy="steps", save_steps=5).train()
-    file = tmp_path / "checkpoint-5" / "gradgate.json"
+def test_a_damaged_state_is_named(damage: str, checkpoint: Path, tmp_path: Path) -> None:
+    file = Path(shutil.copytree(checkpoint, tmp_path / "checkpoint-3")) / "gradgate.json"
     file.write_text(damage)
-    with pytest.raises(RunError, match=r"checkpoint-5.gradgate\.json is damaged"):
+    with pytest.raises(RunError, match=r"checkpoint-3.gradgate\.json is damaged"):
         trainer_of(build("bert"), tmp_path, GateCallback("full")).train(resume_from_checkpoint=str(file.parent))
 
 
-def test_a_checkpoint_of_another_method_is_refused(tmp_path: Path) -> None:
-    trainer_of(build("bert"), tmp_path, GateCallback("full"), save_strategy="steps", save_steps=5).train()
+def test_a_checkpoint_of_another_method_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="has method 'full', this tuner has 'gradual'"):
-        trainer_of(build("bert"), tmp_path, GateCallback("gradual")).train(
-            resume_from_checkpoint=str(tmp_path / "checkpoint-5")
-        )
+        trainer_of(build("bert"), tmp_path, GateCallback("gradual")).train(resume_from_checkpoint=str(checkpoint))
 
 
 def test_the_same_trainer_can_train_again(tmp_path: Path) -> None:
@@ -186,10 +191,9 @@ def test_the_same_trainer_can_train_again(tmp_path: Path) -> None:
 def test_training_again_after_it_broke_off(step: int, tmp_path: Path) -> None:
     """What the broken training had closed is open again before the next one starts."""
     unbroken, broken = build("bert", dropout=True), build("bert", dropout=True)
-    text = "layer-graddrop:p=0.5,mask_target=update"
-    trainer_of(unbroken, tmp_path / "a", GateCallback(text, audit=True)).train()
+    trainer_of(unbroken, tmp_path / "a", GateCallback(MASKED, audit=True)).train()
     trainer = trainer_of(
-        broken, tmp_path / "b", GateCallback(text, audit=True), StopAt(step), save_strategy="steps", save_steps=3
+        broken, tmp_path / "b", GateCallback(MASKED, audit=True), StopAt(step), save_strategy="steps", save_steps=3
     )
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
@@ -198,7 +202,7 @@ def test_training_again_after_it_broke_off(step: int, tmp_path: Path) -> None:
     assert_same_weights(unbroken, broken)
 
 
-@pytest.mark.parametrize("text", ["gradual:every=6", "layer-graddrop:p=0.5,mask_target=update"])
+@some_fast("text", ["gradual:every=6", MASKED], [MASKED])
 def test_loading_the_best_weights_at_the_end_is_no_fault(text: str, tmp_path: Path) -> None:
     model = build("bert", dropout=True)
 

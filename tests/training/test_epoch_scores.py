@@ -21,8 +21,8 @@ from support.run_folders import assert_same_run, history
 
 
 def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:
-    """24 steps, 10 an epoch, dev each epoch and half; dropout on."""
-    fixed = {"steps": 24, "train_size": 75, "eval_every": 5, "save_every": 3, "method": "gradual:every=4"}
+    """12 steps, 5 an epoch; dropout on."""
+    fixed = {"steps": 12, "train_size": 35, "eval_every": 5, "save_every": 4, "method": "gradual:every=4"}
     return make_config(**settings | fixed | {"dropout": 0.3} | changes)
 
 
@@ -46,19 +46,19 @@ def unbroken(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory)
     return trained
 
 
-# 4 scores dev at the end of no epoch but the second
-@pytest.mark.parametrize("eval_every", [pytest.param(5, marks=pytest.mark.slow), 4])
+# 2 scores dev at the end of no epoch but the second
+@pytest.mark.parametrize("eval_every", [pytest.param(5, marks=pytest.mark.slow), 2])
 def test_it_changes_no_bit_and_no_choice(
     settings: dict[str, Any], unbroken: Callable[[int], Path], tmp_path: Path, eval_every: int
 ) -> None:
     train(config_of(settings, eval_every=eval_every), tmp_path / "plain")
     shutil.copytree(unbroken(eval_every), tmp_path / "run")
     lines = [line for line in history(tmp_path / "run") if line["split"] == "test"]
-    # 10 steps an epoch; the last step ends the run within one.
+    # 5 steps an epoch; the last step ends the run within one.
     assert [(line["step"], line["epoch"], line["used_for_selection"]) for line in lines] == [
-        (10, 1.0, False),
-        (20, 2.0, False),
-        (24, 2.4, False),
+        (5, 1.0, False),
+        (10, 2.0, False),
+        (12, 2.4, False),
     ]
     final = json.loads((tmp_path / "run/scores.json").read_text())
     at_best = [line for line in lines if line["step"] == final["best_step"]]
@@ -69,14 +69,14 @@ def test_it_changes_no_bit_and_no_choice(
 
 @pytest.mark.parametrize(
     ("eval_every", "falls_at"),
-    [pytest.param(5, 11, marks=pytest.mark.slow), pytest.param(4, 10, marks=pytest.mark.slow), (4, 11)],
+    [pytest.param(5, 6, marks=pytest.mark.slow), pytest.param(2, 5, marks=pytest.mark.slow), (2, 6)],
 )
 def test_a_resumed_run_has_each_score_once(
     settings: dict[str, Any], unbroken: Callable[[int], Path], tmp_path: Path, eval_every: int, falls_at: int
 ) -> None:
     config = config_of(settings, test_each_epoch=True, eval_every=eval_every)
     with pytest.raises(PowerCutError):
-        train(config, tmp_path / "run", Falls(falls_at))  # with a checkpoint of step 9
+        train(config, tmp_path / "run", Falls(falls_at))  # with a checkpoint of step 4
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", unbroken(eval_every))
 
@@ -84,13 +84,13 @@ def test_a_resumed_run_has_each_score_once(
 def test_an_epoch_whose_checkpoint_is_saved_and_whose_scores_are_not_is_scored_on_resume(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = config_of(settings, test_each_epoch=True, eval_every=7, save_every=10)
+    config = config_of(settings, test_each_epoch=True, eval_every=3, save_every=5)
     train(config, tmp_path / "unbroken")
     with monkeypatch.context() as broken:
         broken.setattr(EachEpochScorer, "_score", _falls)
         with pytest.raises(PowerCutError):
             train(config, tmp_path / "run")
-    assert (tmp_path / "run/checkpoints/checkpoint-10").is_dir()
+    assert (tmp_path / "run/checkpoints/checkpoint-5").is_dir()
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")
 

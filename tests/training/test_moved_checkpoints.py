@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,19 @@ def test_a_moved_checkpoint_ends_with_the_same_bits(method: str, tmp_path: Path)
     assert again.tuner.timeline.phases == gate.tuner.timeline.phases
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folders of trainings, with checkpoints of steps 3 and 6, by their methods. Tests leave them as they are."""
+
+    @cache
+    def made(method: str) -> Path:
+        folder = tmp_path_factory.mktemp("trained")
+        trainer_of(build("bert"), folder, *([GateCallback(method)] if method else []), **SHORT).train()
+        return folder
+
+    return made
+
+
 PATHS: dict[str, Callable[[Path], Any]] = {
     "with a slash at its end": lambda folder: f"{folder}/",
     "relative": lambda folder: os.path.relpath(folder),
@@ -71,9 +85,11 @@ PATHS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_the_path_may_have_any_form(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_may_have_any_form(
+    path: str, trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    trainer_of(build("bert"), Path("me"), GateCallback("full"), **SHORT).train()
+    shutil.copytree(trained("full"), "me")
     folder = tmp_path / "me" / f"checkpoint-{STEPS}"
     shutil.copytree(folder, tmp_path / "me" / "model")
     trainer = trainer_of(build("bert"), Path("me"), GateCallback("gradual"), **SHORT | {"max_steps": STEPS + 1})
@@ -81,10 +97,10 @@ def test_the_path_may_have_any_form(path: str, tmp_path: Path, monkeypatch: pyte
         trainer.train(resume_from_checkpoint=PATHS[path](folder))
 
 
-def test_the_state_in_output_dir_is_of_another_training(tmp_path: Path) -> None:
+def test_the_state_in_output_dir_is_of_another_training(trained: Callable[[str], Path], tmp_path: Path) -> None:
     """Both folders have a checkpoint of the same step."""
     for name, method in (("a", "gradual:every=2"), ("b", "full")):
-        trainer_of(build("bert"), tmp_path / name, GateCallback(method), **SHORT).train()
+        shutil.copytree(trained(method), tmp_path / name)
     trainer = trainer_of(build("bert"), tmp_path / "b", GateCallback("full"), **SHORT)
     with pytest.raises(RunError, match=r"Cannot resume from .*/a/checkpoint-3: .*'gradual:every=2'"):
         trainer.train(resume_from_checkpoint=str(tmp_path / "a" / "checkpoint-3"))
@@ -97,11 +113,12 @@ def test_the_state_in_output_dir_is_of_another_training(tmp_path: Path) -> None:
     ("method", "needed"),
     [("fun:every=2,batches=1", "what it measured"), ("mixout:p=0.5", "the weights that it began with")],
 )
-def test_without_a_state_it_says_what_to_do(method: str, needed: str, tmp_path: Path) -> None:
-    trainer_of(build("bert"), tmp_path, **SHORT).train()
+def test_without_a_state_it_says_what_to_do(
+    method: str, needed: str, trained: Callable[[str], Path], tmp_path: Path
+) -> None:
     trainer = trainer_of(build("bert"), tmp_path, GateCallback(method), **SHORT)
     with pytest.raises(RunError, match=rf"checkpoint-3 has no gradgate\.json.*without {needed}\. Copy gradgate\.json"):
-        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+        trainer.train(resume_from_checkpoint=str(trained("") / "checkpoint-3"))
 
 
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
@@ -113,16 +130,16 @@ OTHERS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_a_tuner_with_other_settings_is_refused(other: str, tmp_path: Path) -> None:
+def test_a_tuner_with_other_settings_is_refused(other: str, trained: Callable[[str], Path], tmp_path: Path) -> None:
     changes, message = OTHERS[other]
-    trainer_of(build("bert"), tmp_path, GateCallback("gradual:every=2"), **SHORT).train()
+    checkpoint = trained("gradual:every=2") / "checkpoint-3"
     gate = GateCallback(**{"method": "gradual:every=2"} | changes)
     with pytest.raises(RunError, match=rf"Cannot resume from .*checkpoint-3: .*{message}"):
-        trainer_of(build("bert"), tmp_path, gate, **SHORT).train(resume_from_checkpoint=f"{tmp_path}/checkpoint-3")
+        trainer_of(build("bert"), tmp_path, gate, **SHORT).train(resume_from_checkpoint=str(checkpoint))
 
 
-def test_another_layer_map_is_refused(tmp_path: Path) -> None:
-    trainer_of(build("bert"), tmp_path, GateCallback("gradual:every=2"), **SHORT).train()
+def test_another_layer_map_is_refused(trained: Callable[[str], Path], tmp_path: Path) -> None:
+    shutil.copytree(trained("gradual:every=2"), tmp_path, dirs_exist_ok=True)
     file = tmp_path / "checkpoint-3" / STATE_FILE
     state = json.loads(file.read_text())
     assert list(state["settings"]["groups"]) == list(map_layers(build("bert")).names)

@@ -28,9 +28,9 @@ OFF, ON, EPOCH = 5, 8, 10  # steps: one where nothing is scored, logged or saved
 
 
 def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:
-    """16 steps, 10 an epoch; steps that log, score and save fall apart; dropout on, the rate decays, losses by twos."""
+    """12 steps, 10 an epoch; steps that log, score and save fall apart; dropout on, the rate decays, losses by twos."""
     own = {
-        "steps": 16,
+        "steps": 12,
         "train_size": 75,
         "batch_size": 4,
         "accumulate": 2,
@@ -66,7 +66,7 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "lora": adapted(method="full", adapter="lora:r=2"),
     "generation": generation,
 }
-SLOW = ("graddrop", "gradual", "fun", "lisa", "blocks", "houlsby", "lora")
+SLOW = ("graddrop", "gradual", "fun", "lisa", "blocks", "houlsby", "lora", "generation")
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow if c in SLOW else ()) for c in CASES])
@@ -85,7 +85,7 @@ def test_a_run_that_is_paused_ends_as_if_never(settings: dict[str, Any], case: s
     train(config, run)
     assert_same_run(run, tmp_path / "unbroken")
     kept = [weight_files(RunFolder(folder)) for folder in (run, tmp_path / "unbroken")]
-    assert list(kept[0]) == list(kept[1]) == ([4, 8, 12, 16] if config.keep_checkpoints else [])
+    assert list(kept[0]) == list(kept[1]) == ([4, 8, 12] if config.keep_checkpoints else [])
     for step, file in kept[0].items():
         assert_same_bits(load_file(file), load_file(kept[1][step]))
     fisher = [RunFolder(folder).fisher_file for folder in (run, tmp_path / "unbroken")]
@@ -112,7 +112,7 @@ def test_a_pause_scores_dev_as_an_evaluation_there_would_have(
     settings: dict[str, Any], paused: Path, tmp_path: Path
 ) -> None:
     scored = train(config_of(settings, method="full", eval_every=OFF), tmp_path / "run", until=OFF)
-    between = train(config_of(settings, method="full", eval_every=16), tmp_path / "other", until=OFF)
+    between = train(config_of(settings, method="full", eval_every=12), tmp_path / "other", until=OFF)
     (evaluated,) = history(tmp_path / "run", "dev")
     pauses = read_pauses(RunFolder(tmp_path / "other"))
     assert pauses is not None
@@ -131,7 +131,7 @@ def test_what_a_run_has_reached_is_not_done_again(settings: dict[str, Any], paus
     heard.note = told.append  # type: ignore[method-assign]
     reached = train(config_of(settings, method="full"), paused, heard, until=until)
     assert reached == read_progress(RunFolder(paused))
-    assert told == [f"{paused} is paused at step 5 of 16; nothing to do."]
+    assert told == [f"{paused} is paused at step 5 of 12; nothing to do."]
     changed = {name for name, held in files(paused).items() if before[name] != held}
     assert changed <= {"run.lock"}
 
@@ -163,7 +163,7 @@ def test_a_run_that_was_killed_on_its_way_reaches_its_step(
 
 def test_a_run_that_was_abandoned_begins_anew(settings: dict[str, Any], unbroken: Path, tmp_path: Path) -> None:
     config, run = config_of(settings, method="graddrop"), RunFolder(tmp_path / "run")
-    train(config, run.path, until=ON)
+    train(config, run.path, until=4)
     before = read_progress(run)
     with run.locked(), pytest.raises(FolderLockedError, match="being trained by process"):
         run.abandon()
@@ -172,8 +172,8 @@ def test_a_run_that_was_abandoned_begins_anew(settings: dict[str, Any], unbroken
     assert not run.checkpoints.exists()
     assert not run.best.exists()
     assert read_progress(run) == before
-    train(config, run.path)
-    assert_same_run(run.path, unbroken)
+    train(config, run.path, until=6)
+    assert history(run.path) == [line for line in history(unbroken) if line["step"] <= 6], "from the first step on"
 
 
 def test_a_pause_belongs_to_the_configuration_of_the_run(settings: dict[str, Any], paused: Path) -> None:
@@ -206,6 +206,6 @@ def test_a_damaged_record_of_pauses_is_named(text: str, message: str, tmp_path: 
 def test_the_record_of_pauses_is_read_as_it_was_written(paused: Path, tmp_path: Path) -> None:
     record = read_pauses(RunFolder(paused))
     assert record is not None
-    assert (record.step, record.of_steps, record.metric) == (OFF, 16, "accuracy")
+    assert (record.step, record.of_steps, record.metric) == (OFF, 12, "accuracy")
     write_record(tmp_path / "pauses.json", record)
     assert read_record(tmp_path / "pauses.json", PauseRecord) == record

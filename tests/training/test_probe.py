@@ -124,16 +124,27 @@ def test_an_absent_label_is_never_predicted_and_the_best_strength_counts() -> No
     assert 1 not in fit.logits(features).argmax(axis=1)
 
 
-def test_a_run_resumed_from_a_pause_is_the_run_that_was_not(settings: dict[str, Any], tmp_path: Path) -> None:
-    config = make_config(**settings | {"method": "probe", "steps": 4, "train_size": 32})
-    whole = train(config, tmp_path / "whole")
+PROBE: dict[str, Any] = {"method": "probe", "steps": 4, "train_size": 32}
+
+
+@pytest.fixture(scope="module")
+def probe(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> gg.Run:
+    folder = tmp_path_factory.mktemp("probe") / "run"
+    train(make_config(**settings | PROBE), folder)
+    return gg.Run(folder)
+
+
+def test_a_run_resumed_from_a_pause_is_the_run_that_was_not(
+    settings: dict[str, Any], probe: gg.Run, tmp_path: Path
+) -> None:
+    config, whole = make_config(**settings | PROBE), probe.scores
     paused = train(config, tmp_path / "paused", until=2)
     assert (paused.step, paused.of_steps) == (2, 4)
     resumed = train(config, tmp_path / "paused")
     assert resumed["dev"] == whole["dev"]
     assert resumed["tests"] == whole["tests"]
     assert paused.score == whole["dev"][whole["metric"]]
-    assert (RunFolder(tmp_path / "whole").model / "config.json").is_file()
+    assert (RunFolder(probe.path).model / "config.json").is_file()
 
 
 @pytest.mark.parametrize(
@@ -143,11 +154,12 @@ def test_a_run_resumed_from_a_pause_is_the_run_that_was_not(settings: dict[str, 
         pytest.param({"weights": "bfloat16"}, id="weights"),
     ],
 )
-def test_a_probe_computes_in_float32(settings: dict[str, Any], half: dict[str, str], tmp_path: Path) -> None:
-    probe = settings | {"method": "probe", "steps": 4}
-    expected, found = (train(make_config(**probe | change), tmp_path / f"{len(change)}") for change in ({}, half))
-    assert (found["dev"], found["tests"]) == (expected["dev"], expected["tests"])
-    predicted = [gg.Run(tmp_path / name).predict(["a good film", "a bad one"]) for name in ("0", "1")]
+def test_a_probe_computes_in_float32(
+    settings: dict[str, Any], probe: gg.Run, half: dict[str, str], tmp_path: Path
+) -> None:
+    found = train(make_config(**settings | PROBE | half), tmp_path / "half")
+    assert (found["dev"], found["tests"]) == (probe.scores["dev"], probe.scores["tests"])
+    predicted = [each.predict(["a good film", "a bad one"]) for each in (probe, gg.Run(tmp_path / "half"))]
     assert predicted[0].equals(predicted[1])
 
 
@@ -155,7 +167,7 @@ def test_what_the_head_computed_once_is_read_from_the_shared_cache(settings: dic
     """Both have the same frozen layers below, which the head leaves closed for two epochs."""
     shared = tmp_path / "cache"
     for method in ("head", "probe"):
-        config = make_config(**settings | {"method": method, "steps": 20})
+        config = make_config(**settings | {"method": method, "steps": 8, "train_size": 32})
         scores = train(config, tmp_path / method, cache=shared)
     alone = train(config, tmp_path / "alone")
     rows = scores["cost"]["prefix_rows"]

@@ -47,8 +47,8 @@ def needs(package: str) -> None:
 
 
 def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:
-    """16 steps, 10 an epoch; steps that log, score and save fall apart."""
-    length = {"steps": 16, "train_size": 75, "eval_every": 4, "save_every": 3, "method": METHOD}
+    """12 steps, 10 an epoch; steps that log, score and save fall apart."""
+    length = {"steps": 12, "train_size": 75, "eval_every": 4, "save_every": 3, "method": METHOD}
     return make_config(**settings | length | changes)
 
 
@@ -77,11 +77,11 @@ def assert_has_run(points: Points, folder: Path) -> None:
         assert [step for step, _ in points[name]] == [step for step, _ in those], name
         assert [value for _, value in points[name]] == pytest.approx([value for _, value in those]), name
     # Layer 0 opens with the fourth step, and nothing is left to open.
-    assert [phase for _, phase in points["gradgate/phase"]] == [1.0] * 3 + [2.0] * 13
+    assert [phase for _, phase in points["gradgate/phase"]] == [1.0] * 3 + [2.0] * 9
     shares = [share for _, share in points["gradgate/open_share"]]
     assert len({*shares[:3]}) == 1
     assert shares[0] < 1.0
-    assert shares[3:] == [1.0] * 13
+    assert shares[3:] == [1.0] * 9
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +98,14 @@ def test_a_run_in_tensorboard_is_the_same_bit_for_bit(plain: Path, reported: Pat
     assert_has_run(tensorboard_points(reported / "tensorboard"), reported)
 
 
-@some_fast("falls", [[2], [11], [11, 16]], [[11, 16]])
+@some_fast("falls", [[2], [11], [8, 11, 12]], [[8, 11, 12]])
 def test_a_resumed_run_has_each_step_once_in_tensorboard(
     settings: dict[str, Any], plain: Path, reported: Path, falls: list[int], tmp_path: Path
 ) -> None:
+    """Whether it was paused, or lost its power, or both."""
     config = config_of(settings, report_to="tensorboard")
+    if len(falls) > 1:
+        train(config, tmp_path / "run", until=6)
     for step in falls:
         with pytest.raises(PowerCutError):
             train(config, tmp_path / "run", Falls(step))
@@ -110,15 +113,6 @@ def test_a_resumed_run_has_each_step_once_in_tensorboard(
     assert_same_run(tmp_path / "run", plain)
     resumed, unbroken = (tensorboard_points(folder / "tensorboard") for folder in (tmp_path / "run", reported))
     assert_same_points(resumed, unbroken)
-
-
-def test_a_paused_run_has_each_step_once(settings: dict[str, Any], tmp_path: Path) -> None:
-    needs("tensorboard")
-    config = config_of(settings, report_to="tensorboard")
-    train(config, tmp_path / "run", until=6)
-    train(config, tmp_path / "run")
-    points = tensorboard_points(tmp_path / "run/tensorboard")
-    assert_has_run(points, tmp_path / "run")
 
 
 def test_a_run_that_began_without_a_tracker_resumes_with_one(
@@ -129,7 +123,7 @@ def test_a_run_that_began_without_a_tracker_resumes_with_one(
         train(config_of(settings), tmp_path / "run", Falls(11))  # with a checkpoint of step 9
     train(config_of(settings, report_to="tensorboard"), tmp_path / "run")
     assert_same_run(tmp_path / "run", plain)
-    assert [step for step, _ in tensorboard_points(tmp_path / "run/tensorboard")["loss"]] == list(range(10, 17))
+    assert [step for step, _ in tensorboard_points(tmp_path / "run/tensorboard")["loss"]] == list(range(10, 13))
 
 
 def test_a_resumed_run_has_each_step_once_in_mlflow(

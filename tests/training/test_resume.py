@@ -70,11 +70,12 @@ def newest(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("method", "step"),
     [
-        ("gradual:every=4", 7),
-        ("graddrop", 11),
-        pytest.param("layer-graddrop", 10, marks=pytest.mark.slow),
-        ("full", 2),
-        ("full", 12),
+        ("graddrop", 2),
+        ("graddrop", 12),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("gradual:every=4", 7), ("graddrop", 11), ("layer-graddrop", 10), ("full", 2), ("full", 12))
+        ),
     ],
 )
 def test_a_run_without_power_ends_as_if_unbroken(
@@ -88,17 +89,21 @@ def test_a_run_without_power_ends_as_if_unbroken(
 
 
 def test_a_run_in_bfloat16_goes_on_from_its_masters_and_moments(settings: dict[str, Any], tmp_path: Path) -> None:
-    """From step 6, across an opening; Trainer has rounded the moments when the tuner attaches."""
-    config = config_of(settings, method="lisa:layers=1,every=4", weights="bfloat16", lr=1e-4, steps=10)
+    """From step 3, across an opening; Trainer has rounded the moments when the tuner attaches."""
+    config = config_of(settings, method="lisa:layers=1,every=4", weights="bfloat16", lr=1e-4, steps=6)
     train(config, tmp_path / "unbroken")
     with pytest.raises(PowerCutError):
-        train(config, tmp_path / "run", Falls(8))
+        train(config, tmp_path / "run", Falls(5))
     assert (newest(tmp_path / "run") / "gradgate.safetensors").exists()
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")
 
 
-def test_only_the_steps_after_the_checkpoint_are_done_again(settings: dict[str, Any], fallen: Path) -> None:
+def test_only_the_steps_after_the_checkpoint_are_done_again(
+    settings: dict[str, Any], unbroken: Callable[[str], Path], fallen: Path
+) -> None:
+    """The history may end in half a line, which is dropped."""
+
     class Heard(Silent):
         def __init__(self) -> None:
             self.steps: list[int] = []
@@ -115,11 +120,14 @@ def test_only_the_steps_after_the_checkpoint_are_done_again(settings: dict[str, 
             self.notes.append(text)
 
     assert newest(fallen).name == "checkpoint-9"
+    with (fallen / "history.jsonl").open("a") as file:
+        file.write('{"step": 12, "epo')
     heard = Heard()
     train(config_of(settings, method="graddrop"), fallen, heard)
     assert heard.begun == (12, 9)
     assert heard.steps == list(range(10, 13))
     assert heard.notes == [f"Resuming from checkpoint-9 in {fallen}."]
+    assert_same_run(fallen, unbroken("graddrop"))
 
 
 @some_fast(
@@ -161,17 +169,8 @@ def test_damaged_best_weights_are_not_scored(settings: dict[str, Any], fallen: P
     assert not (fallen / "scores.json").exists()
 
 
-def test_half_a_line_of_history_is_dropped(
-    settings: dict[str, Any], unbroken: Callable[[str], Path], fallen: Path
-) -> None:
-    with (fallen / "history.jsonl").open("a") as file:
-        file.write('{"step": 12, "epo')
-    train(config_of(settings, method="graddrop"), fallen)
-    assert_same_run(fallen, unbroken("graddrop"))
-
-
 def test_a_full_disk_at_the_end_loses_nothing(
-    settings: dict[str, Any], unbroken: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    settings: dict[str, Any], unbroken: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, fallen: Path
 ) -> None:
     def full(*args: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -180,18 +179,18 @@ def test_a_full_disk_at_the_end_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "write_plan", full)
         with pytest.raises(RunError, match=r"No space left on device.*run the same command"):
-            train(config, tmp_path / "run")
-    assert not RunFolder(tmp_path / "run").finished
-    train(config, tmp_path / "run")
-    assert_same_run(tmp_path / "run", unbroken("graddrop"))
+            train(config, fallen)
+    assert not RunFolder(fallen).finished
+    train(config, fallen)
+    assert_same_run(fallen, unbroken("graddrop"))
 
 
 def test_a_resumed_mixture_of_experts_ends_as_if_unbroken(settings: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
-    config = config_of(settings, model=str(save_mixtral(tmp_path / "model")), steps=8)
+    config = config_of(settings, model=str(save_mixtral(tmp_path / "model")), steps=5)
     train(config, tmp_path / "unbroken")
     with pytest.raises(PowerCutError):
-        train(config, tmp_path / "run", Falls(7))
+        train(config, tmp_path / "run", Falls(4))
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")
 
@@ -228,13 +227,14 @@ def test_ctrl_c_saves_the_step_and_says_how_to_go_on(
 
 
 def test_a_second_ctrl_c_stops_at_once_and_loses_no_checkpoint(
-    settings: dict[str, Any], unbroken: Callable[[str], Path], tmp_path: Path
+    settings: dict[str, Any], unbroken: Callable[[str], Path], fallen: Path
 ) -> None:
     config = config_of(settings, method="graddrop")
     with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "run", Interrupts(8, times=2))
-    train(config, tmp_path / "run")
-    assert_same_run(tmp_path / "run", unbroken("graddrop"))
+        train(config, fallen, Interrupts(10, times=2))
+    assert newest(fallen).name == "checkpoint-9"
+    train(config, fallen)
+    assert_same_run(fallen, unbroken("graddrop"))
 
 
 def flip(file: Path) -> None:

@@ -156,12 +156,19 @@ def test_a_finished_run_says_if_its_model_is_gone(finished: tuple[Path, RunConfi
         RunFolder(folder).require_finished()
 
 
-def test_a_finished_run_that_kept_no_model_says_so(settings: dict[str, Any], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def without_model(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 12 steps that is scored each 5 and keeps no model."""
+    folder = tmp_path_factory.mktemp("runs") / "without"
+    train(make_config(**settings, eval_every=5, keep_model=False), folder)
+    return folder
+
+
+def test_a_finished_run_that_kept_no_model_says_so(settings: dict[str, Any], without_model: Path) -> None:
     heard = Heard()
-    train(make_config(**settings, keep_model=False), tmp_path / "run")
-    train(make_config(**settings), tmp_path / "run", heard)
+    train(make_config(**settings, eval_every=5), without_model, heard)
     assert heard.notes == [
-        f"{tmp_path / 'run'} is finished, though it kept no model; pass another out= to train one; nothing to do."
+        f"{without_model} is finished, though it kept no model; pass another out= to train one; nothing to do."
     ]
 
 
@@ -204,7 +211,7 @@ def test_a_regression_task_has_one_output_and_is_selected_by_correlation(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "scores").mkdir()
-    config = make_config(**settings | {"task": str(save_scores(tmp_path / "scores"))}, eval_every=3)
+    config = make_config(**settings | {"task": str(save_scores(tmp_path / "scores")), "steps": 6}, eval_every=2)
     scores = train(config, tmp_path / "run")
     assert scores["metric"] == "pearson"
     assert scores["dev"].keys() == {"loss", "pearson", "spearman", "mse"}
@@ -214,7 +221,8 @@ def test_a_regression_task_has_one_output_and_is_selected_by_correlation(
 
 def test_a_metric_that_should_fall_is_selected_at_its_lowest(settings: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "scores").mkdir()
-    config = make_config(**settings | {"task": str(save_scores(tmp_path / "scores"))}, metric="mse", eval_every=3)
+    own = {"task": str(save_scores(tmp_path / "scores")), "steps": 6, "metric": "mse"}
+    config = make_config(**settings | own, eval_every=2)
     scores = train(config, tmp_path / "run")
     assert scores["dev"]["mse"] == min(line["mse"] for line in history(tmp_path / "run", "dev"))
 
@@ -222,7 +230,8 @@ def test_a_metric_that_should_fall_is_selected_at_its_lowest(settings: dict[str,
 def test_a_decoder_without_padding_pads_with_its_end_of_text(
     settings: dict[str, Any], tiny_gpt2: Path, tmp_path: Path
 ) -> None:
-    train(make_config(**settings | {"model": str(tiny_gpt2)}, audit=True, method="gradual:every=4"), tmp_path / "run")
+    own = {"model": str(tiny_gpt2), "steps": 5, "audit": True}
+    train(make_config(**settings | own, method="gradual:every=4"), tmp_path / "run")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "run/model")
     config = json.loads((tmp_path / "run/model/config.json").read_text())
     assert tokenizer.pad_token == "[SEP]"
@@ -248,9 +257,10 @@ def test_train_size_draws_that_many_examples_by_the_seed(settings: dict[str, Any
 def test_accumulated_batches_make_the_same_step_as_one_large_batch(
     settings: dict[str, Any], batch_size: int, accumulate: int, tmp_path: Path
 ) -> None:
-    # 80 rows: in parts of 3, the last step of the epoch accumulates batches of unlike sizes.
+    # 26 rows: in parts of 3, the last step of the epoch accumulates batches of unlike sizes.
     total = batch_size * accumulate
     same = {name: value for name, value in settings.items() if name != "steps"} | {"dropout": 0.0, "epochs": 1.0}
+    same |= {"train_size": 26}
     train(make_config(**same | {"batch_size": total}, method="graddrop"), tmp_path / "large")
     train(
         make_config(**same | {"batch_size": batch_size, "accumulate": accumulate}, method="graddrop"),
@@ -261,18 +271,19 @@ def test_accumulated_batches_make_the_same_step_as_one_large_batch(
         assert in_parts == pytest.approx(large, rel=1e-3), number
 
 
-@pytest.mark.parametrize(("length", "steps"), [({"epochs": 0.5}, 5), ({"epochs": 1.5}, 15), ({"steps": 4}, 4)])
-def test_length_is_in_epochs_or_steps(
-    settings: dict[str, Any], length: dict[str, Any], steps: int, tmp_path: Path
-) -> None:
-    config = make_config(**{name: value for name, value in settings.items() if name != "steps"} | length)
+@pytest.mark.parametrize(
+    ("length", "steps"),
+    [pytest.param({"epochs": 0.5}, 2, marks=pytest.mark.slow), ({"epochs": 1.5}, 6)],
+)
+def test_length_may_be_in_epochs(settings: dict[str, Any], length: dict[str, Any], steps: int, tmp_path: Path) -> None:
+    of_run = {name: value for name, value in settings.items() if name != "steps"} | {"train_size": 32}
+    config = make_config(**of_run | length)
     assert train(config, tmp_path / "run")["cost"]["steps"] == steps
 
 
-def test_dev_is_scored_at_the_interval_and_at_the_end(settings: dict[str, Any], tmp_path: Path) -> None:
-    train(make_config(**settings, eval_every=5, keep_model=False), tmp_path / "run")
-    assert [line["step"] for line in history(tmp_path / "run", "dev")] == [5, 10, 12]
-    assert not (tmp_path / "run/model").exists()
+def test_dev_is_scored_at_the_interval_and_at_the_end(without_model: Path) -> None:
+    assert [line["step"] for line in history(without_model, "dev")] == [5, 10, 12]
+    assert not (without_model / "model").exists()
 
 
 def test_the_dropout_flag_reaches_the_model(settings: dict[str, Any], tmp_path: Path) -> None:

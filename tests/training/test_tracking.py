@@ -22,25 +22,27 @@ from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run
 
 TRACK = "fisher:every=5,batches=2"
+MEASURES: dict[str, Any] = {"method": "fun:every=4,batches=2", "adapter": "pfeiffer:reduction=8"}
+"""A method that measures too, on batches of its own."""
 
 
 def config_of(settings: dict[str, Any], **changes: Any) -> RunConfig:
-    """16 steps, 10 an epoch; dropout on."""
-    return make_config(**settings | {"steps": 16, "train_size": 75, "eval_every": 4, "save_every": 3} | changes)
+    """12 steps, 10 an epoch; dropout on."""
+    return make_config(**settings | {"steps": 12, "train_size": 75, "eval_every": 4, "save_every": 3} | changes)
 
 
 def measured(folder: Path) -> tuple[FisherRecord, ...]:
     return read_fisher(RunFolder(folder).fisher_file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"method": "gradual:every=4", "dropout": 0.3}, marks=pytest.mark.slow),
-        pytest.param({"method": "layer-graddrop", "dropout": 0.3}, marks=pytest.mark.slow),
-        pytest.param({"method": "mixout:p=0.5", "dropout": 0.3}, marks=pytest.mark.slow),
-        {"method": "fun:every=4,batches=2", "adapter": "pfeiffer:reduction=8"},
-        pytest.param({"method": "gradual:every=4", "activation_cache": "cache"}, marks=pytest.mark.slow),
+        {"method": "gradual:every=4", "dropout": 0.3},
+        {"method": "layer-graddrop", "dropout": 0.3},
+        {"method": "mixout:p=0.5", "dropout": 0.3},
+        {"method": "gradual:every=4", "activation_cache": "cache"},
     ],
     ids=lambda changes: changes["method"],
 )
@@ -52,59 +54,60 @@ def test_a_tracked_run_is_the_same_bit_for_bit(
     train(config_of(settings, **changes), tmp_path / "plain")
     train(config_of(settings, **changes, track=TRACK), tmp_path / "tracked")
     assert_same_run(tmp_path / "tracked", tmp_path / "plain")
-    assert [record.step for record in measured(tmp_path / "tracked")] == [0, 5, 10, 15, 16]
+    assert [record.step for record in measured(tmp_path / "tracked")] == [0, 5, 10, 12]
     assert not RunFolder(tmp_path / "plain").fisher_file.exists()
 
 
 @pytest.fixture(scope="module")
 def plain(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plain") / "run"
-    train(config_of(settings, method="gradual:every=4"), folder)
+    train(config_of(settings, **MEASURES), folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def tracked(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tracked") / "run"
-    train(config_of(settings, method="gradual:every=4", track=TRACK), folder)
+    train(config_of(settings, **MEASURES, track=TRACK), folder)
     return folder
 
 
 def test_tracking_changes_no_bit(plain: Path, tracked: Path) -> None:
     assert_same_run(tracked, plain)
-    assert [record.step for record in measured(tracked)] == [0, 5, 10, 15, 16]
+    assert [record.step for record in measured(tracked)] == [0, 5, 10, 12]
+    assert not RunFolder(plain).fisher_file.exists()
 
 
 def test_a_resumed_run_measures_the_same(settings: dict[str, Any], tracked: Path, tmp_path: Path) -> None:
-    config = config_of(settings, method="gradual:every=4", track=TRACK)
+    config = config_of(settings, **MEASURES, track=TRACK)
     with pytest.raises(PowerCutError):
         train(config, tmp_path / "run", Falls(11))
     with (tmp_path / "run/fisher.jsonl").open("a") as file:
-        file.write('{"step": 15, "epo')
+        file.write('{"step": 12, "epo')
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", tracked)
     assert measured(tmp_path / "run") == measured(tracked)
 
 
 def test_a_run_that_was_begun_without_it_goes_on_with_it(settings: dict[str, Any], plain: Path, tmp_path: Path) -> None:
-    without, with_it = (config_of(settings, method="gradual:every=4", track=track) for track in (None, TRACK))
+    without, with_it = (config_of(settings, **MEASURES, track=track) for track in (None, TRACK))
     with pytest.raises(PowerCutError):
         train(without, tmp_path / "run", Falls(11))  # with a checkpoint of step 9
     train(with_it, tmp_path / "run")
     assert_same_run(tmp_path / "run", plain)
-    assert [record.step for record in measured(tmp_path / "run")] == [10, 15, 16]
+    assert [record.step for record in measured(tmp_path / "run")] == [10, 12]
 
 
 def test_closed_layers_are_measured_on_the_same_batches_as_open_ones(settings: dict[str, Any], tmp_path: Path) -> None:
-    for method in ("full", "gradual:every=8"):
-        train(config_of(settings, method=method, track=TRACK), tmp_path / method)
-    full, gradual = measured(tmp_path / "full"), measured(tmp_path / "gradual:every=8")
+    for method in ("full", "gradual:every=4"):
+        train(config_of(settings, method=method, track=TRACK, steps=6), tmp_path / method)
+    full, gradual = measured(tmp_path / "full"), measured(tmp_path / "gradual:every=4")
     assert full[0].traces == gradual[0].traces
     assert full[0].traces != full[1].traces
     assert min(gradual[0].traces.values()) > 0
-    assert [record.open for record in full] == [("layers.0", "layers.1")] * 5
-    # The bottom layer opens before step 8.
-    assert [record.open for record in gradual] == [("layers.1",)] * 2 + [("layers.0", "layers.1")] * 3
+    assert [record.open for record in full] == [("layers.0", "layers.1")] * 3
+    # The bottom layer opens before step 4.
+    assert [record.open for record in gradual] == [("layers.1",)] + [("layers.0", "layers.1")] * 2
 
 
 def test_what_is_tracked_is_free_to_differ() -> None:

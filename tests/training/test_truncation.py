@@ -45,12 +45,13 @@ def test_rows_that_are_truncated_are_counted_with_the_length_that_keeps_them(tas
 
 def test_of_a_large_split_the_first_rows_are_counted() -> None:
     config = config_of("sample", 12)
-    counted = lengths_of(config)[:MOST]
-    assert len(lengths_of(config)) > MOST
-    assert said(config)[0].startswith(
+    lengths = lengths_of(config)
+    assert len(lengths) > MOST
+    counted, (note,) = lengths[:MOST], said(config)
+    assert note.startswith(
         f"train: max_length=12 truncates {sum(length > 12 for length in counted)} of the first {MOST:,} rows; "
     )
-    assert said(config)[0].endswith(f"max_length={max(counted)} keeps these")
+    assert note.endswith(f"max_length={max(counted)} keeps these")
 
 
 def test_a_model_that_cannot_read_the_longest_row_says_how_much_it_reads() -> None:

@@ -169,7 +169,7 @@ def rates(*values: float) -> Callable[[torch.optim.Optimizer, int], None]:
 @each_once(
     "method", ["full", "gradual:every=1", "graddrop:p=0.5,mask_target=update"], "optimizer_of", [adamw, momentum]
 )
-@some_fast("first", [0.0, 1e-30, 1e-12, 1e-9, 1e-7], [0.0, 1e-30, 1e-9])
+@some_fast("first", [0.0, 1e-30, 1e-12, 1e-9, 1e-7], [0.0, 1e-9])
 def test_a_warm_up_that_moves_nothing_yet_is_no_fault(
     first: float, optimizer_of: Callable[..., torch.optim.Optimizer], method: str
 ) -> None:
@@ -209,7 +209,7 @@ def test_any_optimizer_of_torch_passes(method: str, optimizer_of: Callable[..., 
             parameter.add_(torch.randn_like(parameter) * 0.1)
     optimizer = optimizer_of(model.parameters())
     with Tuner(model, optimizer, method, audit=True):
-        train(model, optimizer, 6)
+        train(model, optimizer, 4)
 
 
 def test_an_update_that_adam_shrinks_by_its_past_is_no_fault() -> None:
@@ -223,7 +223,7 @@ def test_an_update_that_adam_shrinks_by_its_past_is_no_fault() -> None:
 
 
 @each_once("dtype", [torch.bfloat16, torch.float16, torch.float64], "optimizer_of", [adamw, momentum])
-@some_fast("lr", [1e-7, 1e-5, 1e-3], [1e-7, 1e-3])
+@some_fast("lr", [1e-7, 1e-5, 1e-3], [1e-7])
 def test_coarse_weights_may_round_an_update_away(
     lr: float, optimizer_of: Callable[..., torch.optim.Optimizer], dtype: torch.dtype
 ) -> None:

@@ -18,7 +18,6 @@ from transformers import default_data_collator
 from gradgate import GateCallback, Method, MethodInfo, Tuner
 from support.catalog_table import (
     EVERY_CELL,
-    EVERY_METHOD_ONCE,
     KINDS_ONCE,
     ROWS,
     STEPS,
@@ -26,10 +25,12 @@ from support.catalog_table import (
     build,
     changed,
     filtered,
+    is_kind,
     layers_of,
     learns,
     method_of,
     names_of,
+    once,
     optimizer_of,
     passing,
     random_states,
@@ -80,14 +81,14 @@ def test_what_a_gate_holds_keeps_every_bit(row: Row, name: str) -> None:
 # The same training twice.
 
 
-@EVERY_METHOD_ONCE
+@KINDS_ONCE
 def test_a_training_is_a_function_of_its_seed_and_draws_from_no_global_generator(row: Row, name: str) -> None:
     once = trained(method_of(row), name)
     torch.manual_seed(99)
     before = random_states()
-    again = record(method_of(row), name, steps=3)
+    again = record(method_of(row), name, steps=2)
     assert random_states() == before
-    for number in range(4):
+    for number in range(3):
         assert again.plans[number] == once.plans[number]
         assert again.states[number][0] == once.states[number][0]
         assert not changed(once.weights[number], again.weights[number])
@@ -97,12 +98,11 @@ def test_a_training_is_a_function_of_its_seed_and_draws_from_no_global_generator
 
 
 @KINDS_ONCE
-def test_resuming_at_any_transition_ends_with_the_same_bits(row: Row, name: str) -> None:
+def test_resuming_before_and_after_a_transition_ends_with_the_same_bits(row: Row, name: str) -> None:
     method = method_of(row)
     unbroken = trained(method, name)
-    changes = [phase.step for phase in unbroken.phases if 0 < phase.step < STEPS] or [STEPS // 2]
-    near = {number for change in changes for number in (change - 1, change, change + 1)}
-    for number in sorted(near & set(range(1, STEPS))):
+    first, *_, last = [phase.step for phase in unbroken.phases if 0 < phase.step < STEPS] * 2 or [STEPS // 2] * 2
+    for number in sorted({first - 1, first, last} & set(range(1, STEPS))):
         model = build(name)
         model.load_state_dict(unbroken.weights[number], strict=False)  # a tied weight is named once
         optimizer = optimizer_of(method, model, name)
@@ -131,7 +131,9 @@ def measured_on(data: list[dict[str, Tensor]], size: int, seed: int) -> Callable
     return draw
 
 
-@KINDS_ONCE
+@once(  # the others count no epochs and measure nothing
+    *("full", "gradual", "fun", "lisa", "graddrop-epoch-toggle", "mixout", "child-tuning", "mofo", "grades", "sparse")
+)
 def test_a_trainer_ends_with_the_weights_of_a_bare_loop(row: Row, name: str, tmp_path: Path) -> None:
     method = method_of(row)
     under, bare = build(name), build(name)
@@ -200,7 +202,10 @@ def assert_masked(model: nn.Module, tuner: Tuner) -> None:
         assert not gradient[~passing(gate, name, gradient.shape, state)].any(), name
 
 
-@KINDS_ONCE
+@once(
+    *("full", "gradual", "fun", "graddrop", "layer-graddrop", "mixout", "mofo", "grades", "hft"),
+    *("graddrop:p=0.5,mask_target=update", "sparse:share=0.5,by=lift,rank=4,every=2"),
+)
 def test_accumulated_batches_are_one_large_batch(row: Row, name: str) -> None:
     method = method_of(row)
     large, small = accumulated(method, name, 1), accumulated(method, name, 2)
@@ -252,7 +257,10 @@ def belongings(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, 
     }
 
 
-@KINDS_ONCE
+@once(  # one for each kind of hook and of state
+    *("full", "gradual", "fun", "graddrop", "layer-graddrop", "mixout", "sparse", "mofo", "grades", "layerwise-lr"),
+    *("graddrop:p=0.5,mask_target=update", "gradual:every=2+mixout:p=0.5,unit=element"),
+)
 def test_nothing_is_left_behind_whether_training_ended_or_broke_off(row: Row, name: str) -> None:
     model, method, layers = build(name), method_of(row), layers_of(name)
     optimizer = Failing(model.parameters(), lr=1e-3)
@@ -281,10 +289,11 @@ def test_a_detached_tuner_is_not_kept_alive() -> None:
     model = build("encoder")
     optimizer = adamw(model)
     tuners = []
-    for row in ROWS:
+    kinds = [row for row in ROWS if is_kind(row)]
+    for row in kinds:
         with attach(model, optimizer, method_of(row), layers_of("encoder")) as tuner:
             train(model, optimizer, 1)
         tuners.append(weakref.ref(tuner))
     del tuner
     gc.collect()
-    assert [reference() for reference in tuners] == [None] * len(ROWS)
+    assert [reference() for reference in tuners] == [None] * len(kinds)

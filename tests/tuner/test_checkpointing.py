@@ -16,6 +16,7 @@ from support.loop import adamw, assert_same_weights, batch, build, step, train
 METHODS = ("freeze:layers=2", "gradual:every=2", "layer-graddrop:p=0.5", "lisa:layers=1,every=2", "graddrop:p=0.5")
 # Each method on one architecture, and each architecture with one method.
 CASES = [(text, "bert") for text in METHODS] + [(METHODS[1], name) for name in ("gpt2", "bart", "llama")]
+SLOW = {("gradual:every=2", "bert"), ("graddrop:p=0.5", "bert")}
 
 
 def checkpointed(architecture: str, **options: Any) -> Any:
@@ -35,7 +36,9 @@ def plain(name: str) -> Any:
     return model
 
 
-@pytest.mark.parametrize(("text", "name"), CASES)
+@pytest.mark.parametrize(
+    ("text", "name"), [pytest.param(*case, marks=pytest.mark.slow if case in SLOW else ()) for case in CASES]
+)
 def test_checkpointing_changes_no_weight(text: str, name: str) -> None:
     models = checkpointed(name), plain(name)
     for model in models:

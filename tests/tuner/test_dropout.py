@@ -11,6 +11,7 @@ from torch import nn
 from gradgate import Tuner, method
 from gradgate.settings.run import make_config
 from gradgate.tuner.dropout import dropout_probabilities
+from support.crossed import each_once
 from support.loop import adamw, batch, build, train, weights
 
 GRADDROPS = [
@@ -33,8 +34,7 @@ def two_losses(model: nn.Module) -> tuple[float, float]:
     return model(**batch(model, 0)).loss.item(), model(**batch(model, 0)).loss.item()
 
 
-@pytest.mark.parametrize("spec", GRADDROPS)
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "distilbert", "gpt2"])
+@each_once("spec", GRADDROPS, "architecture", ["bert", "roberta", "distilbert", "gpt2"])
 def test_without_dropout_two_passes_agree(spec: str, architecture: str) -> None:
     model = build(architecture, dropout=True)
     before = dropout_probabilities(model)

@@ -318,7 +318,7 @@ def test_resuming_within_a_warm_up_changes_nothing(text: str, optimizer_of: Call
             ),
         )
         phases = tuner.timeline.phases
-    for done in (1, 2, 4, 5, 7):  # before, within and after a warm-up
+    for done in (1, 4, 7):  # before, within and after a warm-up
         resumed = build("bert")
         optimizer = optimizer_of(resumed)
         weights_then, moments, state = saved[done - 1]

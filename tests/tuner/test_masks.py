@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gradgate import Clock, Gate, LayerGradDrop, LayerMap, Method, MethodState, Plan, Tuner, gates, map_layers
-from support.crossed import each_once
+from support.crossed import each_once, some_fast
 from support.loop import Weights, adamw, assert_same_weights, build, layers_of, momentum, moved, same, train, weights
 from support.tiny_models import tiny_batch
 
@@ -66,7 +66,7 @@ def by_hand(
 
 
 @each_once("optimizer_of", [adamw, momentum], "name", ["bert", "gpt2", "t5", "mixtral"])
-@pytest.mark.parametrize("clip", [None, 0.1])
+@some_fast("clip", [None, 0.1], [0.1])
 def test_graddrop_multiplies_each_gradient_by_its_mask_before_clipping(
     name: str, clip: float | None, optimizer_of: Callable[[nn.Module], torch.optim.Optimizer]
 ) -> None:
@@ -165,8 +165,7 @@ def test_the_mask_does_not_stop_second_derivatives() -> None:
 # mask_target="update"
 
 
-@OPTIMIZERS
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
+@each_once("optimizer_of", [adamw, momentum], "name", ["bert", "gpt2"])
 def test_held_elements_keep_every_bit_and_the_others_move(
     name: str, optimizer_of: Callable[[nn.Module], torch.optim.Optimizer]
 ) -> None:
@@ -174,7 +173,7 @@ def test_held_elements_keep_every_bit_and_the_others_move(
     optimizer = optimizer_of(model)
     inner = layer_names(model)
     with Tuner(model, optimizer, "graddrop:p=0.4,mask_target=update", seed=SEED, audit=True):
-        for number in range(6):
+        for number in range(4):
             before = weights(model)
             train(model, optimizer, [number])
             open_elements, moved_elements = 0, 0
@@ -222,8 +221,15 @@ def dropped_layers(model: nn.Module, method: LayerGradDrop, step: int) -> set[st
     return {name for group in layers if plan[group.name].share == 0.0 for name in group.parameter_names}
 
 
-@each_once("optimizer_of", [adamw, momentum], "name", ["bert", "bart"])
-@pytest.mark.parametrize("set_to_none", [True, False])
+@pytest.mark.parametrize(
+    ("name", "set_to_none", "optimizer_of"),
+    [
+        ("bert", True, adamw),
+        ("bart", False, momentum),
+        pytest.param("bert", False, momentum, marks=pytest.mark.slow),
+        pytest.param("bart", True, adamw, marks=pytest.mark.slow),
+    ],
+)
 def test_a_dropped_layer_gets_a_gradient_of_zero(
     name: str, set_to_none: bool, optimizer_of: Callable[[nn.Module], torch.optim.Optimizer]
 ) -> None:
@@ -274,7 +280,7 @@ def test_a_dropped_layer_computes_no_weight_gradient() -> None:
             optimizer.zero_grad()
 
 
-@OPTIMIZERS
+@some_fast("optimizer_of", [adamw, momentum], [adamw])
 def test_a_dropped_layer_that_is_held_keeps_every_bit(
     optimizer_of: Callable[[nn.Module], torch.optim.Optimizer],
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -79,16 +78,17 @@ def test_a_share_p_is_replaced_and_the_expectation_is_the_weight(unit: str) -> N
     mixing = mixed(layer, 0.9, unit)
     total = torch.zeros_like(layer.weight)
     shares = []
-    for number in range(300):
+    draws = 100
+    for number in range(draws):
         mixing.step = number
         used = seen(layer)
         total += used
         shares.append(float(torch.isclose(used, mixing.initial["weight"], atol=1e-5).float().mean()))
-    draws = 300 * (500 if unit == "neuron" else 500 * 50)
-    assert abs(sum(shares) / 300 - 0.9) < 4 * (0.9 * 0.1 / draws) ** 0.5
+    fates = draws * (500 if unit == "neuron" else 500 * 50)
+    assert abs(sum(shares) / draws - 0.9) < 4 * (0.9 * 0.1 / fates) ** 0.5
     change = (layer.weight - mixing.initial["weight"]).abs()
-    error = 4.5 * (change * 3.0 / 300**0.5)  # the factor is 10 with probability 0.1: standard deviation 3
-    assert float(((total / 300 - layer.weight).abs() <= error + 1e-4).float().mean()) > 0.999
+    error = 4.5 * (change * 3.0 / draws**0.5)  # the factor is 10 with probability 0.1: standard deviation 3
+    assert float(((total / draws - layer.weight).abs() <= error + 1e-4).float().mean()) > 0.999
 
 
 @UNITS
@@ -199,31 +199,15 @@ def test_what_a_method_closes_is_not_mixed_and_stays() -> None:
     assert paths
 
 
-def test_resumes_with_the_weights_that_it_began_with(tmp_path: Path) -> None:
-    unbroken, resumed = build("bert").train(), build("bert").train()
-    optimizer = adamw(unbroken)
-    with Tuner(unbroken, optimizer, "mixout:p=0.5", seed=3) as tuner:
-        train(unbroken, optimizer, 3)
-        state, moments, kept = tuner.state_dict(), optimizer.state_dict(), copy.deepcopy(unbroken.state_dict())
-        torch.save((state, moments), tmp_path / "state.pt")
-        train(unbroken, optimizer, [3, 4])
-    resumed.load_state_dict(kept)
-    state, moments = torch.load(tmp_path / "state.pt", weights_only=True)
-    other = adamw(resumed)
-    other.load_state_dict(moments)
-    with Tuner(resumed, other, "mixout:p=0.5", seed=3) as tuner:
-        tuner.load_state_dict(state)
-        train(resumed, other, [3, 4])
-    assert_same_weights(unbroken, resumed)
-
-
 def test_resumes_in_trainer_and_refuses_without_its_tensors(tmp_path: Path) -> None:
     def trainer(model: Any) -> Any:
-        return trainer_of(model, tmp_path, GateCallback("mixout:p=0.5"), save_strategy="steps", save_steps=5)
+        return trainer_of(
+            model, tmp_path, GateCallback("mixout:p=0.5"), save_strategy="steps", save_steps=4, max_steps=6
+        )
 
     unbroken, resumed = build("bert", dropout=True), build("bert", dropout=True)
     trainer(unbroken).train()
-    checkpoint = tmp_path / "checkpoint-5"
+    checkpoint = tmp_path / "checkpoint-4"
     trainer(resumed).train(resume_from_checkpoint=str(checkpoint))
     assert_same_weights(unbroken, resumed)
     (checkpoint / "gradgate.safetensors").unlink()

@@ -14,11 +14,11 @@ from torch import nn
 from gradgate import Tuner, gates
 from gradgate.errors import AttachError, NonFiniteError, RunError
 from support import odd_optimizers as odd
-from support.crossed import each_once
+from support.crossed import each_once, some_fast
 from support.loop import adamw, assert_same_weights, build, moved, same, weights
 from support.odd_optimizers import Dummy, Lomo, LomoWithoutName, Lookahead, Loop, Sam, SamByClosure, SamOfItsOwn
 
-STEPS = 6
+STEPS = 4
 Make = Callable[[nn.Module], Any]
 BASE = partial(torch.optim.AdamW, lr=1e-2, weight_decay=0.1)
 MOMENTUM = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
@@ -68,7 +68,7 @@ def test_one_step_is_one_tick(case: str, method: str) -> None:
             assert tuner.clock.step == number + 1
 
 
-@pytest.mark.parametrize("case", FOLLOWED)
+@some_fast("case", list(FOLLOWED), ["SAM in two calls", "SAM by a closure", "Lookahead", "accelerate's"])
 def test_full_is_the_training_without_a_tuner(case: str) -> None:
     make, loop = FOLLOWED[case]
     plain, gated = build("bert"), build("bert")
@@ -162,8 +162,7 @@ STEPPING: dict[str, tuple[Make, Loop, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("method", ["full", "gradual:every=50"])
-@pytest.mark.parametrize("case", STEPPING)
+@each_once("method", ["full", "gradual:every=50"], "case", list(STEPPING))
 def test_what_moves_unseen_is_refused(case: str, method: str) -> None:
     make, loop, steps, message = STEPPING[case]
     model = build("bert")

@@ -18,7 +18,7 @@ from support.loop import Weights, adamw, build, momentum, moved, same, train, we
 TABLE = "model.embed_tokens.weight"
 
 
-def trained(text: str, name: str = "llama", steps: int = 10, **options: Any) -> tuple[Weights, nn.Module, gg.Tuner]:
+def trained(text: str, name: str = "llama", steps: int = 5, **options: Any) -> tuple[Weights, nn.Module, gg.Tuner]:
     model = build(name)
     before, optimizer = weights(model), options.pop("optimizer", adamw)(model)
     with gg.Tuner(model, optimizer, text, audit=True, **options) as tuner:
@@ -50,7 +50,7 @@ def test_a_plan_foresees_the_share_of_the_weights_that_learns(text: str) -> None
 
 @some_fast("make", [adamw, momentum], [adamw])
 def test_closed_rows_keep_every_bit_under_weight_decay(make: Any) -> None:
-    before, model, tuner = trained("groups:open=embeddings[90:]/layers.2", steps=50, optimizer=make)
+    before, model, tuner = trained("groups:open=embeddings[90:]/layers.2", steps=20, optimizer=make)
     table = model.get_parameter(TABLE)
     assert same(table[:90], before[TABLE][:90])
     assert not (table[90:] == before[TABLE][90:]).all(1).any(), "weight decay moves every open row"
@@ -60,7 +60,7 @@ def test_closed_rows_keep_every_bit_under_weight_decay(make: Any) -> None:
 
 
 def test_rows_of_a_tied_table_are_closed_at_both_ends() -> None:
-    before, model, _ = trained("groups:open=head[80:]/layers.2", "gpt2", steps=20)
+    before, model, _ = trained("groups:open=head[80:]/layers.2", "gpt2", steps=10)
     table = model.get_parameter("transformer.wte.weight")
     assert same(table[:80], before["transformer.wte.weight"][:80])
     assert not same(table[80:], before["transformer.wte.weight"][80:])

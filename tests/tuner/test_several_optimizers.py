@@ -12,13 +12,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import gradgate.tuner.rounds
 from gradgate import Tuner, gates, map_layers
 from gradgate.errors import AttachError, NonFiniteError, RunError
-from support.crossed import some_fast
+from support.crossed import each_once, some_fast
 from support.loop import assert_same_weights, batch, build, moved, same, step, weights
 from support.optimizers import Joined, backward, matrices, muon_and_adamw, others, train_with
 
-STEPS = 8
+STEPS = 6
 SEED = 7
 
 
@@ -77,7 +78,7 @@ def test_gradual_is_the_loop_written_by_hand() -> None:
     assert_same_weights(ours, theirs)
 
 
-@pytest.mark.parametrize("first", ["muon", "adamw"])
+@some_fast("first", ["muon", "adamw"], ["adamw"])
 def test_masked_weights_hold_under_both_and_the_others_move(first: str) -> None:
     model = build("bert")
     optimizers = muon_and_adamw(model)
@@ -183,8 +184,7 @@ class TestClock:
             assert tuner.clock.step == 3
             assert tuner.plan != plan
 
-    @pytest.mark.parametrize("skipped", [0, 1])
-    @pytest.mark.parametrize("turned", [False, True])
+    @each_once("skipped", [0, 1], "turned", [False, True])
     def test_a_step_that_one_was_kept_from_is_none(self, skipped: int, turned: bool) -> None:
         """A gradient scaler looks at each optimizer's gradients by themselves."""
         model = build("bert")
@@ -240,15 +240,17 @@ class TestClock:
             train_with(model, [muon, adamw], [2])
             assert tuner.clock.step == 2
 
-    @pytest.mark.parametrize("stepped", ["both", "only adamw"])
-    @pytest.mark.parametrize("turned", [False, True])
-    def test_nobody_waits_for_an_optimizer_whose_parameters_are_closed(self, stepped: str, turned: bool) -> None:
+    @some_fast("stepped", ["both", "both turned", "only adamw"], ["both", "only adamw"])
+    def test_nobody_waits_for_an_optimizer_whose_parameters_are_closed(
+        self, stepped: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(gradgate.tuner.rounds, "_MOST_SKIPPED", 6)
         model = build("bert")
         before = weights(model)
         muon, adamw = muon_and_adamw(model)
-        order = [muon, adamw][:: -1 if turned else 1] if stepped == "both" else [adamw]
+        order = {"both": [muon, adamw], "both turned": [adamw, muon], "only adamw": [adamw]}[stepped]
         with attach(model, [muon, adamw], "head") as tuner:
-            for number in range(40):  # more than a gradient scaler would skip
+            for number in range(10):  # more than a gradient scaler would skip
                 train_with(model, order, [number])
                 assert tuner.clock.step == number + 1
         assert moved(before, model) <= set(map_layers(model)["head"].parameter_names)
@@ -266,12 +268,13 @@ class TestClock:
             assert tuner.clock.step == 3
 
     @pytest.mark.parametrize("loop", ["one only", "in turn"])
-    def test_optimizers_that_never_step_together_are_told(self, loop: str) -> None:
+    def test_optimizers_that_never_step_together_are_told(self, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(gradgate.tuner.rounds, "_MOST_SKIPPED", 6)
         model = build("bert")
         muon, adamw = muon_and_adamw(model)
 
         def alternate() -> None:
-            for number in range(40):
+            for number in range(8):
                 train_with(model, [muon if loop == "one only" or number % 2 else adamw], [number])
 
         with attach(model, [muon, adamw], "full"), pytest.raises(RunError, match="has not stepped on the same grad"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
 
 from gradgate import Tuner
-from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, batch, build, moved, weights
 
 peft = pytest.importorskip("peft")
@@ -64,8 +64,14 @@ def train(model: Any, text: str, switch: str) -> None:
             optimizer.zero_grad()
 
 
-@each_once("switch", ["off", "other"], "text", ["gradual:every=2", "lisa:layers=1,every=2"])
-@pytest.mark.parametrize("checkpointed", [False, True])
+CASES = list(product(("gradual:every=2", "lisa:layers=1,every=2"), ("off", "other"), (False, True)))
+FAST = {("gradual:every=2", "off", False), ("lisa:layers=1,every=2", "other", True)}
+
+
+@pytest.mark.parametrize(
+    ("text", "switch", "checkpointed"),
+    [pytest.param(*case, marks=() if case in FAST else pytest.mark.slow) for case in CASES],
+)
 def test_switching_adapters_within_a_step_changes_no_weight(text: str, switch: str, checkpointed: bool) -> None:
     plain, switched = adapted(checkpointed=checkpointed), adapted(checkpointed=checkpointed)
     train(plain, text, "never")

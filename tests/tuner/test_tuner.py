@@ -36,7 +36,7 @@ def names_of(model: torch.nn.Module, *groups: str) -> set[str]:
 # Semantics 1: closed means untouched.
 
 
-@ARCHITECTURES
+@some_fast("name", list(TINY), ["bert", "t5", "albert", "mixtral"])
 def test_closed_groups_keep_every_bit_under_weight_decay_and_open_ones_learn(name: str) -> None:
     model = build(name, dropout=True)
     before, learns = weights(model), learnable(model)
@@ -57,8 +57,8 @@ def test_gradual_moves_each_group_from_its_step_on(name: str) -> None:
         pytest.skip("one layer runs at every depth")
     before, learns = weights(model), learnable(model)
     optimizer = adamw(model)
-    method = Gradual(every=2)
-    steps = 2 * len(layers)
+    method = Gradual(every=1)
+    steps = len(layers)
     seen: list[set[str]] = []
     with Tuner(model, optimizer, method, audit=True, layers=layers):
         train(model, optimizer, steps, after=lambda _: seen.append(moved(before, model)))
@@ -70,13 +70,13 @@ def test_gradual_moves_each_group_from_its_step_on(name: str) -> None:
     assert opened == set(before)
 
 
-@some_fast("name", list(TINY), ["bert", "gpt2", "llama", "t5", "albert", "mixtral", "vit"])
+@some_fast("name", list(TINY), ["bert", "gpt2", "t5", "albert", "mixtral", "vit"])
 def test_graddrop_trains_every_architecture(name: str) -> None:
     model = build(name, dropout=True)
     before, learns = weights(model), learnable(model)
     optimizer = adamw(model)
     with Tuner(model, optimizer, "graddrop:p=0.5,mask_target=update", audit=True):
-        train(model, optimizer, 3)
+        train(model, optimizer, 2)
     assert learns <= moved(before, model)
 
 
@@ -147,7 +147,7 @@ def test_full_is_the_training_without_a_tuner(name: str) -> None:
         optimizer = adamw(model)
         torch.manual_seed(7)
         tuner = Tuner(model, optimizer, "full", audit=True) if tuned else None
-        train(model, optimizer, 5, clip=1.0)
+        train(model, optimizer, 3, clip=1.0)
         if tuner:
             tuner.detach()
         models.append(model)

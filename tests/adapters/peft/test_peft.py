@@ -58,11 +58,11 @@ def dev_loss(model: Any, settings: dict[str, Any], folder: Path) -> float:
         return float(model.eval()(**kind_of(data.spec).collator(tokenizer)(list(rows))).loss)
 
 
-@some_fast("adapter", ADAPTERS, ["lora:r=2", "dora:r=2", "ia3", "peft:vera,r=4"])
+@some_fast("adapter", ADAPTERS, ["lora:r=2", "peft:vera,r=4"])
 def test_peft_loads_what_a_run_keeps_and_gets_the_scores_that_were_reported(
     settings: dict[str, Any], adapter: str, tmp_path: Path
 ) -> None:
-    scores = train(config_of(settings, adapter=adapter), tmp_path / "run")
+    scores = train(config_of(settings, adapter=adapter, steps=6), tmp_path / "run")
     kept = tmp_path / "run/model"
     model = peft.PeftModel.from_pretrained(pretrained(settings, tmp_path / "run"), kept)
     assert isinstance(model, peft.PeftModelForSequenceClassification)
@@ -105,7 +105,7 @@ def test_only_the_adapter_and_the_head_are_kept_and_learn(settings: dict[str, An
 
 def test_an_adapter_begins_as_its_seed_says_and_moves_no_other_draw(settings: dict[str, Any], tmp_path: Path) -> None:
     for name, adapter, seed in (("one", "lora:r=2", 0), ("two", "lora:r=4", 0), ("three", "lora:r=2", 1)):
-        config = config_of(settings, adapter=adapter, seed=seed, method="head", steps=1, dropout=0.0, eval_every=1)
+        config = config_of(settings, adapter=adapter, seed=seed, method="head", steps=1, dropout=0.0, skip_test=True)
         train(config, tmp_path / name)
     one, two, three = (weights(tmp_path / name) for name in ("one", "two", "three"))
     assert all(torch.equal(one[name], two[name]) for name in one if "lora_" not in name)
@@ -117,7 +117,7 @@ def test_an_adapter_begins_as_its_seed_says_and_moves_no_other_draw(settings: di
     "method",
     ["full", "freeze:layers=1", "lisa:layers=1,every=2", "fun:every=4,batches=1", "graddrop:p=0.5",
      "layer-graddrop:p=0.5", "layerwise-lr:decay=0.5", "mixout:p=0.5", "bitfit"],
-    ["lisa:layers=1,every=2", "fun:every=4,batches=1", "layerwise-lr:decay=0.5", "mixout:p=0.5"],
+    ["fun:every=4,batches=1"],  # tests/methods/test_catalog_backbones.py has the others in a loop
 )  # fmt: skip
 def test_every_kind_of_method_runs_on_them(settings: dict[str, Any], method: str, tmp_path: Path) -> None:
     scores = train(config_of(settings, method=method, audit=True, steps=8), tmp_path / "run")
@@ -126,7 +126,7 @@ def test_every_kind_of_method_runs_on_them(settings: dict[str, Any], method: str
 
 def test_the_cache_of_closed_layers_changes_nothing_that_is_learned(settings: dict[str, Any], tmp_path: Path) -> None:
     for name in ("auto", "off"):
-        own = {"steps": 21, "eval_every": 21, "save_every": 21}
+        own = {"train_size": 24, "steps": 9, "eval_every": 9, "save_every": 9}  # three epochs
         train(config_of(settings, method="freeze:layers=1", activation_cache=name, **own), tmp_path / name)
     assert record(tmp_path / "auto", "scores.json")["cost"]["prefix_rows"]["read"] > 0
     mine, theirs = history(tmp_path / "auto"), history(tmp_path / "off")
@@ -134,7 +134,9 @@ def test_the_cache_of_closed_layers_changes_nothing_that_is_learned(settings: di
 
 
 def test_an_adapter_learns_from_the_texts_of_its_task_first(settings: dict[str, Any], tmp_path: Path) -> None:
-    scores = train(config_of(settings, adapter="lora:r=2,tapt_steps=4,target_modules=query/dense"), tmp_path / "run")
+    scores = train(
+        config_of(settings, adapter="lora:r=2,tapt_steps=4,target_modules=query/dense", steps=4), tmp_path / "run"
+    )
     first = load_file(tmp_path / "run/tapt/task/adapter_model.safetensors")
     assert all("lora_" in name and ".encoder.layer." in name for name in first)
     assert any(float(tensor.abs().max()) > 0 for name, tensor in first.items() if "lora_B" in name)

@@ -49,7 +49,7 @@ class Listens(SilentStudy):
 @pytest.fixture(scope="module")
 def base(settings: dict[str, Any]) -> RunConfig:
     without = {name: value for name, value in settings.items() if name != "lr"}
-    return make_config(**without | {"steps": 8, "eval_every": 2, "threads": 1})
+    return make_config(**without | {"steps": 8, "eval_every": 4, "threads": 1})
 
 
 def race(base: RunConfig, out: Path, share: float = 0.6, methods: Sequence[str] = METHODS, **more: Any) -> BudgetRecord:

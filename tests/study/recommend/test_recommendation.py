@@ -16,14 +16,11 @@ import pytest
 from gradgate.errors import UsageError
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.state import RunState
-from gradgate.settings.budget import Budget
 from gradgate.settings.command_line import RECOMMENDED, train_command
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.study.best_run import recommended_arm
 from gradgate.study.budget import FullGrid
 from gradgate.study.budget.file import read_budget
-from gradgate.study.compare import compare
-from gradgate.study.planning import StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.recommend import fitting as fitting_arms
 from gradgate.study.recommend.clock import RaceClock
@@ -39,7 +36,6 @@ from gradgate.training.preview import preview
 from support.arms import arms, names
 from support.command_line import Command
 from support.run_folders import assert_same_run
-from support.trained_here import trained_here
 
 TRIED = ("full", "head", "gradual:every=4")
 
@@ -165,16 +161,6 @@ def test_an_adapter_that_the_architecture_lacks_and_too_many_layers_are_left_out
     )
     assert names(found.arms) == ["full"]
     assert [left.arm for left in found.left_out] == ["freeze:layers=9", "houlsby:size=4"]
-
-
-@pytest.fixture(scope="module")
-def raced(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six tenths of a grid of three methods with two seeds, of which no run is finished. Copy it before it is used."""
-    folder = tmp_path_factory.mktemp("raced") / "study"
-    base = make_config(**settings | {"steps": 16, "eval_every": 2, "threads": 1})
-    with trained_here():
-        compare(StudyRequest(base, TRIED, (0, 1), budget=Budget(share=0.6)), folder, SilentStudy())
-    return folder
 
 
 @pytest.mark.usefixtures("here")

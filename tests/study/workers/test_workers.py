@@ -25,6 +25,7 @@ from gradgate.study.compare import RunCounts, compare
 from gradgate.study.planning import Execution, StudyRequest
 from gradgate.study.progress import SilentStudy
 from gradgate.study.status import open_queue, read_status, status_table
+from gradgate.study.workers import worker
 from gradgate.study.workers.process import visible_to
 from gradgate.study.workers.queue import Queue
 from gradgate.study.workers.store import Heartbeat, read_store
@@ -130,6 +131,7 @@ def test_a_store_that_fails_stops_the_workers_with_their_runs_saved(
     study = tmp_path / "study"
     with monkeypatch.context() as patch:
         patch.setattr(Queue, "finish", full)
+        patch.setattr(worker, "_TRIES", 2)  # each further one waits for a second
         with pytest.raises(StoreError, match="disk is full"):
             compare(
                 StudyRequest(short, ["full"], [0]),

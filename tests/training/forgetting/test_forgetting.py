@@ -63,7 +63,7 @@ def configure(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Configure
         if not (folder / family).is_dir():
             save_generator(folder / family, family)
         usual = {"model": str(folder / family), "task": str(data), "max_length": LENGTH, "batch_size": 4, "lr": 1e-2}
-        ends = {"steps": 6, "eval_every": 3, "save_every": 2, "max_new_tokens": 3, "device": "cpu", "skip_test": True}
+        ends = {"steps": 4, "eval_every": 2, "save_every": 2, "max_new_tokens": 3, "device": "cpu", "skip_test": True}
         return make_config(**usual | ends | changes)
 
     return make
@@ -91,7 +91,7 @@ def by_hand(model: Any, tokenizer: Any, file: Path) -> float:
     return sum(losses) / len(losses)
 
 
-@some_fast("family", ["llama", "gpt2", "mixtral"], ["llama", "mixtral"])
+@some_fast("family", ["llama", "gpt2", "mixtral"], ["mixtral"])  # adapters are measured on llama below
 def test_running_text_has_the_cross_entropy_of_its_tokens(
     configure: Configure, other: Path, family: str, tmp_path: Path
 ) -> None:
@@ -123,7 +123,7 @@ def test_the_training_is_the_same_bit_for_bit_and_resumes(
     config = configure("llama", forgetting=str(other), **own)
     train(config, tmp_path / "unbroken")
     with pytest.raises(PowerCutError):
-        train(config, tmp_path / "run", Falls(5))
+        train(config, tmp_path / "run", Falls(3))
     kept = list((tmp_path / "run/cache").glob("forgetting-*.json"))
     assert len(kept) == 1
     kept[0].write_text(json.dumps({"before": 1.5}))  # what was measured before the fall is not measured again
@@ -153,7 +153,7 @@ def test_an_adapter_counts_after_and_not_before(
 
 def test_runs_of_one_model_share_what_it_scores_before(configure: Configure, other: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
-    train(configure(forgetting=str(other)), tmp_path / "first", cache=shared)
+    train(configure(forgetting=str(other), steps=1), tmp_path / "first", cache=shared)
     (kept,) = shared.glob("forgetting-*.json")
     kept.write_text(json.dumps({"before": 1.5}))
 
@@ -177,7 +177,7 @@ def test_another_task_has_its_own_metric(
     configure: Configure, data: Path, family: str, metric: str, tmp_path: Path
 ) -> None:
     file = data / "test.jsonl"
-    config = configure(family, forgetting=f"{file}:metric={metric}", max_length=32)
+    config = configure(family, forgetting=f"{file}:metric={metric}", max_length=32, steps=2)
     found = train(config, tmp_path / "run")["forgetting"]
     scores = evaluate(tmp_path / "run", test_file=file, out=tmp_path / "again")["tests"]["test"]
     assert found["after"] == pytest.approx(scores[metric], rel=1e-5)

@@ -184,7 +184,12 @@ def trl_losses(config: RunConfig, held: list[dict[str, Any]], folder: Path, **se
 
 @pytest.mark.parametrize(
     ("accumulate", "chat", "loss_on"),
-    [(1, False, "response"), (2, False, "response"), (1, False, "all"), (1, True, "response")],
+    [
+        pytest.param(1, False, "response", marks=pytest.mark.slow),
+        (2, False, "response"),
+        (1, False, "all"),
+        (1, True, "response"),
+    ],
 )
 def test_the_loss_of_each_step_is_trls(
     configure: Configure, accumulate: int, chat: bool, loss_on: str, tmp_path: Path
@@ -210,14 +215,15 @@ def test_the_loss_of_each_step_is_trls(
     "family", [pytest.param(each, marks=() if each in ("llama", "t5") else pytest.mark.slow) for each in FAMILIES]
 )
 def test_a_run_without_power_ends_as_if_unbroken(configure: Configure, family: str, tmp_path: Path) -> None:
-    config = configure(family, method="graddrop:p=0.3", audit=True)
+    config = configure(family, method="graddrop:p=0.3", audit=True, steps=5, eval_every=5)
     train(config, tmp_path / "unbroken")
     with pytest.raises(PowerCutError):
-        train(config, tmp_path / "run", Falls(7))
+        train(config, tmp_path / "run", Falls(4))
     train(config, tmp_path / "run")
     assert_same_run(tmp_path / "run", tmp_path / "unbroken")
 
 
+@pytest.mark.slow  # tests/training/test_resume.py interrupts runs of classification
 def test_an_interrupted_run_saves_itself_and_goes_on(configure: Configure, finished: Path, tmp_path: Path) -> None:
     class Interrupts(Silent):
         def advance(self, step: int, loss: float | None) -> None:
@@ -265,7 +271,7 @@ def test_a_run_is_scored_and_predicts_as_it_was_scored(finished: Path, data: Pat
 
 def test_accumulated_batches_learn_as_one(configure: Configure, tmp_path: Path) -> None:
     for name, size, parts in (("whole", 4, 1), ("parts", 2, 2)):
-        config = configure("t5", batch_size=size, accumulate=parts, dropout=0.0, skip_test=True, steps=4)
+        config = configure("t5", batch_size=size, accumulate=parts, dropout=0.0, skip_test=True, steps=2)
         train(config, tmp_path / name)
     lines = zip(history(tmp_path / "whole", "train"), history(tmp_path / "parts", "train"), strict=True)
     for whole, part in lines:
@@ -293,7 +299,7 @@ def test_closed_layers_are_read_from_the_activation_cache(configure: Configure, 
 )
 def test_an_adapter_alone_learns_and_is_kept(configure: Configure, family: str, adapter: str, tmp_path: Path) -> None:
     pytest.importorskip("peft")
-    scores = train(configure(family, adapter=adapter, audit=True), tmp_path / "run")
+    scores = train(configure(family, adapter=adapter, audit=True, steps=3), tmp_path / "run")
     assert scores["cost"]["parameters_trained"] < scores["cost"]["parameters"] / 2
     assert evaluate(tmp_path / "run", out=tmp_path / "again")["tests"] == scores["tests"]
 
@@ -341,9 +347,9 @@ def test_what_is_cut_is_said_and_lost_responses_are_left_out(
 def test_a_tokenizer_without_a_padding_token_pads_with_its_end(configure: Configure, tmp_path: Path) -> None:
     model = save_generator(tmp_path / "model", pad_token=None)
     notes = Notes()
-    scores = train(configure(model=str(model), steps=4), tmp_path / "run", notes)
+    scores = train(configure(model=str(model), steps=2, skip_test=True), tmp_path / "run", notes)
     assert any("no padding token, so '[EOS]' pads" in note for note in notes.said)
-    usual = train(configure(steps=4), tmp_path / "usual")
+    usual = train(configure(steps=2, skip_test=True), tmp_path / "usual")
     assert scores["dev"]["loss"] == usual["dev"]["loss"], "padding counts in no loss"
 
 

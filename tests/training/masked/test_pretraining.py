@@ -289,8 +289,8 @@ def tapt_config(settings: dict[str, Any], **changes: Any) -> Any:
 
 
 def test_tapt_moves_the_adapter_before_the_task_begins(settings: dict[str, Any], tmp_path: Path) -> None:
-    train(tapt_config(settings, save_every=2), tmp_path / "tapt")
-    train(tapt_config(settings, save_every=2, tapt_steps=None), tmp_path / "plain")
+    train(tapt_config(settings, steps=3), tmp_path / "tapt")
+    train(tapt_config(settings, steps=3, tapt_steps=None), tmp_path / "plain")
     assert json.loads((tmp_path / "tapt/tapt/scores.json").read_text())["steps"] == 6
     adapted = tensors(tmp_path / "tapt/tapt/task")
     assert adapted.keys() == tensors(tmp_path / "plain/model").keys()
@@ -317,7 +317,7 @@ def test_a_run_with_tapt_that_lost_its_power_ends_as_if_unbroken(
             if self.count == falls:
                 raise PowerCutError
 
-    config = tapt_config(settings, method="gradual:every=2")
+    config = tapt_config(settings, method="gradual:every=2", steps=5)
     train(config, tmp_path / "unbroken")
     with pytest.raises(PowerCutError):
         train(config, tmp_path / "run", FallsAt())
@@ -343,8 +343,9 @@ def test_tapt_reads_no_label(settings: dict[str, Any], tmp_path: Path) -> None:
             names = {"good": "bad", "bad": "good"}
             swapped = [lines[0], *(f"{t}\t{names[label]}" for t, label in (line.split("\t") for line in lines[1:]))]
         (task / file.name).write_text("\n".join(swapped) + "\n")
-    train(tapt_config(settings, steps=1, keep_model=False), tmp_path / "one")
-    train(tapt_config(settings, steps=1, keep_model=False, task=str(task)), tmp_path / "two")
+    short = {"tapt_steps": 3, "steps": 1, "keep_model": False}
+    train(tapt_config(settings, **short), tmp_path / "one")
+    train(tapt_config(settings, **short, task=str(task)), tmp_path / "two")
     for name, tensor in tensors(tmp_path / "one/tapt/task").items():
         assert torch.equal(tensor, tensors(tmp_path / "two/tapt/task")[name])
 

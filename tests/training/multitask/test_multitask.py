@@ -49,7 +49,9 @@ def mixture(tiny_task: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def together(settings: dict[str, Any], mixture: Path) -> dict[str, Any]:
-    return settings | {"task": str(mixture), "steps": 20, "eval_every": 4, "save_every": 3, "method": "gradual:every=6"}
+    """11 steps, 8 an epoch."""
+    own = {"task": str(mixture), "batch_size": 16, "steps": 11, "eval_every": 4, "save_every": 3}
+    return settings | own | {"method": "gradual:every=4"}
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +74,14 @@ def built(settings: dict[str, Any], task: Path, out: Path) -> tuple[MultitaskMod
 
 
 def test_what_is_looked_at_on_the_way_changes_nothing(together: dict[str, Any], finished: Path, tmp_path: Path) -> None:
-    looking = {"track": "fisher:every=8,batches=2", "test_each_epoch": True}
+    looking = {"track": "fisher:every=5,batches=2", "test_each_epoch": True}
     train(make_config(**together | looking), tmp_path)
     tests = [line for line in history(tmp_path) if "used_for_selection" in line]
-    ends = (15, 20)  # of an epoch, and of the training
+    ends = (8, 11)  # of an epoch, and of the training
     assert [(line["step"], line["split"]) for line in tests] == [
         (step, split) for step in ends for split in ("moods/test", "scores/test")
     ]
-    assert [record.step for record in read_fisher(tmp_path / "fisher.jsonl")] == [0, 8, 16, 20]
+    assert [record.step for record in read_fisher(tmp_path / "fisher.jsonl")] == [0, 5, 10, 11]
     kept = [line for line in history(tmp_path) if line not in tests]
     (tmp_path / "history.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in kept))
     assert_same_run(tmp_path, finished)
@@ -187,10 +189,10 @@ def test_one_task_is_trained_from_the_encoder_with_frozen_layers(
 def test_a_run_that_was_paused_and_lost_its_power_ends_as_if_unbroken(
     together: dict[str, Any], finished: Path, tmp_path: Path
 ) -> None:
-    # 15 batches an epoch: the fall is in the second, three steps after a checkpoint within it.
-    assert list(train(make_config(**together), tmp_path / "run", until=10).dev) == [4, 8, 10]
+    # 8 batches an epoch: the fall is in the second, a step after a checkpoint within it.
+    assert list(train(make_config(**together), tmp_path / "run", until=5).dev) == [4, 5]
     with pytest.raises(PowerCutError):
-        train(make_config(**together), tmp_path / "run", Falls(19))
+        train(make_config(**together), tmp_path / "run", Falls(10))
     train(make_config(**together), tmp_path / "run")
     assert_same_run(tmp_path / "run", finished)
     for task in ("moods", "scores"):
@@ -236,7 +238,7 @@ def test_checkpointing_recomputes_the_encoder_and_changes_nothing(
 
 
 def test_closed_layers_are_computed_once_for_all_tasks(together: dict[str, Any], tmp_path: Path) -> None:
-    same = together | {"method": "freeze:layers=1", "dropout": 0.0, "eval_every": 20}
+    same = together | {"method": "freeze:layers=1", "dropout": 0.0, "eval_every": 11}
     losses = {}
     for cache in ("off", str(tmp_path / "cache")):
         scores = train(make_config(**same, activation_cache=cache), tmp_path / f"run-{len(losses)}")
