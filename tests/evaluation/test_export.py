@@ -15,6 +15,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from transformers import GenerationConfig
 
 import gradgate as gg
 from gradgate.errors import DeltaError, RunError, UsageError
@@ -27,6 +28,7 @@ from gradgate.settings.run import make_config
 from gradgate.training.run import train
 from support.command_line import Command
 from support.exported_runs import Comparison, compare
+from support.generators import save_generator, save_prompts
 from support.kind_folders import SAVE
 from support.spoken_folders import save_language_adapters, save_spoken_task
 
@@ -34,24 +36,24 @@ ADAPTERHUB = os.environ.get("GRADGATE_ADAPTERHUB", "")
 MERGED_DIFFERENCE = 1e-5
 """The most that float32 outputs differ by where an adapter is merged into weights."""
 PEFT = ("lora:r=2", "dora:r=2", "rslora:r=2", "ia3", "shira:r=2", "peft:loha,r=2")
-FEW = ("full", "delta", "lora:r=2", "both", "generation-lora")
-OTHERS = ("head", "bfloat16", "generation", "regression", *(kind for kind in SAVE if kind != "generation"), *PEFT[1:])
+FEW = ("full", "delta", "lora:r=2", "both", "generation", "generation-lora")
+OTHERS = ("head", "bfloat16", "regression", *(kind for kind in SAVE if kind != "generation"), *PEFT[1:])
 
 
 def settings_of(name: str, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The settings of a small run of one kind; its data is written into the folder."""
-    sample = {"model": "sample-decoder", "task": "sample-generation", "train_size": 8, "max_length": 64}
     own: dict[str, dict[str, Any]] = {
         "full": {},
         "head": {"method": "head"},
         "bfloat16": {"weights": "bfloat16"},
         "delta": {"method": "freeze:layers=1", "store": "delta"},
-        "generation": {**sample, "max_new_tokens": 8},
-        "generation-lora": {**sample, "max_new_tokens": 8, "adapter": "lora:r=2", "lr": 1e-2},
         **{text: {"adapter": text, "lr": 1e-2} for text in (*PEFT, "houlsby:size=4", "pfeiffer:reduction=4")},
     }
     if name in SAVE and name != "generation":
         return {**settings, "task": str(SAVE[name](folder)), "max_length": 64}
+    if name.startswith("generation"):
+        data = {"model": str(save_generator(folder / "model")), "task": str(save_prompts(folder / "data"))}
+        return {**settings, **data, "max_new_tokens": 8, "lr": 1e-2, "adapter": "lora:r=2" if "lora" in name else None}
     if name == "regression":
         rows = "".join(f"row {number} of many\t{number % 5}.5\n" for number in range(60))
         (folder / "scores.tsv").write_text(f"text\tscore\n{rows}")
@@ -135,8 +137,9 @@ def test_labels_have_their_names(few: dict[str, list[Comparison]]) -> None:
         assert few[name][0].said["labels"] == {"0": "bad", "1": "good"}
 
 
-def test_export_generates_by_default_what_the_scores_are_of(few: dict[str, list[Comparison]]) -> None:
-    (each,) = few["generation-lora"]
+@pytest.mark.parametrize("name", ["generation", "generation-lora"])
+def test_export_generates_by_default_what_the_scores_are_of(name: str, few: dict[str, list[Comparison]]) -> None:
+    (each,) = few[name]
     assert each.generated is not None
     assert each.said["new"][: len(each.generated)] == each.generated
     assert len(each.said["new"]) <= 8
@@ -228,6 +231,18 @@ def test_delta_makes_the_trained_model_again(runs: dict[str, Path], tmp_path: Pa
         again, whole = (load_file(tmp_path / f"{name}-{which}/model.safetensors") for which in ("whole", "model"))
         assert again.keys() == whole.keys()
         assert all(torch.equal(again[key], tensor) for key, tensor in whole.items())
+
+
+def test_lines_of_a_delta_generate_by_default_what_the_scores_are_of(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (made,) = export([runs["generation"]], tmp_path / "out", ExportSettings(to="delta"))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(made.code, names)
+    stored = GenerationConfig.from_pretrained(tmp_path / "out")
+    assert (stored.max_new_tokens, stored.do_sample) == (8, False)
+    assert names["model"].generation_config.to_dict() == stored.to_dict()
 
 
 def test_folder_in_use_is_left_alone(runs: dict[str, Path], tmp_path: Path) -> None:

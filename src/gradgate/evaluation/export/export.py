@@ -180,7 +180,8 @@ def _loading(run: FinishedRun, form: Form, folder: str, base: str) -> Loading:
     if auto_model is AutoModelForGeneration:
         name = "AutoModelForSeq2SeqLM" if run.model.config.is_encoder_decoder else "AutoModelForCausalLM"
     language = None if run.language_adapters is None else next(iter(run.language_adapters.kept()))
-    return Loading(form, folder, name, base, files.needs_own_base(run), language)
+    own_base, generates = files.needs_own_base(run), run.task.kind == "generation"
+    return Loading(form, folder, name, base, own_base, language, generates)
 
 
 def _notes(run: FinishedRun) -> tuple[str, ...]:

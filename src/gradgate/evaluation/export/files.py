@@ -99,6 +99,7 @@ def write_delta(run: FinishedRun, folder: Path) -> None:
     """Write what training changed as one file, with configuration and tokenizer."""
     _delta_file(run, folder)
     copy_files(run.folder.model, folder)
+    _write_decoding(run, inner(run.model), folder)
 
 
 def base_of(run: FinishedRun) -> str:
@@ -125,8 +126,13 @@ def _write_configuration(run: FinishedRun, folder: Path, dtype: Dtype | None) ->
     model = inner(run.model)
     if dtype is not None:
         model.config.dtype = dtype
-    _keep_decoding(run, model)
+    _write_decoding(run, model, folder)
     model.config.save_pretrained(folder)
+
+
+def _write_decoding(run: FinishedRun, model: Any, folder: Path) -> None:
+    """Write the settings of generation of a run that generates text: those that its texts were scored with."""
+    _keep_decoding(run, model)
     if run.task.kind == "generation":
         model.generation_config.save_pretrained(folder)
 

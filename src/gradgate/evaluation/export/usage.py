@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradgate.deltas.delta import DELTA_FILE
 from gradgate.settings.finished import Form
@@ -20,6 +20,7 @@ class Loading:
         base: folder or hub name of the base model.
         has_own_base: whether the export has a base model of its own, in ``base``.
         language: of the language adapter below the task's adapter; None without one.
+        generates: whether the model generates text, with the settings that are in the export.
     """
 
     form: Form
@@ -28,6 +29,7 @@ class Loading:
     base: str
     has_own_base: bool = False
     language: str | None = None
+    generates: bool = False
 
     @property
     def code(self) -> str:
@@ -49,6 +51,19 @@ def _transformers(loading: Loading) -> list[str]:
     ]
 
 
+def _imports(loading: Loading, *names: str) -> str:
+    """Return the line that imports from transformers."""
+    every = sorted((*names, loading.auto_model, *(("GenerationConfig",) if loading.generates else ())), key=str.lower)
+    return f"from transformers import {', '.join(every)}"
+
+
+def _decoding_lines(loading: Loading, model: str) -> list[str]:
+    """Return the line that gives a model the export's settings of generation, as those of its base are others."""
+    return [
+        f"{model}.generation_config = GenerationConfig.from_pretrained({_quoted(loading.folder)})"
+    ] * loading.generates
+
+
 def _base_lines(loading: Loading) -> list[str]:
     return [
         f"tokenizer = AutoTokenizer.from_pretrained({_quoted(loading.folder)})",
@@ -56,13 +71,14 @@ def _base_lines(loading: Loading) -> list[str]:
         f"base = {loading.auto_model}.from_pretrained(",
         f"    {_quoted(loading.base)}, config=config, ignore_mismatched_sizes=True",
         ")",
+        *_decoding_lines(loading, "base"),
     ]
 
 
 def _peft(loading: Loading) -> list[str]:
     return [
         "from peft import PeftModel",
-        f"from transformers import AutoConfig, {loading.auto_model}, AutoTokenizer",
+        _imports(loading, "AutoConfig", "AutoTokenizer"),
         "",
         *_base_lines(loading),
         f"model = PeftModel.from_pretrained(base, {_quoted(loading.folder)}).eval()",
@@ -74,9 +90,9 @@ def _adapterhub(loading: Loading) -> list[str]:
     lines = [
         "import adapters",
         *(["from adapters.composition import Stack"] if loading.language else []),
-        f"from transformers import AutoConfig, {loading.auto_model}, AutoTokenizer",
+        _imports(loading, "AutoConfig", "AutoTokenizer"),
         "",
-        *_base_lines(Loading(loading.form, loading.folder, loading.auto_model, base)),
+        *_base_lines(replace(loading, base=base)),
         "adapters.init(base)",
         f"task = base.load_adapter({_quoted(loading.folder)}, use_safetensors=True)",
     ]
@@ -95,10 +111,11 @@ def _delta(loading: Loading) -> list[str]:
     file = f"{loading.folder}/{DELTA_FILE}"
     return [
         "import gradgate as gg",
-        f"from transformers import {loading.auto_model}",
+        _imports(loading),
         "",
         f'gg.deltas.apply({_quoted(file)}, base={_quoted(loading.base)}, out="whole")',
         f'model = {loading.auto_model}.from_pretrained("whole")',
+        *_decoding_lines(loading, "model"),
     ]
 
 
