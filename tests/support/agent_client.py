@@ -50,7 +50,7 @@ def ask(
 
 
 def ask_here(calls: Sequence[Call], *, allow_training: bool = False) -> Session:
-    """Ask a server in this process, which need not import torch anew; relative paths are below the current folder."""
+    """Ask a server in this process, which need not import torch again; relative paths are below the current folder."""
     return anyio.run(_ask_here, calls, allow_training)
 
 
