@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 
 from evidence.effects import ALL, BASE, CLASSIFY, EMBEDDED, ONE_RATE, OTHER_MODEL, PAIRS, SMALL, THOUSANDS, Where
-from evidence.front_picture import FILE, described, drawn, shown, shown_arm
+from evidence.front_picture import FILE, described, drawn, shown
 from evidence.limits import SHORT_TRAINING
 from evidence.pooling import Pooled
 from evidence.studies import FOLDER
@@ -30,7 +30,7 @@ def written() -> dict[Path, str]:
     """Return the pages and the picture with their texts."""
     found = advices()
     known = [advice for advice in found.values() if advice is not None]
-    real = [advice for advice in known if advice.where.model != EMBEDDED and shown_arm(advice) is not None]
+    real = [advice for advice in known if advice.where.model != EMBEDDED and advice.shown is not None]
     sound = in_picture(real)
     frozen, ours = (_half(found[where]) for where in (Where(PAIRS, ALL, BASE), Where(CLASSIFY, THOUSANDS, SMALL)))
     result, behind = result_of(frozen, ours), behind_it(frozen, len(real) - len(sound))

@@ -60,14 +60,9 @@ def described(advices: Sequence[SituationAdvice]) -> str:
     return f"{TITLE}, in points with 95 % intervals: {'; '.join(parts)}."
 
 
-def shown_arm(advice: SituationAdvice) -> ArmInSituation | None:
-    """Return the arm to use, or the cheaper arm with the best mean if that is full fine-tuning; None without one."""
-    return advice.use or advice.next
-
-
 def shown(advice: SituationAdvice) -> ArmInSituation:
     """Return the arm of a situation that has one."""
-    arm = shown_arm(advice)
+    arm = advice.shown
     assert arm is not None, f"no cheaper arm in {advice.where}"
     return arm
 
@@ -115,7 +110,7 @@ def _x(points: float) -> float:
 
 def _where(advice: SituationAdvice) -> str:
     """Return the situation in few words: the number of rows in thousands, the languages only if there may be many."""
-    where = advice.where_of(shown_arm(advice))
+    where = advice.where_of(advice.shown)
     kind = "GLUE" if where.kind == PAIRS else where.kind
     rows = re.sub(
         r"\d[\d,]* to \d[\d,]*|\d+,[\d,]+",

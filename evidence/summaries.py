@@ -122,6 +122,11 @@ class SituationAdvice:
         return _best(self.arms) or _cheapest(no_worse) or next(as_good, None) or next(iter(cheaper), None)
 
     @property
+    def shown(self) -> ArmInSituation | None:
+        """The arm to use, else what to weigh against full fine-tuning; None if no arm is better or cheaper."""
+        return self.use or self.next
+
+    @property
     def is_undecided(self) -> bool:
         """Whether that arm may be as good as full fine-tuning."""
         return self.next is not None and self.next.may_be_as_good
@@ -129,7 +134,7 @@ class SituationAdvice:
     @property
     def confidence(self) -> str:
         """How far the numbers carry, in words."""
-        shown = self.use or self.next or self.arms[0]
+        shown = self.shown or self.arms[0]
         tasks, few = shown.pooled.tasks, shown.pooled.tasks < 3 or shown.runs < 3
         generated = ("generated data",) * ("embedded" in self.where.model)
         familiar = ("encoder trained for similarity before",) * (self.where.kind == SIMILARITY)

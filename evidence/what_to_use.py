@@ -197,7 +197,7 @@ def advices() -> dict[Where, SituationAdvice | None]:
 def _table(found: dict[Where, SituationAdvice | None]) -> str:
     lines = ["| task, rows, model, languages | use | difference to full | cost | confidence |", "|---|---|---|---|---|"]
     for where, advice in found.items():
-        shown = where if advice is None else advice.where_of(advice.use or advice.next)
+        shown = where if advice is None else advice.where_of(advice.shown)
         given = f"**{shown.kind}**<br>{shown.rows}<br>{shown.model}<br>{shown.languages}"
         if advice is None:
             lines.append(
@@ -253,7 +253,7 @@ def _interval(pooled: Pooled) -> str:
 
 
 def _cost(advice: SituationAdvice) -> str:
-    arm = advice.use or advice.next
+    arm = advice.shown
     said = costs(arm) if arm else ""
     if not said:
         return "not recorded"

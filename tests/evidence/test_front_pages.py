@@ -10,7 +10,7 @@ import pytest
 
 from evidence.effects import ALL, BASE, ONE_RATE, OTHER_MODEL, PAIRS, ArmEffect, Where
 from evidence.front_pages import INDEX, MARK, README, change, in_picture, replaced
-from evidence.front_picture import FILE, drawn, shown, shown_arm, word
+from evidence.front_picture import FILE, drawn, shown, word
 from evidence.limits import SHORT_TRAINING
 from evidence.pooling import Pooled
 from evidence.summaries import ArmInSituation, SituationAdvice, pool
@@ -79,7 +79,7 @@ def test_runs_in_doubt_stay_out_of_the_picture_whichever_way_they_point() -> Non
 
 
 def test_the_picture_has_each_situation_within_its_scale() -> None:
-    found = in_picture([each for each in advices().values() if each is not None and shown_arm(each) is not None])
+    found = in_picture([each for each in advices().values() if each is not None and each.shown is not None])
     root = ElementTree.fromstring(drawn(found))
     width = float(root.attrib["viewBox"].split()[2])
     circles = [float(circle.attrib["cx"]) for circle in root.iter(f"{SVG}circle")]
