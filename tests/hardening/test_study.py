@@ -352,7 +352,7 @@ def test_random_damage_to_the_database_never_is_a_traceback(tmp_path: Path) -> N
     study = queued(tmp_path / "study")
     whole = (study / "study.db").read_bytes()
     draw = random.Random(0)
-    for _ in range(20):
+    for _ in range(40):
         content = bytearray(whole)
         for _ in range(draw.choice((1, 30, 3000))):
             content[draw.randrange(len(content))] = draw.randrange(256)
