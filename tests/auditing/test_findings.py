@@ -330,17 +330,31 @@ def _restore(model: nn.Module, start: dict[str, Tensor], step: int) -> None:
         model.load_state_dict(start)
 
 
-def test_gradients_of_an_earlier_training_are_no_finding() -> None:
-    earlier, model = bert(), gpt2()
+def test_a_model_of_an_earlier_training_is_not_in_the_report() -> None:
+    earlier, model = bert(), bert()
+    earlier.classifier.requires_grad_(False)
     loss_of(earlier, 0).backward()
-    with gg.audit() as found:
+    with gg.audit(expect="embeddings/layers.*/head") as found:
+        optimizer = adamw(model.parameters())
+        for step in range(4):
+            loss_of(model, step).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert earlier.bert.pooler.dense.weight.grad is not None
+    assert (len(found.report.models), found.findings, found.expected) == (1, (), True)
+
+
+def test_a_given_model_is_in_the_report_though_it_does_not_train() -> None:
+    given, model = bert(), gpt2()
+    loss_of(given, 0).backward()
+    with gg.audit(given, model) as found:
         optimizer = adamw(model.parameters())
         for step in range(4):
             next_words(model, step).backward()
             optimizer.step()
             optimizer.zero_grad()
-    assert earlier.classifier.weight.grad is not None
-    assert found.findings == ()
+    assert len(found.report.models) == 2
+    assert not any("bert" in name for name in found.learned.names)
 
 
 def test_a_parameter_that_closes_late_and_still_moves() -> None:

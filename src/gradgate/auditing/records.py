@@ -186,6 +186,11 @@ class ModelObservations:
         return max((float("inf") if rate is None else rate for rate in rates), default=0.0)
 
     @property
+    def takes_part(self) -> bool:
+        """False for a model of an earlier training: in no optimizer, with gradients and weights that stay the same."""
+        return any(each.homes or each.had_gradient or each.moved for each in self.parameters)
+
+    @property
     def signature(self) -> tuple[Any, ...]:
         """Equal for copies of one model in several processes."""
         return (self.name, *((each.name, *each.shape) for each in self.parameters))

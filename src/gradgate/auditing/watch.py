@@ -211,8 +211,9 @@ class Watch:
         stepped.record.strangers = list(stepped.strangers.values())
 
     def record(self) -> ProcessRecord:
-        """Return what was seen so far."""
-        models = [model.record for model in self._models if model.record.steps]
+        """Return what was seen so far, of the given models or of those that take part in the training."""
+        followed = [model.record for model in self._models if model.record.steps]
+        models = [each for each in followed if self._given is not None or each.takes_part]
         return ProcessRecord(self._rank, models, self.trouble)
 
 
