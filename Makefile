@@ -11,12 +11,16 @@ export TOKENIZERS_PARALLELISM ?= false
 SCALE ?= full
 MINUTES ?= 8
 
-.PHONY: quickstart test test-slow docs evidence lint types bench gpu gpu-wheels clean
+.PHONY: quickstart test pytest test-slow docs evidence lint types bench gpu gpu-wheels clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/gradgate quickstart --out studies/quickstart
 
-test: lint types
+# Types are checked in one process while the tests are collected.
+test: lint
+	$(MAKE) --no-print-directory --jobs=2 types pytest
+
+pytest: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(VENV)/.installed-dev
