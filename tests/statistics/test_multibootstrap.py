@@ -54,10 +54,20 @@ def test_the_error_is_that_of_both_effects() -> None:
 
 def test_without_noise_of_rows_it_is_the_t_interval() -> None:
     effects = np.array([0.1, 0.3, -0.2, 0.4, 0.0])
-    found = noise(np.repeat(effects[:, None], 50, axis=1), np.zeros((5, 50)), resamples=20_000)
+    found = noise(np.repeat(effects[:, None], 50, axis=1), np.zeros((5, 50)))
     expected = stats.t.interval(0.95, 4, effects.mean(), stats.sem(effects))
-    assert found.interval_t == pytest.approx(expected, rel=0.02)
+    assert found.interval_t == pytest.approx(expected)
     assert (found.variance_rows, found.freedom) == pytest.approx((0.0, 4.0), abs=1e-9)
+
+
+@pytest.mark.parametrize("of_rows", [0.1, 0.5, 1.0, 2.0])
+def test_rows_never_make_the_interval_narrower(of_rows: float) -> None:
+    for rows in (100, 400):
+        ours, theirs = parts(0.1, of_rows, 0.3, seeds=4, rows=rows)
+        low, high = noise(ours, theirs, resamples=200).interval_t
+        over_seeds = stats.t.interval(0.95, 3, ours.mean(), stats.sem(ours.mean(axis=1)))
+        assert low <= over_seeds[0] + 1e-12
+        assert high >= over_seeds[1] - 1e-12
 
 
 def test_pairing_removes_what_is_shared() -> None:

@@ -94,10 +94,10 @@ def test_rows_are_resampled_as_the_page_says(study: Path, chunk: int, monkeypatc
         own, redrawn = differences(record["arm"]), ours - theirs
         both = (weights * redrawn).sum(axis=1)
         v, v_s, v_r = both.var(), (weights @ own).var(), redrawn.mean(axis=1).var()
-        c = v_s * n / (n - 1)
+        c = own.var(ddof=1) / n
         e = max(c + v_r - max(0, v - v_s - v_r) * n / (n - 1), c, v_r)
         freedom = e**2 / (c**2 / (n - 1) + (e - c) ** 2 / (ROWS - 1))
-        half = stats.t.ppf(0.975, freedom) * e**0.5
+        half = max(stats.t.ppf(0.975, freedom) * e**0.5, stats.t.ppf(0.975, n - 1) * c**0.5)
         assert record["interval"] == pytest.approx(100 * np.quantile(both, [0.025, 0.975]))
         assert record["error"] == pytest.approx(100 * e**0.5)
         assert record["freedom"] == pytest.approx(freedom)

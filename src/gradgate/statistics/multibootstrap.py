@@ -26,8 +26,8 @@ class RowNoise:
         seeds, rows: that were resampled; ``rows`` of all splits together, or of one if they are translations.
         resamples: how often.
         interval: the 2.5 and 97.5 percentiles of the resampled differences. Too narrow over few seeds.
-        interval_t: the t interval from the variances of both, corrected for few seeds.
-        error: the standard error that ``interval_t`` uses.
+        interval_t: the t interval from the variances of both, not narrower than that over seeds alone.
+        error: the standard error over both.
         freedom: its degrees of freedom.
         variance_seeds, variance_rows, variance_rest: shares of the variance that resampling both gives: of seeds alone,
             of rows alone, and what both do together. They sum to 1; the rest may be below 0.
@@ -167,12 +167,14 @@ def _noise(whole: Sequence[Array], redrawn: Sequence[Array], chosen: Array, rows
     seeds = len(differences)
     of_rest = of_both - of_seeds - of_rows
     few = seeds / (seeds - 1)  # resampled seeds vary too little
-    corrected = of_seeds * few
+    over_seeds = float(differences.var(ddof=1)) / seeds
     # Both parts contain what seeds and rows do together, which counts once.
-    variance = max(corrected + of_rows - max(of_rest, 0.0) * few, corrected, of_rows)
-    freedom = variance**2 / (corrected**2 / (seeds - 1) + (variance - corrected) ** 2 / max(rows - 1, 1))
+    variance = max(over_seeds + of_rows - max(of_rest, 0.0) * few, over_seeds, of_rows)
+    freedom = variance**2 / (over_seeds**2 / (seeds - 1) + (variance - over_seeds) ** 2 / max(rows - 1, 1))
     mean, error = float(differences.mean()), variance**0.5
-    half = float(special.stdtrit(freedom, 0.975)) * error
+    # Satterthwaite's freedom may gain more than the rows add, so the interval of the seeds is the least.
+    least = float(special.stdtrit(seeds - 1, 0.975)) * over_seeds**0.5
+    half = max(float(special.stdtrit(freedom, 0.975)) * error, least)
     low, high = np.quantile(both, [0.025, 0.975]).tolist()
     apart = [float(np.var(values, ddof=1)) for values in (*whole, differences)]
     apart_rows = [float(values.mean(axis=1).var()) for values in redrawn]
