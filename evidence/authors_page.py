@@ -58,8 +58,9 @@ _TASKS = """\
 ## Single tasks: is freezing no worse than full fine-tuning by more than one point?
 
 A mean relative quality of 0.96 can hide a task that loses ten points. So each task of each model has its own verdict
-(Welch's t-test, Holm-corrected over the arms of that model and task, margin {margin:g} point, one-sided 95 % for "no
-worse"). Numbers are frozen minus full, in points; † marks comparisons in which a run collapsed.
+(Welch's t-test). *Better* and *worse* are Holm-corrected over the arms of that model and task; *no worse*, by a margin
+of {margin:g} point and one-sided at 95 %, is not corrected. Numbers are frozen minus full, in points; † marks
+comparisons in which a run collapsed.
 """
 _LIMITS = """\
 ## Limits of these runs

@@ -33,6 +33,7 @@ K = TypeVar("K")
 FULL = "full"
 ENGLISH, MANY = "English", "many languages, trained in one"
 CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts of speech", "generation"
+ANSWERS = "question answering"
 SIMILARITY = "similarity of sentences"
 PAIRS = "classification and similarity (GLUE)"
 SMALL, BASE, LARGE = "sentence encoder of 22.7 M", "encoder of 110 to 125 M", "encoder of 335 to 355 M"
@@ -119,7 +120,7 @@ class ArmEffect:
 
 @cache
 def effects() -> tuple[ArmEffect, ...]:
-    """Return the effects of all committed runs: our studies and grids, and those of others."""
+    """Return the effects of the committed runs with full fine-tuning: our studies and grids, and those of others."""
     return (*_of_studies(), *_of_grids(), *_of_authors(), *_of_others())
 
 
@@ -177,13 +178,14 @@ def _with_rows(effect: ArmEffect, noise: RowNoiseOfArm | None) -> ArmEffect:
     """Return an effect with its variance over runs and test rows as well, if the rows of its difference are known."""
     if noise is None or abs(noise.difference - effect.difference) > _ROUNDING:
         return effect
-    return replace(effect, over_rows=(noise.error**2, noise.freedom))
+    return replace(effect, over_rows=(max(noise.error**2, effect.over_runs[0]), noise.freedom))
 
 
 def _kind(task: str) -> str:
     found = find_task(task)
     if found.kind != "token-classification":
-        return {"generation": GENERATE, "regression": SIMILARITY}.get(found.kind, CLASSIFY)
+        named = {"generation": GENERATE, "question-answering": ANSWERS, "regression": SIMILARITY}
+        return named.get(found.kind, CLASSIFY)
     return TAGS if found.metric == "accuracy" else ENTITIES
 
 

@@ -97,7 +97,7 @@ def behind_it(frozen: ArmInSituation, left_out: int) -> str:
         "have left biases and LayerNorm weights as they were ([limits](evidence/authors.md#limits-of-these-runs))."
         f"{_without_collapsed(frozen)} Of {half['all']} pairs of task and model, base and large, {half[Word.WORSE]} "
         f"are worse with half of the layers frozen, and {half[Word.BETTER] or 'none'} better. Memory and time were not "
-        "recorded; [in ours](evidence/README.md) frozen layers make a step faster (claim E8 of the "
+        "recorded; [in ours](evidence/README.md), on a CPU, frozen layers make a step faster (claim E8 of the "
         "[scoreboard](evidence/scoreboard.md)). The intervals above are for this one comparison; those below, and in "
         "[What should I use?](evidence/what-to-use.md), hold for all arms of a situation together, so they are wider. "
         f"The picture leaves out {left_out} situations whose runs were short, had one rate each or compared different "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 
 from evidence.arms import study_arms
 from evidence.limits import AFTER_TEST, NAMES, limits_of
@@ -50,10 +51,14 @@ def _have(count: int) -> str:
 def _picked(runs: Sequence[SearchedRun]) -> Iterator[float]:
     """Yield by how much the chosen rate of each arm was ahead on dev of the next one that was trained to the end."""
     for arm in dict.fromkeys((run.size, run.arm) for run in runs):
-        own = [run for run in runs if (run.size, run.arm) == arm and run.dev is not None]
-        devs = {chosen: [run.dev or 0.0 for run in own if run.chosen == chosen] for chosen in (True, False)}
-        if devs[False]:
-            yield max(devs[True]) - max(devs[False])
+        devs: dict[tuple[bool, float], list[float]] = {}
+        for run in runs:
+            if (run.size, run.arm) == arm and run.dev is not None:
+                devs.setdefault((run.chosen, run.lr), []).append(run.dev)
+        (picked,) = (fmean(own) for (chosen, _), own in devs.items() if chosen)
+        others = [fmean(own) for (chosen, _), own in devs.items() if not chosen]
+        if others:
+            yield picked - max(others)
 
 
 def _of_repetitions(studies: Sequence[Study], again: Mapping[str, Repetition]) -> Iterator[str]:

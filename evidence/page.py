@@ -74,8 +74,8 @@ A verdict has the limits of its studies next to it:
 - *Rates at the edge*: an arm took the lowest or the highest rate searched.
 - *Rates tied on dev*: several reached the same score, and the lowest was taken; scores in other languages still depend
   on the rate.
-- *Scores near guessing*: the arms learned too little to differ. *Scores at the ceiling*: all arms reach {ceiling:.0%}
-  on test.
+- *Scores near guessing*: some arms score hardly better than a guess, so their differences and shares say little about
+  trained ones. *Scores at the ceiling*: all arms reach {ceiling:.0%} on test.
 - *Little trained language adapters*: those below the task adapters had a few hundred steps of pretraining.
 - *Changed after scores on test*: {later} studies got more seeds, rates or an arm, or replace a former version, after
   scores on test were known.

@@ -31,14 +31,17 @@ class Pooled:
     each: tuple[tuple[str, Pooled], ...] = ()
 
 
-def alone(difference: float, variance: float, freedom: float, level: float = LEVEL) -> Pooled:
-    """Return one task with its t interval.
+def alone(difference: float, spreads: Sequence[tuple[float, float]], level: float = LEVEL) -> Pooled:
+    """Return one task with the widest of its t intervals.
+
+    Over runs and rows, Satterthwaite's degrees of freedom are more than over runs, so that interval alone would often
+    be narrower, the more so at a low level.
 
     Args:
-        freedom: degrees of freedom of the variance.
+        spreads: the variance over runs, and that over runs and rows if these are known, with their degrees of freedom.
         level: one minus the confidence of the interval.
     """
-    half = float(stats.t.isf(level / 2, freedom)) * variance**0.5
+    half = max(float(stats.t.isf(level / 2, freedom)) * variance**0.5 for variance, freedom in spreads)
     return Pooled(difference, (difference - half, difference + half), None, 1)
 
 

@@ -39,7 +39,7 @@ to compare. *Printed*: the paper's own numbers. *Authors*: [all runs that the au
 *Real*: a pretrained encoder on public data. *Synthetic*: the embedded encoder on generated tasks, from which nothing
 follows for real texts. A verdict covers the models and tasks named next to it, and nothing else.
 [Evidence](README.md) has the rules and the numbers of every part; [scoreboard.csv](scoreboard.csv) is this page for
-scripts, and `gradgate papers` shows the same verdicts.
+scripts, and `gradgate papers` shows the same verdicts; both say *cannot tell* where this page has –.
 """
 _BEHIND = """\
 ## The numbers behind

@@ -183,6 +183,7 @@ def pool(effects: Sequence[ArmEffect], level: float = LEVEL) -> Pooled:
     Options of a study share its full fine-tuning, so the mean of their variances counts; so do training sizes of one,
     which makes the interval too wide rather than too narrow. Other runs are independent.
     The variances count test rows if those of all effects do, so no task weighs more than another for lack of its rows.
+    Two tasks have an interval each, which hold together at the level.
     """
     rows = with_rows(effects)
     tasks: dict[str, dict[str, list[ArmEffect]]] = {}
@@ -190,23 +191,26 @@ def pool(effects: Sequence[ArmEffect], level: float = LEVEL) -> Pooled:
         tasks.setdefault(effect.task, {}).setdefault(effect.source, []).append(effect)
     found = {task: _of_task(list(by_source.values()), rows) for task, by_source in tasks.items()}
     if len(found) > 2:
-        means, variances, _ = zip(*found.values(), strict=True)
-        return random_effects(means, variances, level)
-    each = {task: alone(*own, level) for task, own in found.items()}
+        means, spreads = zip(*found.values(), strict=True)
+        return random_effects(means, [max(variance for variance, _ in own) for own in spreads], level)
+    each = {task: alone(*own, level / len(found)) for task, own in found.items()}
     return both(each) if len(each) == 2 else next(iter(each.values()))
 
 
-def _of_task(sources: Sequence[Sequence[ArmEffect]], rows: bool) -> tuple[float, float, float]:
-    """Return the difference on one task, its variance over runs, or over runs and rows, and its degrees of freedom."""
-    spreads = [
-        [effect.over_rows if rows and effect.over_rows else effect.over_runs for effect in own] for own in sources
-    ]
-    variances = [fmean(variance for variance, _ in own) for own in spreads]
-    return (
-        fmean(fmean(effect.difference for effect in own) for own in sources),
-        sum(variances) / len(sources) ** 2,
-        min(freedom for own in spreads for _, freedom in own),
-    )
+def _of_task(sources: Sequence[Sequence[ArmEffect]], rows: bool) -> tuple[float, list[tuple[float, float]]]:
+    """Return the difference on one task, and its variances with their degrees of freedom.
+
+    There is one over runs, and one over runs and test rows if these count.
+    """
+    kinds = [[[effect.over_runs for effect in own] for own in sources]]
+    if rows:
+        kinds.append([[effect.over_rows or effect.over_runs for effect in own] for own in sources])
+    return fmean(fmean(effect.difference for effect in own) for own in sources), [_combined(kind) for kind in kinds]
+
+
+def _combined(sources: Sequence[Sequence[tuple[float, float]]]) -> tuple[float, float]:
+    variances = [fmean(variance for variance, _ in own) for own in sources]
+    return sum(variances) / len(sources) ** 2, min(freedom for own in sources for _, freedom in own)
 
 
 def with_rows(effects: Sequence[ArmEffect]) -> bool:

@@ -11,6 +11,7 @@ from evidence.authors import MULTI
 from evidence.authors_page import task_verdicts
 from evidence.effects import (
     ALL,
+    ANSWERS,
     BASE,
     BILLIONS,
     CLASSIFY,
@@ -36,7 +37,7 @@ from evidence.effects import (
 )
 from evidence.pooling import Pooled
 from evidence.studies import FOLDER
-from evidence.summaries import NOT_SHOWN, ArmInSituation, SituationAdvice, summarize, with_rows
+from evidence.summaries import MARGIN, NOT_SHOWN, ArmInSituation, SituationAdvice, summarize, with_rows
 from gradgate.papers.claims.thresholds import counted_tasks
 from gradgate.papers.frozen import frozen_share
 from gradgate.papers.recorded import read_numbers
@@ -68,11 +69,12 @@ SITUATIONS = (
     Where(ENTITIES, HUNDREDS, EMBEDDED),
     Where(ENTITIES, HUNDREDS, EMBEDDED, MANY),
     Where(TAGS, HUNDREDS, EMBEDDED, MANY),
+    Where(ANSWERS, HUNDREDS, EMBEDDED, MANY),
     Where(CLASSIFY, "under 7,000 rows, tasks other than GLUE's", "encoder of 100 M or more"),
     Where(CLASSIFY, _ANY, "multilingual encoder of 100 M or more", MANY),
     Where(ENTITIES, FEW, MULTILINGUAL, MANY),
     Where(f"{ENTITIES} or {TAGS}", _ANY, "encoder of 100 M or more"),
-    Where("question answering", _ANY, _ANY),
+    Where(ANSWERS, _ANY, "pretrained encoder"),
     Where("multiple choice or other regression", _ANY, _ANY),
     Where(GENERATE, "under 20,000 rows", "decoder of more than 1 B"),
     Where(GENERATE, _ANY, "decoder of more than 3 B"),
@@ -81,8 +83,9 @@ _INTRODUCTION = """\
 # What should I use?
 
 Full fine-tuning, freezing, LoRA or a probe: find the row nearest to your task, rows and model. The answers are
-computed from every score in `evidence/`: our studies and grids, [the Elsa authors' runs](authors.md), [SetFit's
-few-shot results](foreign/setfit.csv) and [PEFT's method comparison](foreign/peft.csv).
+computed from the runs in `evidence/` that compare an arm with full fine-tuning: our studies and grids, [the Elsa
+authors' runs](authors.md), [SetFit's few-shot results](foreign/setfit.csv) and [PEFT's method
+comparison](foreign/peft.csv). [How the numbers are made](#how-the-numbers-are-made) says what is left out.
 
 ```shell
 gradgate recommend --model MODEL --task TASK --minutes 30
@@ -90,12 +93,12 @@ gradgate recommend --model MODEL --task TASK --minutes 30
 
 This command looks for the best arm on your own data: use it where *nothing is known*. Where a row is *undecided*, its
 command compares the two arms; add `--dry-run` to see which difference its seeds can detect. A row says *full
-fine-tuning* unless an arm is shown to be better, or to be as good at a lower cost. Differences are to full
-fine-tuning, in points of the task's metric, with 95 % intervals; of two tasks, each has its own. An option such as
-`layers=3` or `size=64` is the most frequent one of these runs: for a model with more layers or a larger width, scale
-it. `--lr` is the middle one of the rates that the arm took in these runs, with batches of 16 in most, and `--search` a
-range around those of both arms: at another rate, an arm may lose what its row shows. Most rates were picked by one run
-each ([how surely](README.md#what-is-missing)).
+fine-tuning* unless an arm is shown to be better, or to be worse by less than 1 point at a lower cost. Differences are
+to full fine-tuning, in points of the task's metric, with 95 % intervals; of two tasks, each has its own. An option
+such as `layers=3` or `size=64` is the most frequent one of these runs: for a model with more layers or a larger width,
+scale it. `--lr` is the middle one of the rates that the arm took in these runs, with batches of 16 in most, and
+`--search` a range around those of both arms: at another rate, an arm may lose what its row shows. Most rates were
+picked by one run each ([how surely](README.md#what-is-missing)).
 """
 _METHOD = """\
 ## How the numbers are made
@@ -111,19 +114,19 @@ _METHOD = """\
   single tasks differ by the *deviation between tasks*. One task has the t interval over its runs. Two have one each:
   an arm is better, worse, or worse by less than a point only if it is on both.
 - **All arms of a situation** form one family: their intervals hold together at 95 % (Bonferroni), over all arms that
-  a source compared, including those that gradgate lacks. They are over runs and test rows if all studies of an arm
-  stored their predictions for each row; else over runs alone, with the test rows as they are (*test rows not
-  counted*).
+  a source compared, including those that gradgate lacks, and over both tasks of an arm that has two. They are over
+  runs and test rows if all studies of an arm stored their predictions for each row, but never narrower than over runs;
+  else over runs alone, with the test rows as they are (*test rows not counted*).
 - **Collapsed runs** are ten points and five robust standard deviations below the median of their arm. Where there are
-  any, the second difference is without them, with an interval over runs alone.
+  any, the second difference is without them, with an interval over runs alone, which the family does not count.
 - **The arm of a row** is one that is better than full fine-tuning, if there is one; else the cheapest that is no
   worse by more than 1 point; else full fine-tuning. It replaces full fine-tuning only if nothing about its runs is in
   doubt. If no arm is left, and one in doubt is better or a cheaper one may be as good, the row says *undecided*:
   choose the cheaper one if memory or time matters more.
 - **Doubts**: after *short training*, more steps may change the difference; with *rates at the edge*, *rates tied on
   dev* (several reached the same score, and the lowest was taken), *one rate each* or a *rate searched for full alone*,
-  other learning rates may. With *scores near guessing*, the arms learned too little to differ; with *scores at the
-  ceiling*, all of them learned all that there is. *Little trained language adapters* had a few hundred steps of
+  other learning rates may. With *scores near guessing*, some arms learned little; with *scores at the ceiling*,
+  all of them learned all that there is. *Little trained language adapters* had a few hundred steps of
   pretraining. *Changed after scores on test*: the study got more seeds, rates or an arm, or was done again, when its
   scores were known. *Reruns of one seed* vary less than seeds do. *Full may have left biases and LayerNorm weights
   untrained* is [a property of the authors' runs](authors.md#limits-of-these-runs); *full is another, larger model*, one
@@ -247,9 +250,10 @@ def _interval(pooled: Pooled) -> str:
         tasks = ", ".join(f"{task} {_interval(own)}" for task, own in pooled.each)
         return f"{pooled.mean:+.1f}".replace("-", "−") + f" ({tasks})"
     low, high = pooled.interval
-    wide = high - low > 2 * _WIDEST
-    shown = f"(interval wider than ±{_WIDEST})" if wide else f"[{low:+.1f} to {high:+.1f}]"
-    return f"{pooled.mean:+.1f} {shown}".replace("-", "−")
+    if high - low > 2 * _WIDEST:
+        return f"{pooled.mean:+.1f} (interval wider than ±{_WIDEST})".replace("-", "−")
+    digits = 2 if round(low, 1) == -MARGIN else 1  # on which side of the margin it lies decides a row
+    return f"{pooled.mean:+.1f} [{low:+.{digits}f} to {high:+.{digits}f}]".replace("-", "−")
 
 
 def _cost(advice: SituationAdvice) -> str:

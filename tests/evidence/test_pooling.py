@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from evidence.effects import ArmEffect
 from evidence.pooling import random_effects
 from evidence.summaries import pool, summarize
 from support.arm_effects import WHERE, effect
@@ -47,11 +48,21 @@ def test_test_rows_count_if_those_of_all_tasks_are_known_so_that_none_weighs_mor
     assert said == {"none": ("test rows not counted",), "some": ("test rows not counted",), "all": ()}
 
 
-def test_the_degrees_of_freedom_of_one_task_are_those_of_its_variance() -> None:
-    over_runs = pool([effect("a", 1.0, 0.04)])
-    over_rows = pool([replace(effect("a", 1.0, 0.09), over_rows=(0.04, 60.0))])
-    assert over_runs.interval == pytest.approx((1 - 2.776445 * 0.2, 1 + 2.776445 * 0.2), abs=1e-5)
-    assert over_rows.interval == pytest.approx((1 - 2.000298 * 0.2, 1 + 2.000298 * 0.2), abs=1e-5)
+def test_one_task_has_the_widest_of_the_intervals_over_runs_and_over_runs_and_rows() -> None:
+    def half(effect_of_task: ArmEffect) -> float:
+        low, high = pool([effect_of_task]).interval
+        return (high - low) / 2
+
+    over_runs = effect("a", 1.0, 0.04)
+    assert half(over_runs) == pytest.approx(2.776445 * 0.2, abs=1e-5)  # 4 degrees of freedom
+    assert half(replace(over_runs, over_rows=(0.09, 60.0))) == pytest.approx(2.000298 * 0.3, abs=1e-5)
+    assert half(replace(over_runs, over_rows=(0.05, 60.0))) == pytest.approx(2.776445 * 0.2, abs=1e-5)
+
+
+def test_two_tasks_have_intervals_that_hold_together() -> None:
+    found = pool([effect("a", 1.0, 0.04), effect("b", 3.0, 0.04)])
+    half = 3.495406 * 0.2  # 4 degrees of freedom, 97.5 %
+    assert found.interval == pytest.approx((1 - half, 3 + half), abs=1e-5)
 
 
 def test_what_is_left_without_collapsed_runs_is_pooled_too() -> None:

@@ -23,6 +23,7 @@ from evidence.effects import (
     effects,
     family,
 )
+from evidence.pooling import LEVEL
 from evidence.studies import read_studies
 from evidence.summaries import pool, summarize
 from evidence.what_to_use import PAGE, SITUATIONS, advices, costs, freezing_section, points
@@ -146,6 +147,12 @@ def shown_points(found: ArmEffect) -> str:
     return points(advice.arms[0])
 
 
+def test_an_end_near_the_margin_has_two_digits() -> None:
+    half = 2.776445  # times the standard error, with 4 degrees of freedom
+    assert shown_points(effect("a", -0.6, (0.37 / half) ** 2)) == "−0.6 [−0.97 to −0.23]"
+    assert shown_points(effect("a", -0.6, (0.47 / half) ** 2)) == "−0.6 [−1.1 to −0.1]"
+
+
 def test_another_model_as_full_fine_tuning_gives_low_confidence() -> None:
     found = summarize(WHERE, [replace(effect(task, 2.0, 0.001), doubts=(OTHER_MODEL,)) for task in "abcdef"])
     assert found is not None
@@ -178,7 +185,7 @@ def test_two_tasks_decide_together_what_each_of_them_shows(
     assert (found.use.arm if found.use else None, found.is_undecided) == (use, undecided)
     (arm,) = found.arms
     assert arm.pooled.mean == pytest.approx(sum(differences) / 2)
-    alone = [pool([effect("a", value, 0.01)]) for value in differences]
+    alone = [pool([effect("a", value, 0.01)], LEVEL / 2) for value in differences]
     assert arm.pooled.each == tuple(zip("ab", alone, strict=True))
     rows = freezing_section([replace(found, arms=(replace(arm, arm="head"),))])
     assert ("| head |" in rows) == (max(differences) < 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gradgate.errors import listed
 from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome
 from gradgate.papers.claims.numbers import DEV_DROP, Numbers, Place
 from gradgate.papers.claims.quantities import gain_gap, gap_difference, mean_minus, minus, t_gap
@@ -26,8 +27,21 @@ def _minus(numbers: Numbers, place: Place, one: str, other: str, on: str = AVG, 
 
 def _mean(numbers: Numbers, one: str, other: str, threshold: float = 0.0) -> ClaimCheck:
     places = numbers.places(one, other)
-    what = f"mean over {tasks_in(places)}: {one} - {other}"
+    what = f"{_mean_over(numbers, places)}: {one} - {other}"
     return above(numbers, what, mean_minus(places, one, other, AVG), threshold)
+
+
+def _mean_over(numbers: Numbers, places: Sequence[Place]) -> str:
+    """Name what a mean is over: the paper has one model, studies may have several."""
+    mean = f"mean over {tasks_in(places)}"
+    if numbers.exact:
+        return mean
+    tasks: dict[str, list[str]] = {}
+    for place in places:
+        tasks.setdefault(place.model, []).append(place.task)
+    if len(tasks) == 1:
+        return f"{places[0].model}, {mean}"
+    return f"{mean} ({'; '.join(f'{listed(dict.fromkeys(own))} with {model}' for model, own in tasks.items())})"
 
 
 def _on(numbers: Numbers, tasks: Sequence[str], pairs: list[tuple[str, str]]) -> ClaimOutcome:
@@ -111,7 +125,7 @@ def _g11(numbers: Numbers) -> ClaimOutcome:
             groups = [(place, languages) for place, languages in groups if len(languages) > 1]
             if groups:
                 there = [place for place, _ in groups]
-                what = f"mean over {tasks_in(there)}: t of {best} - t of {other}"
+                what = f"{_mean_over(numbers, there)}: t of {best} - t of {other}"
                 finding = above(numbers, what, t_gap(groups, best, other, SFT))
                 findings.append(over_tasks(numbers, finding, count_tasks(there)))
     findings += not_compared(numbers, findings, "t statistics", _nowhere(numbers, (EPOCH, LAYER, *others)))
