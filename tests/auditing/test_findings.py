@@ -330,6 +330,13 @@ def _restore(model: nn.Module, start: dict[str, Tensor], step: int) -> None:
         model.load_state_dict(start)
 
 
+def test_a_pooler_that_has_a_gradient_and_does_not_learn_is_not_as_expected() -> None:
+    model = bert()
+    assert train(model, adamw(model.classifier.parameters()), expect="head").expected is False
+    model.bert.pooler.requires_grad_(False)
+    assert train(model, adamw(model.classifier.parameters()), expect="head").expected is True
+
+
 def test_a_model_of_an_earlier_training_is_not_in_the_report() -> None:
     earlier, model = bert(), bert()
     earlier.classifier.requires_grad_(False)

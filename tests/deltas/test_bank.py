@@ -143,6 +143,32 @@ def test_a_model_that_is_not_the_base_is_refused(
         deltas.Bank(other).add("whole", tasks["whole"][1])
 
 
+CHANGED: dict[str, tuple[Any, str]] = {
+    "cast": (lambda model: model.half(), r"was torch\.float32 \[.*\] and is torch\.float16 \[.*\]"),
+    "new head": (lambda model: setattr(model, "classifier", nn.Linear(32, 2)), "classifier was replaced"),
+    "new weight": (
+        lambda model: setattr(model.classifier, "weight", nn.Parameter(torch.ones(2, 32))),
+        r"classifier\.weight was replaced",
+    ),
+}
+
+
+@pytest.mark.parametrize("active", ["whole", None])
+@pytest.mark.parametrize(("change", "message"), CHANGED.values(), ids=CHANGED)
+def test_a_model_that_changed_between_switches_is_left_as_it_is(
+    bank: deltas.Bank, active: str | None, change: Any, message: str
+) -> None:
+    if active:
+        bank.activate(active)
+    change(bank.model)
+    before = state(bank.model)
+    with pytest.raises(DeltaError, match=f"{message} since the bank's last switch"):
+        bank.activate("few")
+    assert bank.active == active
+    after = state(bank.model)
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+
+
 def test_a_model_in_shards_is_refused(tmp_path: Path, model: Any) -> None:
     from torch.distributed import destroy_process_group, init_process_group
     from torch.distributed.fsdp import fully_shard

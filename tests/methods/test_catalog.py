@@ -16,6 +16,7 @@ from gradgate import (
     Clock,
     Freeze,
     Full,
+    Gate,
     GradDrop,
     Gradual,
     LayerGradDrop,
@@ -176,6 +177,15 @@ def own(name_: str) -> Any:
             return Plan.opening(layers, {group.name: group not in inner for group in layers})
 
     return Sandwich
+
+
+def test_a_plan_has_the_gates_and_groups_that_it_was_given() -> None:
+    half = Gate(lo=0.5)
+    plan = Plan.opening(FOUR, {"layers.0": half, "layers.1": Gate(lo=0.0, hi=0.0), "head": True})
+    assert plan["layers.0"] is half
+    assert [name for name, gate in plan.items() if not gate.closed] == ["layers.0", "head"]
+    with pytest.raises(MethodError, match=r"There is no group 'layer\.1'\. Did you mean 'layers\.1'"):
+        Plan.opening(FOUR, {"layer.1": True})
 
 
 @pytest.mark.usefixtures("_own_catalogue")

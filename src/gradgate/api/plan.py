@@ -47,7 +47,7 @@ def plan(
     Example:
         >>> import gradgate as gg
         >>> round(gg.plan(method="head", steps=10).mean_share, 4)
-        0.0005
+        0.0116
     """
     return plan_in(checked_settings(PlanSettings, {**settings, "model": model_name(model), "method": method}))
 

@@ -100,7 +100,8 @@ class AuditReport:
     def expected(self) -> bool | None:
         """True if exactly the selected parameters learned; None without an expectation, or if it cannot be checked.
 
-        A selected parameter that pretrained models have for other tasks, such as a pooler, need not learn.
+        A selected parameter that pretrained models have for other tasks, such as a pooler, need not learn if it has no
+        gradient.
         """
         checked = [model for model in self.models if model.selected is not None and not model.selector_error]
         if self.selector is None or not checked:
@@ -178,7 +179,8 @@ def _came_true(model: ModelObservations) -> bool:
     selected = set(model.selected or ()) - {each.name for each in model.parameters if each.empty}
     learned = {each.name for each in model.parameters if each.learned}
     strayed = any(each.learned and each.moved_unselected for each in model.parameters)
-    return not strayed and not learned - selected and all(map(unused_by_design, selected - learned))
+    unused = {each.name for each in model.parameters if unused_by_design(each.name) and not each.nonzero_gradient}
+    return not strayed and not learned - selected and selected - learned <= unused
 
 
 def _headline(model: ModelObservations, variable: str) -> str:

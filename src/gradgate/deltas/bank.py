@@ -39,6 +39,7 @@ class Bank:
         self.model = model
         self._base = base
         self._target = Target.of(model)
+        self._forms = self._target.forms()
         self._compared: set[str] = set()
         self._patches: dict[str, list[Patch]] = {}
         self._applied: list[Patch] = []  # all that may be in the model, even after an interrupted switch
@@ -93,14 +94,14 @@ class Bank:
         """Switch the model to the trained one of a delta.
 
         Raises:
-            DeltaError: if there is no such delta.
+            DeltaError: if there is no such delta, or the model's tensors were cast, reshaped or replaced.
             BusyError: during a forward pass of this thread.
         """
         self._check(name)
         self._switch(name)
 
     def base(self) -> None:
-        """Make the model the base; raise BusyError as :meth:`activate` does."""
+        """Make the model the base; raise DeltaError or BusyError as :meth:`activate` does."""
         self._switch(None)
 
     @contextmanager
@@ -142,6 +143,8 @@ class Bank:
         with self._switching():
             if name == self._active and (name is not None or not self._applied):
                 return
+            if not self._is_mixed:
+                self._target.check_forms(self._forms)
             wanted = self._patches[name] if name is not None else []
             replaced = {id(patch.tensor) for patch in wanted if isinstance(patch, Whole)}
             self._active, self._is_mixed = None, True
@@ -156,6 +159,7 @@ class Bank:
                     patch.do()
             _wait(self._target.tensors.values())
             self._applied = wanted
+            self._forms = self._target.forms()
             self._active, self._is_mixed = name, False
 
     @contextmanager

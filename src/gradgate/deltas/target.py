@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -29,12 +29,14 @@ class Target:
         tensors: saved parameters and buffers by their names in memory; tied ones under each of their names.
         layout: their names on disk.
         of_base: bits of the base's tensors that some delta replaces in full, in host memory.
+        holders: what holds each tensor, and each module above one: the mapping, its key and what it has there, by name.
     """
 
     model: nn.Module
     tensors: dict[str, Tensor]
     layout: Layout
     of_base: dict[str, Tensor] = field(default_factory=dict)
+    holders: dict[str, tuple[Mapping[str, object], str, object]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: nn.Module) -> Target:
@@ -42,7 +44,28 @@ class Target:
         model = unwrap(model)
         check_in_memory(model)
         tensors = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if torch.is_tensor(tensor)}
-        return cls(model, tensors, Layout.of(model, tensors))
+        return cls(model, tensors, Layout.of(model, tensors), holders=_holders(model, tensors))
+
+    def forms(self) -> dict[str, tuple[torch.dtype, torch.Size]]:
+        """Return the dtype and the shape of each tensor."""
+        return {name: (tensor.dtype, tensor.shape) for name, tensor in self.tensors.items()}
+
+    def check_forms(self, before: dict[str, tuple[torch.dtype, torch.Size]]) -> None:
+        """Check that the model still has its tensors, with the dtypes and shapes of before.
+
+        Raises:
+            DeltaError: if not, as after ``model.half()`` or with a new head.
+        """
+        holders = self.holders.items()
+        changed = [f"{name} was replaced" for name, (held, key, one) in holders if held.get(key) is not one]
+        for name, tensor in self.tensors.items():
+            if (tensor.dtype, tensor.shape) != before[name]:
+                dtype, shape = before[name]
+                changed.append(f"{name} was {dtype} {list(shape)} and is {tensor.dtype} {list(tensor.shape)}")
+        if changed:
+            raise DeltaError(
+                f"{changed[0]} since the bank's last switch. Cast or change the base first, then make a bank of it."
+            )
 
     def check_names(self, trained: Patched) -> None:
         """Check that the model has the tensors of a trained one, and no others.
@@ -221,3 +244,20 @@ class Target:
 
     def _module_of(self, name: str) -> nn.Module:
         return self.model.get_submodule(self.layout.names.get(name, name).rpartition(".")[0])
+
+
+def _holders(model: nn.Module, names: Iterable[str]) -> dict[str, tuple[Mapping[str, object], str, object]]:
+    found: dict[str, tuple[Mapping[str, object], str, object]] = {}
+    for name in names:
+        module, path = model, ""
+        for part in name.split("."):
+            path = f"{path}.{part}" if path else part
+            held: Mapping[str, object] = next(
+                (own for own in (module._modules, module._parameters, module._buffers) if part in own), {}
+            )
+            if part not in held:  # a name of a model's own state_dict()
+                break
+            found[path] = held, part, held[part]
+            if isinstance(child := held[part], nn.Module):
+                module = child
+    return found

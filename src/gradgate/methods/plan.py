@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from gradgate.errors import MethodError, nearest
 from gradgate.layers import LayerMap
 
 Scope = Literal["encoder", "attention"]
@@ -107,6 +108,13 @@ class Gate:
 
 OPEN = Gate()
 CLOSED = Gate(lo=0.0, hi=0.0)
+_ENDS = ("embeddings", "head")
+
+
+def _gate(given: bool | Gate) -> Gate:
+    if isinstance(given, Gate):
+        return given
+    return OPEN if given else CLOSED
 
 
 class Plan(Mapping[str, Gate]):
@@ -129,6 +137,19 @@ class Plan(Mapping[str, Gate]):
         return f"Plan({', '.join(f'{name}: {word}' for name, word in words.items())})"
 
     @classmethod
-    def opening(cls, layers: LayerMap, groups: Mapping[str, bool]) -> Plan:
-        """Return a plan with every group of the map, open if ``groups`` has True for it and closed otherwise."""
-        return cls({group.name: OPEN if groups.get(group.name) else CLOSED for group in layers})
+    def opening(cls, layers: LayerMap, groups: Mapping[str, bool | Gate]) -> Plan:
+        """Return a plan with every group of the map.
+
+        Args:
+            layers: the layer map.
+            groups: True for a group that opens, or its gate; the others are closed. ``embeddings`` and ``head`` are
+                ignored if the model has none.
+
+        Raises:
+            MethodError: for any other group that the map does not have.
+        """
+        unknown = [name for name in groups if name not in layers and name not in _ENDS]
+        if unknown:
+            near = nearest(unknown[0], layers.names)
+            raise MethodError(f"There is no group {unknown[0]!r}.{near} Known: {', '.join(layers.names)}.")
+        return cls({name: _gate(groups.get(name, False)) for name in layers.names})
