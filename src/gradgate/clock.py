@@ -72,7 +72,7 @@ class Clock:
         value: int | None = getattr(self, name)
         if value is None:
             raise MethodError(
-                f"This method counts epochs or shares of the training: pass {name}= to the tuner (expected a number of "
-                f"steps, got None)."
+                f"This method counts epochs or shares of the training: pass {name}= to the tuner, or train on data "
+                f"that have a length (a stream has none)."
             )
         return value

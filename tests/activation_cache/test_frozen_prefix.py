@@ -9,6 +9,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
+from transformers.integrations.neftune import activate_neftune, deactivate_neftune
 
 from gradgate import ActivationCache, Tuner, map_layers
 from gradgate.errors import AttachError
@@ -84,6 +85,27 @@ def test_a_cache_of_layers_with_dropout_is_refused(tmp_path: Path) -> None:
         Tuner(model, adamw(model), "freeze:layers=1", activation_cache=cache, frozen_dropout=True)
     assert not (tmp_path / "cache").exists()
     Tuner(model, adamw(model), "freeze:layers=1").detach()
+
+
+def test_noise_of_neftune_reaches_what_learns_above_closed_embeddings(tmp_path: Path) -> None:
+    model = build("bert", dropout=True)
+    inputs = tiny_batch(model)
+    top = layer(model, 2)
+    with Tuner(model, adamw(model), "head"):
+        quiet = [output_of(top, model, **inputs)[0] for _ in range(2)]
+    hook = activate_neftune(model, 5.0)
+    with Tuner(model, adamw(model), "head"):
+        noisy = [output_of(top, model, **inputs)[0] for _ in range(2)]
+        in_evaluation = output_of(top, model.eval(), **inputs)[0]
+        model.train()
+    assert torch.equal(*quiet)
+    assert not torch.equal(*noisy)
+    assert torch.equal(in_evaluation, quiet[0])
+    with pytest.raises(AttachError, match=r"With NEFTune's noise.*Leave out activation_cache or neftune_noise_alpha"):
+        Tuner(model, adamw(model), "head", activation_cache=ActivationCache(folder=tmp_path), steps_per_epoch=1)
+    deactivate_neftune(model, hook)
+    with Tuner(model, adamw(model), "head"):
+        assert torch.equal(output_of(top, model, **inputs)[0], quiet[0])
 
 
 def test_the_prefix_ends_where_a_layer_opens() -> None:

@@ -23,6 +23,12 @@ def test_steps_of_two_checkpoints_are_refused(command: Command) -> None:
     assert "--steps 3: two checkpoints have no steps" in said.err
 
 
+def test_a_command_without_two_dashes_is_told_where_they_belong(command: Command) -> None:
+    said = command("audit", "python", "train.py")
+    assert said.code == 2
+    assert "'python' is a command, and a command comes after --. Write gradgate audit -- python train.py." in said.err
+
+
 def test_two_checkpoints(command: Command, tmp_path: Path) -> None:
     model = bert()
     model.save_pretrained(tmp_path / "base")

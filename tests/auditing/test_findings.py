@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 import torch
@@ -309,6 +310,20 @@ def test_a_step_below_1_is_refused_before_the_training(command: Command) -> None
     assert "--steps 0: expected a step number, 1 or more" in said.err
 
 
+@pytest.mark.parametrize("audit", [gg.audit, gg.AuditCallback])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"steps": "a"}, "steps='a': expected a step number"),
+        ({"steps": 2.5}, "steps=2.5: expected a step number"),
+        ({"expect": 3}, "expect=3: expected a selector"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused(audit: Any, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        audit(**wrong)
+
+
 def test_a_selector_that_this_model_lacks_is_told_at_the_end() -> None:
     model = bert()
     found = train(model, adamw(model.parameters()), expect="layers.top9")
@@ -349,6 +364,19 @@ def test_a_model_of_an_earlier_training_is_not_in_the_report() -> None:
             optimizer.zero_grad()
     assert earlier.bert.pooler.dense.weight.grad is not None
     assert (len(found.report.models), found.findings, found.expected) == (1, (), True)
+
+
+def test_the_copy_of_a_trained_model_is_said_to_be_in_no_optimizer() -> None:
+    model = bert()
+    with gg.audit(copy.deepcopy(model), expect="head") as found:
+        optimizer = adamw(model.parameters())
+        loss_of(model, 0).backward()
+        optimizer.step()
+    assert (found.report.models, found.expected) == ((), None)
+    assert "BertForSequenceClassification: no optimizer holds a weight of it; the training made 1 step of AdamW" in str(
+        found
+    )
+    assert "No optimizer of torch" not in str(found)
 
 
 def test_a_given_model_is_in_the_report_though_it_does_not_train() -> None:

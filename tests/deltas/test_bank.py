@@ -124,7 +124,7 @@ def test_new_tokens_and_padding_are_switched_too(tmp_path: Path) -> None:
 REFUSED = {
     "another class": (lambda model: model.bert, r"lacks bert\."),
     "trained since": (lambda model: _moved(model), "differs from the base"),
-    "another type": (lambda model: model.bfloat16(), "Load the base in the same dtype"),
+    "another type": (lambda model: model.bfloat16(), "Load the base in the same dtype, such as dtype=torch.float32"),
     "not in memory": (lambda model: model.to("meta"), "is not in memory"),
 }
 
@@ -141,6 +141,14 @@ def test_a_model_that_is_not_the_base_is_refused(
     other = change(model)
     with pytest.raises(DeltaError, match=message):
         deltas.Bank(other).add("whole", tasks["whole"][1])
+
+
+def test_a_base_with_other_labels_is_refused_for_its_shape(model: Any, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path / "base")
+    _, file = trained(tmp_path / "base", tmp_path, 2, {QUERY: 1.0})
+    model.classifier = nn.Linear(32, 5)
+    with pytest.raises(DeltaError, match=r"classifier\..* Load the base in the same shape, with as many labels"):
+        deltas.Bank(model).add("task", file)
 
 
 CHANGED: dict[str, tuple[Any, str]] = {
@@ -188,6 +196,8 @@ def test_names_are_checked(bank: deltas.Bank, tasks: dict[str, tuple[Any, Path]]
         DeltaError, match=r"There is no delta 'label'. Did you mean 'labels'\? Known: whole, few, labels"
     ):
         bank.activate("label")
+    with pytest.raises(DeltaError, match="There is no delta None"):
+        bank.activate(None)  # type: ignore[arg-type]
     bank.activate("few")
     bank.remove("few")
     assert (bank.active, bank.names) == (None, ("whole", "labels"))

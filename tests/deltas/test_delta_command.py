@@ -56,3 +56,13 @@ def test_the_delta_of_any_model(tmp_path: Path, tiny_model: Path, command: Comma
 
     said = command("delta", "apply", str(tmp_path / "d.safetensors"), "--base", str(trained), "-o", str(tmp_path / "x"))
     assert (said.code, "belongs to the base" in said.err) == (1, True)
+
+
+def test_a_run_that_trained_an_adapter_is_told_that_it_needs_no_delta(
+    tmp_path: Path, command: Command, settings: dict[str, Any]
+) -> None:
+    train(make_config(**{**settings, "steps": 2, "adapter": "lora:r=2"}), tmp_path / "run")
+    for words in (("info", str(tmp_path / "run")), ("create", str(tmp_path / "run"), "-o", str(tmp_path / "file"))):
+        said = command("delta", *words)
+        assert (said.code, "trained the adapter lora:r=2" in said.err) == (1, True)
+        assert "copy this folder" in said.err

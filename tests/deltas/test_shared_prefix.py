@@ -11,7 +11,7 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, BertConfig, BertModel
 
 from gradgate import deltas
-from gradgate.errors import DeltaError
+from gradgate.errors import DeltaError, UsageError
 
 INPUTS = {
     "input_ids": torch.tensor([[2, 5, 6, 7, 3], [2, 8, 3, 0, 0]]),
@@ -124,6 +124,8 @@ def test_hidden_states_of_all_layers_are_given_where_they_are_asked_for(models: 
 def test_nothing_to_share_is_refused(base: Path) -> None:
     with pytest.raises(DeltaError, match="got none"):
         deltas.SharedPrefix(base, [])
+    with pytest.raises(UsageError, match=r"deltas='a\.safetensors': expected a list of deltas"):
+        deltas.SharedPrefix(base, "a.safetensors")
 
 
 def test_hidden_states_of_all_layers_are_given_where_a_configuration_asks(models: list[nn.Module]) -> None:

@@ -275,3 +275,6 @@ def test_the_gates_of_a_plan_say_what_they_do() -> None:
     assert Gate(lo=0.25).sparse
     assert Gate(scale=2.0).sparse
     assert Gate(lo=0.8, hi=0.2).closed
+    for wrong in ({"lo": -1.0}, {"hi": 1.5}, {"lr": -1.0}, {"lo": float("nan")}):
+        with pytest.raises(MethodError, match="A gate cannot have"):
+            Gate(**wrong)

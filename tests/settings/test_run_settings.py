@@ -9,7 +9,9 @@ import pytest
 from gradgate.adapters.kinds import BottleneckKind
 from gradgate.errors import UsageError
 from gradgate.methods import Gradual, Head
+from gradgate.settings.base import checked_settings
 from gradgate.settings.identity import fingerprint_of
+from gradgate.settings.memory import MemorySettings
 from gradgate.settings.run import RunConfig, make_config
 
 
@@ -40,6 +42,12 @@ def test_a_wrong_setting_is_named_with_what_is_right(given: dict[str, Any], mess
     with pytest.raises(UsageError, match=message) as refused:
         make_config(**given)
     assert refused.value.exit_code == 2
+
+
+def test_a_word_that_none_of_several_types_has_is_named_once_with_all_words() -> None:
+    expected = "weights='float16': expected 'float32' or 'bfloat16', or 'nf4', 'int8' or 'fp8'. Did you mean 'bfloat16'"
+    with pytest.raises(UsageError, match=f"^{expected}"):
+        checked_settings(MemorySettings, {"weights": "float16"})
 
 
 def test_none_is_not_given() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gradgate import Group, LayerMap, Method, MethodInfo, method, methods
 from gradgate.errors import MethodError
 from gradgate.methods import HasUnitOption
-from gradgate.methods.base import option_types
+from gradgate.methods.options import option_types
 
 EVERY_METHOD = pytest.mark.parametrize("entry", methods(), ids=lambda entry: entry.name)
 OPTIONS = {float: st.floats(0.0, 1.0), int: st.integers(0, 12), bool: st.booleans()}

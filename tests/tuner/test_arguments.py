@@ -26,6 +26,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "steps from a division": ({"total_steps": 4.0}, r"total_steps=4\.0: expected a whole number, 1 or more"),
     "steps as text": ({"steps_per_epoch": "10"}, "steps_per_epoch='10': expected a whole number"),
     "factors as text": ({"lr_scale": "head=10"}, "lr_scale='head=10' is a str; expected a mapping"),
+    "no number": ({"lr_scale": {"head": "ten"}}, "lr_scale has the factor 'ten' for 'head'. Expected a number above"),
+    "a factor of nothing": ({"lr_scale": {"head": None}}, "lr_scale has the factor None for 'head'"),
     "a folder": (
         {"activation_cache": "cache"},
         r"activation_cache='cache' is a str; expected gradgate\.ActivationCache",
@@ -40,6 +42,12 @@ def test_an_argument_of_another_type_is_refused_at_once(options: dict[str, Any],
     model = build("bert")
     with pytest.raises(UsageError, match=message):
         Tuner(model, adamw(model), "full", **options)
+
+
+def test_a_function_that_returns_no_batches_is_named() -> None:
+    model = build("bert")
+    with pytest.raises(AttachError, match=r"fisher_data returned NoneType for step 0\. Expected batches"):
+        Tuner(model, adamw(model), "child-tuning:mode=D", fisher_data=lambda step: None)  # type: ignore[arg-type, return-value]
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

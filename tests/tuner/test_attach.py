@@ -13,7 +13,7 @@ from peft import LoraConfig, get_peft_model
 from torch import nn
 
 from gradgate import Clock, Gate, LayerMap, Method, MethodState, Plan, Tuner, map_layers
-from gradgate.errors import AttachError, MethodError, NonFiniteError
+from gradgate.errors import AttachError, LayerMapError, MethodError, NonFiniteError
 from gradgate.methods import CLOSED, OPEN
 from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, batch, build, moved, step, train, weights
@@ -350,6 +350,44 @@ def test_layers_can_be_given_as_a_map_or_a_path() -> None:
         optimizer = adamw(model)
         with Tuner(model, optimizer, "freeze:layers=1", layers=layers) as tuner:
             assert [name for name, gate in tuner.plan.items() if gate.closed] == ["embeddings", "layers.0"]
+
+
+def _of_another_model(model: nn.Module) -> LayerMap:
+    return map_layers(build("llama"))
+
+
+def _before_an_adapter(model: nn.Module) -> LayerMap:
+    layers = map_layers(model)
+    get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["query"]))
+    return layers
+
+
+def _before_a_resize(model: Any) -> LayerMap:
+    layers = map_layers(model)
+    model.resize_token_embeddings(110, mean_resizing=False)
+    return layers
+
+
+def _before_a_new_head(model: Any) -> LayerMap:
+    layers = map_layers(model)
+    model.scorer, model.classifier = nn.Linear(16, 3), nn.Identity()
+    return layers
+
+
+@pytest.mark.parametrize(
+    ("mapped", "message"),
+    [
+        (_of_another_model, r"of LlamaForCausalLM has lm_head.*that the model lacks"),
+        (_before_an_adapter, r"of BertForSequenceClassification .*(lacks|that the model lacks)"),
+        (_before_a_resize, r"has another shape of bert\.embeddings\.word_embeddings\.weight"),
+        (_before_a_new_head, r"has classifier\.bias, classifier\.weight that the model lacks"),
+    ],
+)
+def test_a_map_of_another_model_is_refused(mapped: Callable[[nn.Module], LayerMap], message: str) -> None:
+    model = build("bert")
+    layers = mapped(model)
+    with pytest.raises(LayerMapError, match=rf"{message}.*Map the model as it is now"):
+        Tuner(model, adamw(model), "full", layers=layers)
 
 
 def test_the_error_of_a_missing_parameter_says_what_to_do() -> None:

@@ -150,6 +150,16 @@ def test_a_later_tie_is_refused() -> None:
             optimizer.step()
 
 
+def test_a_new_output_layer_of_a_tied_model_is_refused() -> None:
+    model = build("gpt2")
+    assert model.lm_head.weight is model.transformer.wte.weight
+    optimizer = adamw(model)
+    with gg.Tuner(model, optimizer, "full", audit=False):
+        model.lm_head = nn.Linear(model.config.n_embd, model.config.vocab_size, bias=False)
+        with pytest.raises(AttachError, match=r"^lm_head\.weight was added before step 1, .* no optimizer steps it"):
+            optimizer.step()
+
+
 def test_a_wrapped_module_is_no_change() -> None:
     model = build("bert")
     optimizer = adamw(model)

@@ -106,6 +106,11 @@ def layer_modules(model: nn.Module, layers: LayerMap) -> list[nn.Module]:
     return modules
 
 
+def is_noisy(module: nn.Module) -> bool:
+    """Return True if NEFTune adds noise to the module's output in training mode, as transformers and TRL set it up."""
+    return getattr(module, "neftune_noise_alpha", None) is not None
+
+
 Prepare = Callable[[tuple[Any, ...], dict[str, Any]], None]
 
 
@@ -114,8 +119,9 @@ class FrozenPrefix:
 
     In training mode, a forward pass of the model runs in evaluation mode until the first module above the prefix is
     entered, and the modules of the prefix stay in it until the pass ends. The order of execution decides, so that
-    dropout, layer drop and masking by code between the modules are off as well. The flags differ from the user's only
-    within a forward pass, and are restored if it raises.
+    dropout, layer drop and masking by code between the modules are off as well. A table with NEFTune's noise stays in
+    training mode: who turns that on means it for what learns above. The flags differ from the user's only within a
+    forward pass, and are restored if it raises.
 
     Args:
         model: without wrappers such as DDP.
@@ -168,7 +174,7 @@ class FrozenPrefix:
         if self._inside or self._around:  # nested: a step of Lightning calls the model once more
             return
         self._prepare(args, kwargs)
-        self._inside = [module for module in self._parts.inside if module.training]
+        self._inside = [module for module in self._parts.inside if module.training and not is_noisy(module)]
         self._around = [module for module in self._parts.around if module.training and not hasattr(module, RESCALES)]
         _train(self._inside, False)
         _train(self._around, False)

@@ -26,7 +26,7 @@ class AuditCallback(TrainerCallback):  # type: ignore[misc]
 
     Raises:
         SelectorError: for a selector that matches no model.
-        UsageError: for a step below 1.
+        UsageError: for a step below 1, or a value of another type.
 
     Attributes:
         report: of the latest training that ended; None before.

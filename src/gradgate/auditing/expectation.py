@@ -40,10 +40,12 @@ def check_request(expect: str | None, steps: int | None) -> None:
 
     Raises:
         SelectorError: for a selector that no model has.
-        UsageError: for a step below 1.
+        UsageError: for a step below 1, or a value of another type.
     """
-    if steps is not None and steps < 1:
-        raise UsageError(f"steps={steps}: expected a step number, 1 or more.")
+    if steps is not None and not (isinstance(steps, int) and steps >= 1):
+        raise UsageError(f"steps={steps!r:.80}: expected a step number, 1 or more.")
+    if not isinstance(expect, str | None):
+        raise UsageError(f"expect={expect!r:.80}: expected a selector, such as 'layers.top4/head'.")
     if expect is not None:
         check_selector(expect)
 

@@ -125,7 +125,7 @@ class AuditReport:
         for model in self.models:
             parts.append(Text(_headline(model, model.variable if len(self.models) > 1 else "")))
             parts.append(_table(model, full))
-        if not self.models:
+        if not self.models and not self.notes:
             parts.append(Text("No optimizer of torch made a step."))
         for number, each in enumerate(self.findings, 1):
             parts.append(Text(f"{number}. {each.kind}: {each.text}"))

@@ -46,7 +46,8 @@ class Audit:
     def stop(self) -> AuditReport:
         """Look a last time, and return the report."""
         if self._watch is not None:
-            self._report = AuditReport.of([self._watch.stop()], self._selector)
+            record = self._watch.stop()
+            self._report = AuditReport.of([record], self._selector, self._watch.untrained())
             self._watch = None
         return self.report
 
@@ -107,6 +108,6 @@ def audit(*models: nn.Module, expect: str | None = None, steps: int | None = Non
     Raises:
         LayerMapError: for an object that is not a module.
         SelectorError: for a selector that matches no model.
-        UsageError: for a step below 1.
+        UsageError: for a step below 1, or a value of another type.
     """
     return Audit(models, expect, steps)

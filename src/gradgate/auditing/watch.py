@@ -19,6 +19,7 @@ from gradgate.auditing.expectation import Expectation
 from gradgate.auditing.model_watch import ModelWatch
 from gradgate.auditing.records import OptimizerRecord, ParameterRecord, ProcessRecord
 from gradgate.auditing.uncompiled import uncompiled
+from gradgate.errors import counted
 from gradgate.hub import first_line
 
 
@@ -215,6 +216,20 @@ class Watch:
         followed = [model.record for model in self._models if model.record.steps]
         models = [each for each in followed if self._given is not None or each.takes_part]
         return ProcessRecord(self._rank, models, self.trouble)
+
+    def untrained(self) -> list[str]:
+        """Return a sentence per given model of which no optimizer held a weight while others were trained."""
+        steps = {each.record.name: each.record.steps for each in self._stepped.values()}
+        followed = {key for model in self._models if model.record.steps for key in model.tracked}
+        given = [model for ref in self._given or () if (model := ref()) is not None]
+        names = [type(model).__name__ for model in given if ids(model.parameters()).isdisjoint(followed)]
+        made = " and ".join(f"{counted(count, 'step')} of {name}" for name, count in steps.items())
+        return [
+            f"{name}: no optimizer holds a weight of it; the training made {made} on other weights. Audit the model "
+            f"that is trained, not a copy or an earlier one."
+            for name in names
+            if steps
+        ]
 
 
 def _rank() -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -99,6 +101,10 @@ def _check(words: list[str], script: list[str] | None, steps: int | None, out: P
         raise UsageError(
             f"Expected a command after --, and before it only flags; got {' '.join(words) or 'nothing after --'}. "
             f"Write gradgate audit --json -- python train.py."
+        )
+    if script is None and words and which(words[0]) and not Path(words[0]).exists():
+        raise UsageError(
+            f"{words[0]!r} is a command, and a command comes after --. Write gradgate audit -- {shlex.join(words)}."
         )
     if script is None and len(words) != 2:
         raise UsageError(

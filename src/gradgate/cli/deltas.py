@@ -130,6 +130,12 @@ def _file_of(place: Path) -> Path:
     inside = (place / "model" / DELTA_FILE, place / DELTA_FILE)
     found = next((file for file in inside if file.is_file()), place)
     if found.is_dir():
+        from gradgate.runs.folder import RunFolder
+        from gradgate.runs.model import check_trained_model
+        from gradgate.runs.records import RunRecord, read_record
+
+        if (folder := RunFolder(place)).run_file.is_file():
+            check_trained_model(folder, read_record(folder.run_file, RunRecord))
         raise UsageError(
             f"{place} holds no {DELTA_FILE}: a run keeps its model whole where that is not much larger. Write one with "
             f"'gradgate delta create {place} -o FILE', or pass a delta file."

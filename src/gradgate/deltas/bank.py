@@ -137,7 +137,7 @@ class Bank:
     def _check(self, name: str) -> None:
         if name not in self._patches:
             known = ", ".join(self._patches) or "none"
-            raise DeltaError(f"There is no delta {name!r}.{nearest(name, self._patches)} Known: {known}.")
+            raise DeltaError(f"There is no delta {name!r}.{nearest(str(name), self._patches)} Known: {known}.")
 
     def _switch(self, name: str | None) -> None:
         with self._switching():

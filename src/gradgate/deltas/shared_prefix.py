@@ -20,7 +20,7 @@ from gradgate.deltas.application import apply
 from gradgate.deltas.bits import flat_bits
 from gradgate.deltas.delta import Delta
 from gradgate.deltas.plain_model import check_plain_weights
-from gradgate.errors import DeltaError
+from gradgate.errors import DeltaError, UsageError
 from gradgate.layers import map_layers
 from gradgate.layers.units import EMBEDDINGS
 
@@ -63,6 +63,7 @@ class SharedPrefix:
 
     Raises:
         DeltaError: without a delta, or for one that is damaged, of another base, or of a class that transformers lacks.
+        UsageError: for one delta that is not in a list.
     """
 
     def __init__(
@@ -70,6 +71,8 @@ class SharedPrefix:
         base: str | os.PathLike[str] | transformers.PreTrainedModel | None,
         deltas: Sequence[str | os.PathLike[str] | Delta],
     ) -> None:
+        if isinstance(deltas, str | os.PathLike | Delta):
+            raise UsageError(f"deltas={str(deltas)!r:.120}: expected a list of deltas, one per task, got one alone.")
         place = base.name_or_path if isinstance(base, transformers.PreTrainedModel) else base
         self._share([_model_of(place, delta) for delta in deltas])
 

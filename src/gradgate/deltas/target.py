@@ -227,11 +227,14 @@ class Target:
 
     def _another(self, trained: Patched, name: str, tensor: Tensor) -> DeltaError:
         of_base = trained.base.base.entries[trained.base.name_in_base(name)]
-        dtype = str(dtype_of(trained.entries[name].dtype))
+        if list(of_base.shape) == list(tensor.shape):
+            advice = f"dtype, such as dtype={dtype_of(trained.entries[name].dtype)}"
+        else:
+            advice = "shape, with as many labels and tokens"
         return DeltaError(
             f"{name} is {entry_of(tensor).dtype} {list(tensor.shape)} in the model, but {of_base.dtype} "
             f"{list(of_base.shape)} in the base {trained.base.where!r}, and {trained.entries[name].dtype} in "
-            f"{trained.delta.path}. Load the base in the same dtype, such as dtype={dtype}."
+            f"{trained.delta.path}. Load the base in the same {advice}."
         )
 
     def _tensor(self, name: str) -> Tensor | None:

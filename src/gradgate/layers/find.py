@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 
 from torch import Tensor, nn
 
-from gradgate.errors import LayerMapError
+from gradgate.errors import LayerMapError, some_of
 from gradgate.layers.frozen import frozen_beside, left_out
 from gradgate.layers.learning import learning_ids
 from gradgate.layers.map import LayerMap
@@ -18,6 +18,8 @@ from gradgate.layers.probe import Trace, observe
 from gradgate.layers.stacks import Stack, block_lists, describe_lists, find_stacks, named_stacks, unmistakable_stacks
 from gradgate.layers.towers import find_sections, with_projectors
 from gradgate.layers.units import Unit
+
+_NAMED = 3  # parameters named in a message
 
 
 def map_layers(
@@ -59,6 +61,35 @@ def map_layers(
     learning = learning_ids(model)
     stacks, observed = _stacks(model, layers, _observed(model, example, learning), learning)
     return _placed(model, stacks, observed, learning, chosen=layers is not None).layer_map().at(unit)
+
+
+def fitting_map(model: nn.Module, layers: LayerMap | str | None) -> LayerMap:
+    """Return a layer map that was passed, if it belongs to this model; otherwise make it, as :func:`map_layers`.
+
+    Raises:
+        LayerMapError: if the map names what the model lacks, lacks what can learn, or has other shapes, as one of
+            another model does, or one made before adapters were added.
+    """
+    if not isinstance(layers, LayerMap):
+        return map_layers(model, layers=layers)
+    parameters = named_parameters(unwrap(model))
+    mapped = {name for group in layers for name in group.parameter_names}
+    faults = {
+        "has {} that the model lacks": mapped - parameters.keys(),
+        "lacks {} of the model": {name for name, p in parameters.items() if p.requires_grad} - mapped,
+        "has another shape of {}": {
+            name
+            for name in mapped & parameters.keys() & layers.weights.keys()
+            if parameters[name].is_floating_point() and tuple(parameters[name].shape) != layers.weights[name].shape
+        },
+    }
+    for fault, names in faults.items():
+        if names:
+            raise LayerMapError(
+                f"The layer map of {layers.model} {fault.format(some_of(sorted(names), _NAMED))}, so it belongs to "
+                f"another model, or to this one before a change. Map the model as it is now: gg.map_layers(model)."
+            )
+    return layers
 
 
 def _observed(model: nn.Module, example: Mapping[str, Tensor] | None, learning: Container[int]) -> Observed:

@@ -41,13 +41,20 @@ def checked_lr_scale(scale: Mapping[str, float]) -> dict[str, float]:
     Raises:
         UsageError: for any other factor, with its selector.
     """
+    factors: dict[str, float] = {}
     for selector, factor in scale.items():
-        if not (math.isfinite(factor) and factor > 0):
+        try:
+            factors[selector] = float(factor)
+        except (TypeError, ValueError):
             raise UsageError(
-                f"lr_scale has the factor {factor:g} for {shown(selector)}. Expected a finite number above 0; to "
-                f"freeze weights, use a method such as groups:closed={selector}."
+                f"lr_scale has the factor {factor!r:.80} for {shown(selector)}. Expected a number above 0."
+            ) from None
+        if not (math.isfinite(factors[selector]) and factors[selector] > 0):
+            raise UsageError(
+                f"lr_scale has the factor {factors[selector]:g} for {shown(selector)}. Expected a finite number above "
+                f"0; to freeze weights, use a method such as groups:closed={selector}."
             )
-    return {selector: float(factor) for selector, factor in scale.items()}
+    return factors
 
 
 def lr_factors(layers: LayerMap, scale: Mapping[str, float], trained_rows: Mapping[str, Rows]) -> dict[str, float]:

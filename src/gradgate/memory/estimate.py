@@ -9,7 +9,8 @@ from torch import nn
 
 from gradgate.clock import Clock
 from gradgate.errors import UsageError
-from gradgate.layers import LayerMap, map_layers
+from gradgate.layers import LayerMap
+from gradgate.layers.find import fitting_map
 from gradgate.measure import SignalRequest
 from gradgate.memory.known_weights import KnownWeights
 from gradgate.memory.optimizer_cost import OWN_PRECISION, MakeOptimizer, OptimizerCost
@@ -74,7 +75,7 @@ class Estimator:
         source: name of the model whose files hold the weights, if ``model`` has none.
 
     Raises:
-        LayerMapError: if the layers cannot be found.
+        LayerMapError: if the layers cannot be found, or ``layers`` is the map of another model.
         UsageError: for a length that the model has no positions for.
     """
 
@@ -83,7 +84,7 @@ class Estimator:
     ) -> None:
         setup.workload.check_length(model)
         self._model, self.setup = model, setup
-        self.layers = layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers)
+        self.layers = fitting_map(model, layers)
         self._cost = OptimizerCost(setup.optimizer)
         self._weights = KnownWeights(model, source)
         quantization = setup.workload.quantization

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar
 
 from gradgate.clock import Clock
 from gradgate.errors import GradgateError, MethodError
@@ -16,16 +16,11 @@ from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection
 from gradgate.measure import Request
 from gradgate.methods.hooks import hooked_requests, hooked_selection, hooked_traits
+from gradgate.methods.options import choices, convert_options
 from gradgate.methods.plan import Plan
 from gradgate.methods.traits import MethodState, Traits
 
 _PACKAGE = Path(__file__).parents[1]
-NEEDED_WITHOUT = "needed_without"
-
-
-def needed_without(other: str, default: Any) -> Any:
-    """Return a field of a method that is required unless another option is passed; ``default`` means absent."""
-    return field(default=default, metadata={NEEDED_WITHOUT: other})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +154,13 @@ class Method(ABC):
         """A text that differs for methods that decide differently; :attr:`spec` unless that refers to a file."""
         return self.spec
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__post_init__" in vars(cls):
+            cls.__post_init__ = _after_converting(cls.__post_init__)  # type: ignore[method-assign, assignment]
+
     def __post_init__(self) -> None:
+        convert_options(self)
         self._require()
 
     def _require(self, **checks: tuple[bool, str]) -> None:
@@ -171,9 +172,8 @@ class Method(ABC):
             checks: for each option, whether its value is right, and what is expected.
         """
         words = {
-            option: (getattr(self, option) in get_args(kind), f"one of {', '.join(map(str, get_args(kind)))}")
-            for option, kind in option_types(type(self)).items()
-            if get_origin(kind) is Literal
+            option: (getattr(self, option) in allowed, f"one of {', '.join(map(str, allowed))}")
+            for option, allowed in choices(type(self)).items()
         }
         wrong: dict[str, str] = {}
         for option, (right, expected) in (*checks.items(), *words.items()):
@@ -183,6 +183,17 @@ class Method(ABC):
             raise MethodError(f"The method {self.name!r} cannot have {'; '.join(wrong.values())}.")
 
 
+def _after_converting(check: Callable[[Method], None]) -> Callable[[Method], None]:
+    """Return a ``__post_init__`` that finds options of the declared types."""
+
+    @wraps(check)
+    def checked(method: Method) -> None:
+        convert_options(method)
+        check(method)
+
+    return checked
+
+
 def failure(error: Exception) -> str:
     """Describe what stopped a method's code, with file and line: the user's code, if gradgate failed below it."""
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -190,12 +201,6 @@ def failure(error: Exception) -> str:
     theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE)]
     at = (theirs or frames)[-1:]
     return f"{message} ({Path(at[0].filename).name}, line {at[0].lineno})" if at else message
-
-
-@cache
-def option_types(kind: type[Method]) -> dict[str, Any]:
-    """Return the types of a method's options. Cached: finding them takes milliseconds, and each method needs them."""
-    return get_type_hints(kind)
 
 
 def _as_text(value: object) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gradgate.errors import MethodError, nearest
-from gradgate.methods.base import NEEDED_WITHOUT, Method, failure, option_types
+from gradgate.methods.base import Method, failure
+from gradgate.methods.options import NEEDED_WITHOUT, option_types
 from gradgate.specs import Spec, Syntax, shown
 
 ENTRY_POINTS = "gradgate.methods"

@@ -12,7 +12,8 @@ from gradgate.layers import Group, LayerMap
 from gradgate.layers.names import is_bias
 from gradgate.layers.selectors import Selection, select
 from gradgate.layers.units import HEAD
-from gradgate.methods.base import Method, needed_without
+from gradgate.methods.base import Method
+from gradgate.methods.options import needed_without
 from gradgate.methods.plan import Plan
 from gradgate.methods.towers import axes_of, embeddings_follow, tower_check
 from gradgate.methods.traits import MethodState

@@ -54,6 +54,13 @@ class Gate:
     momentum: bool = False
     lr: float = 1.0
 
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.lo <= 1.0 and 0.0 <= self.hi <= 1.0 and self.lr >= 0.0):  # deep layers' rates underflow
+            raise MethodError(
+                f"A gate cannot have lo={self.lo}, hi={self.hi} and lr={self.lr}. Expected lo and hi from 0 to 1, and "
+                f"lr above 0; Gate(hi=0.0) is closed."
+            )
+
     @cached_property
     def share(self) -> float:
         """Expected share of elements that pass."""

@@ -111,6 +111,20 @@ def whole_model(source: str) -> Iterator[str]:
         yield str(whole)
 
 
+def check_trained_model(folder: RunFolder, record: RunRecord) -> None:
+    """Check that a run trained the model itself, of which a delta can be made.
+
+    Raises:
+        RunError: if it trained an adapter.
+    """
+    if record.adapter is not None:
+        raise RunError(
+            f"The run in {folder.path} trained the adapter {record.adapter}, and {folder.model} holds only the "
+            f"adapter and the head, without the model. That is all that a task needs in addition to the base: copy "
+            f"this folder."
+        )
+
+
 def delta_of_run(folder: RunFolder, out: Path, base: str | None = None) -> Delta:
     """Write the delta of a finished run to a file.
 
@@ -127,12 +141,7 @@ def delta_of_run(folder: RunFolder, out: Path, base: str | None = None) -> Delta
 
     folder.require_finished()
     record = read_record(folder.run_file, RunRecord)
-    if record.adapter is not None:
-        raise RunError(
-            f"The run in {folder.path} trained the adapter {record.adapter}, and {folder.model} holds only the "
-            f"adapter and the head, without the model. That is all that a task needs in addition to the base: copy "
-            f"this folder."
-        )
+    check_trained_model(folder, record)
     named = record.task.name if record.task is not None else str(record.config.get("task"))
     pretrained = base if base is not None else str(record.config["model"])
     return create(folder.model, pretrained, out, method=record.method, task=named)

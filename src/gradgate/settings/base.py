@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from itertools import groupby
+from types import UnionType
+from typing import Any, ClassVar, TypeVar, Union, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -81,7 +83,8 @@ def checked_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setting
     try:
         return kind(**given)
     except ValidationError as error:
-        faults = "; ".join(_explain(kind, item).rstrip(".") for item in error.errors())
+        by_place = groupby(error.errors(), key=lambda item: _place(kind, item["loc"]))
+        faults = "; ".join(_explain(kind, place, list(items)).rstrip(".") for place, items in by_place)
         causes = (item.get("ctx", {}).get("error") for item in error.errors())
         what = next((type(cause) for cause in causes if isinstance(cause, SpecError)), UsageError)
         raise what(faults if faults.endswith("?") else f"{faults}.") from None
@@ -109,15 +112,24 @@ def unknown_setting(name: str, known: Iterable[str]) -> str:
     return f"There is no setting {name!r}.{nearest(name, known)}"
 
 
-def _explain(kind: type[BaseModel], item: Any) -> str:
+def _place(kind: type[BaseModel], loc: tuple[Any, ...]) -> str:
+    """Return where a value is wrong: the name of a setting, and its part unless that is one of several types."""
+    field = kind.model_fields.get(str(loc[0])) if loc else None
+    several = field is not None and get_origin(field.annotation) in (Union, UnionType)
+    return ".".join(map(str, loc[:1] if several else loc))
+
+
+def _explain(kind: type[BaseModel], place: str, items: list[Any]) -> str:
+    """Say what is wrong with the value at one place, by one item per type that it may have."""
+    item = items[0]
     cause = item.get("ctx", {}).get("error")
     if isinstance(cause, GradgateError):
         return str(cause)
-    where = ".".join(str(part) for part in item["loc"])
     if item["type"] == "missing":
-        return f"{where}= is missing: {kind.model_fields[where].description}"
-    wrong = str(cause or expectation(item))
+        return f"{place}= is missing: {kind.model_fields[place].description}"
+    first, *others = dict.fromkeys(str(each.get("ctx", {}).get("error") or expectation(each)) for each in items)
+    wrong = ", or ".join((first, *(other.removeprefix("expected ") for other in others)))
     if item["type"] == "literal_error":
         near = nearest_of_quoted(_WORDS.get(str(item["input"]), item["input"]), wrong)
         wrong += f".{near}" if near else ""
-    return f"{where}={item['input']!r}: {wrong[0].lower()}{wrong[1:]}" if where else wrong
+    return f"{place}={item['input']!r}: {wrong[0].lower()}{wrong[1:]}" if place else wrong

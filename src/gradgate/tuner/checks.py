@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Container, Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gradgate.activation_cache import ActivationCache
+from gradgate.activation_cache.frozen_prefix import is_noisy
 from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import all_finite
@@ -224,6 +225,23 @@ def check_types(*, layers: object, fisher_data: object, activation_cache: object
     for name, (value, fits, wanted) in expected.items():
         if value is not None and not fits:
             raise UsageError(f"{name}={value!r:.80} is a {type(value).__name__}; expected {wanted}.")
+
+
+def check_cacheable(model: nn.Module, cache: ActivationCache | None, *, frozen_dropout: bool) -> None:
+    """Check that the output of closed layers can be kept, if a cache is to keep it.
+
+    Raises:
+        AttachError: if noise makes it differ in each forward pass.
+    """
+    if cache is None:
+        return
+    noise = "NEFTune's noise" if any(map(is_noisy, model.modules())) else "frozen_dropout" if frozen_dropout else ""
+    if noise:
+        option = "frozen_dropout" if noise == "frozen_dropout" else "neftune_noise_alpha"
+        raise AttachError(
+            f"With {noise} the output of the closed layers differs in each forward pass, so an activation cache cannot "
+            f"keep it. Leave out activation_cache or {option}."
+        )
 
 
 def check_momentum(plan: Plan, optimizers: Optimizers) -> None:

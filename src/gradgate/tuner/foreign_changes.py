@@ -46,6 +46,7 @@ class ForeignChanges(Effect):
         inside = {name for group in layers.layers for name in group.parameter_names}
         self._ends = {name: p for name, p in gating.parameters.items() if name not in inside and not is_sharded(p)}
         self._shapes: list[torch.Size] = []
+        self._known: frozenset[int] = frozenset()
         self._homes: tuple[Any, ...] = ()
         self._keys: tuple[str, ...] = ()
         self._values: tuple[object, ...] = ()
@@ -77,6 +78,7 @@ class ForeignChanges(Effect):
         forget_learning(self._model)
 
     def _look(self) -> None:
+        self._known = frozenset(map(id, self._model.parameters()))
         places = [] if any(map(is_sharded, self._parameters)) else list(_places(self._model))
         self._homes, self._keys, self._values = zip(*places, strict=True) if places else ((), (), ())
 
@@ -96,12 +98,23 @@ class ForeignChanges(Effect):
                     f"tuner attaches; what is frozen then is never opened."
                 )
 
+    def _refuse_added(self, number: int) -> None:
+        now = named_parameters(self._model)
+        if added := [name for name, p in now.items() if p.requires_grad and id(p) not in self._known]:
+            raise AttachError(
+                f"{some_of(added, _NAMED)} {'was' if len(added) == 1 else 'were'} added before step {number}, while "
+                f"the tuner was attached, so no optimizer steps {'it' if len(added) == 1 else 'them'}. Expected the "
+                f"same tensors until detach(): replace output layers and cut ties first, then make the optimizer and "
+                f"the tuner."
+            )
+
     def _refuse_replaced(self, number: int) -> None:
         present = {id(parameter) for parameter in self._model.parameters()}
         before = dict(zip(self._ends, self._shapes, strict=True))
         each = self._gating.parameters.items()
         lost = [name for name, p in each if id(p) not in present or p.shape != before.get(name, p.shape)]
-        if not lost:  # a module was wrapped, or one put in place of another has the same parameters
+        if not lost:  # a module was wrapped, a tie was cut, or what replaces a module has the same parameters
+            self._refuse_added(number)
             self._look()
             return
         now = named_parameters(self._model).get(lost[0])

@@ -92,7 +92,13 @@ class Measuring:
                 f"have measures={self._method.traits.measures!r}. Return Traits(measures='data') from traits."
             )
         self._replicas.note_choice()
-        return self._data(clock.step)
+        batches = self._data(clock.step)
+        if not isinstance(batches, Iterable):
+            raise AttachError(
+                f"fisher_data returned {type(batches).__name__} for step {clock.step}. Expected batches: dictionaries "
+                f"with the keyword arguments of the model, in a list or a generator."
+            )
+        return batches
 
     def _members(self, groups: tuple[str, ...]) -> dict[str, list[str]]:
         return {name: self._gating.groups[name] for name in groups}

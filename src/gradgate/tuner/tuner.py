@@ -16,7 +16,8 @@ from gradgate.activation_cache import ActivationCache, Horizon, RowCounts
 from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
 from gradgate.errors import AttachError
-from gradgate.layers import LayerMap, map_layers, named_parameters
+from gradgate.layers import LayerMap, named_parameters
+from gradgate.layers.find import fitting_map
 from gradgate.layers.lr_scale import checked_lr_scale
 from gradgate.layers.names import unwrap
 from gradgate.layers.offloaded import check_can_learn
@@ -29,7 +30,15 @@ from gradgate.methods.timeline import Timeline
 from gradgate.methods.traits import MethodState
 from gradgate.tuner.attached import TunerMark, free
 from gradgate.tuner.audit import audited
-from gradgate.tuner.checks import check_quantized, check_reachable, check_types, new_clock, reached_names, whole_number
+from gradgate.tuner.checks import (
+    check_cacheable,
+    check_quantized,
+    check_reachable,
+    check_types,
+    new_clock,
+    reached_names,
+    whole_number,
+)
 from gradgate.tuner.effect import ComingStep, Effects, OptimizerStep
 from gradgate.tuner.effects import Stepping, Trained, ordered_effects
 from gradgate.tuner.frozen_layers import FrozenBottom
@@ -97,10 +106,11 @@ class Tuner:
         SelectorError: if a selector of ``lr_scale`` names nothing, or what another one names.
         AttachError: if no optimizer holds a parameter that the method will open, two of them hold one, nothing can be
             opened, the model or the optimizer already has a tuner, an activation cache is given with
-            ``frozen_dropout``, or a float32 master for an optimizer that has none; gradients are to be released and
-            that would not be exact; or parameters are not in memory, such as those that a ``device_map`` offloads.
+            ``frozen_dropout`` or NEFTune's noise, or a float32 master for an optimizer that has none; gradients are to
+            be released and that would not be exact; or parameters are not in memory, such as those that a
+            ``device_map`` offloads.
         MethodError: if the method does not fit the model.
-        LayerMapError: if the layers cannot be found.
+        LayerMapError: if the layers cannot be found, or ``layers`` is the map of another model.
     """
 
     _lost: finalize[Any, Any] | None = None
@@ -132,7 +142,7 @@ class Tuner:
         check_can_learn(self._model)
         self._replicas = Replicas(model, optimizer, self._model)
         self._optimizers = Optimizers(optimizer)
-        self.layers = self._mapped(layers if isinstance(layers, LayerMap) else map_layers(model, layers=layers))
+        self.layers = self._mapped(fitting_map(model, layers))
         self.method.check(self.layers)
         self.memory, self.timeline, self._open_sum = MethodState(seed=seed), Timeline(), 0.0
         attached = TunerMark(self._model, self._optimizers.with_inner(), self.method.spec, self.detach)
@@ -159,11 +169,7 @@ class Tuner:
         return layer_map.at(self.method.traits.unit).with_frozen(frozen)
 
     def _quiet_frozen_layers(self, cache: ActivationCache | None, dropout: bool) -> FrozenBottom | None:
-        if dropout and cache is not None:
-            raise AttachError(
-                "With frozen_dropout the output of the closed layers differs in each forward pass, so an activation "
-                "cache cannot keep it. Leave out activation_cache or frozen_dropout."
-            )
+        check_cacheable(self._model, cache, frozen_dropout=dropout)
         if dropout:
             return None
         if cache is None:
