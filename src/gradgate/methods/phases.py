@@ -149,9 +149,12 @@ def _gate(record: Mapping[str, Any]) -> Gate:
             f"or false"
         )
     attention = _either(values.pop("mask_scope", "encoder"), "mask_scope", "attention", "encoder")
+    lo, hi = _number(values.pop("lo", None), "lo"), _number(values.pop("hi", None), "hi")
+    if not 0.0 <= lo < hi <= 1.0:
+        raise ValueError(f"lo={lo}, hi={hi}: expected 0 <= lo < hi <= 1")
     gate = Gate(
-        lo=_number(values.pop("lo", None), "lo"),
-        hi=_number(values.pop("hi", None), "hi"),
+        lo=lo,
+        hi=hi,
         scale=_number(values.pop("scale", 1.0), "scale"),
         stream=stream,
         draw=0 if draw == EACH_STEP else _whole(draw, "draw"),
@@ -164,8 +167,6 @@ def _gate(record: Mapping[str, Any]) -> Gate:
     )
     if values:
         raise ValueError(f"unknown entry {next(iter(values))!r} of a sparse gate")
-    if not 0.0 <= gate.lo < gate.hi <= 1.0:
-        raise ValueError(f"lo={gate.lo}, hi={gate.hi}: expected 0 <= lo < hi <= 1")
     return gate
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from gradgate.statistics.family import LEVEL, holm
 from gradgate.statistics.paired import Comparison
@@ -101,6 +102,7 @@ def judge(
     ]
 
 
+@lru_cache(maxsize=4096)
 def _judge(
     comparison: Comparison,
     p: float | None,

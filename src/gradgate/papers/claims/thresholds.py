@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -228,9 +229,16 @@ def _undefined(what: str) -> ClaimCheck:
 
 
 def _against(values: Mapping[int, float], threshold: float, repeat: str) -> Comparison:
+    return _compare(tuple(values.items()), threshold, repeat)
+
+
+@lru_cache(maxsize=4096)
+def _compare(values: tuple[tuple[int, float], ...], threshold: float, repeat: str) -> Comparison:
+    """Compare values with a threshold. Cached: a claim is checked once more without each part that it might use."""
     from gradgate.statistics import compare_paired
 
-    return compare_paired(values, dict.fromkeys(values, threshold), unit=repeat)
+    each = dict(values)
+    return compare_paired(each, dict.fromkeys(each, threshold), unit=repeat)
 
 
 def _decided(finding: ClaimCheck, test: ThresholdTest, verdict: Verdict) -> ClaimCheck:
