@@ -23,18 +23,18 @@ class Clock:
 
     def __post_init__(self) -> None:
         wrong = [
-            f"{name}={value}"
+            f"{name}={value!r}"
             for name, value, least in (
                 ("step", self.step, 0),
                 ("steps_per_epoch", self.steps_per_epoch, 1),
                 ("total_steps", self.total_steps, 1),
             )
-            if value is not None and value < least
+            if value is not None and not (hasattr(value, "__index__") and value >= least)
         ]
         if wrong:
             raise MethodError(
-                f"A clock cannot start with {', '.join(wrong)}: counts of steps are positive. Expected step=0 or more, "
-                f"and 1 or more for the others."
+                f"A clock cannot start with {', '.join(wrong)}: steps are counted in whole numbers. Expected step=0 or "
+                f"more, and 1 or more for the others."
             )
 
     @property

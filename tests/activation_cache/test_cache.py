@@ -346,5 +346,7 @@ def test_where_measuring_decides_a_prefix_counts_after_a_pass(tmp_path: Path) ->
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(UsageError, match="size=0"):
         ActivationCache(folder=Path("x"), size=0)
+    with pytest.raises(UsageError, match="size='many'"):
+        ActivationCache(folder=Path("x"), size="many")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="float8"):
         ActivationCache(folder=Path("x"), dtype="float8")  # type: ignore[arg-type]

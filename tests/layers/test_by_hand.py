@@ -140,6 +140,7 @@ def test_one_module_in_several_places_is_one_layer():
         ("bert.encoder", r"is a BertEncoder in BertFor.*Expected the path of a ModuleList or Sequential"),
         ("bert.encoder.layer,nothing", r"layers='nothing' does not exist.*'bert\.encoder\.layer' \(ModuleList of 3"),
         ("", r"does not exist"),
+        (3, r"layers=3 has the type int; expected the path"),
     ],
 )
 def test_a_wrong_path_is_an_error_with_the_nearest_names(layers, message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,9 +125,10 @@ def test_rows_of_any_terms_are_those_of_sets(terms: list[tuple[bool, int, int]])
         ("embeddings[0:200]", "selects no row"),
         ("embedings", r"'embedings' is not a valid selector term\. Did you mean 'embeddings'"),
         ("layers.1/!layers", "selects nothing: its last terms exclude"),
+        (3, r"^3 is not a selector\. Expected a text such as"),
     ],
 )
-def test_a_term_that_matches_nothing_is_an_error(text: str, message: str) -> None:
+def test_a_term_that_matches_nothing_is_an_error(text: Any, message: str) -> None:
     with pytest.raises(SelectorError, match=message):
         gg.select(LLAMA, text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from gradgate import (
     Clock,
+    Combined,
     Freeze,
     Full,
     Gate,
@@ -20,6 +22,9 @@ from gradgate import (
     LayerGradDrop,
     Method,
     MethodState,
+    Mixout,
+    Plan,
+    method,
 )
 from gradgate.errors import MethodError
 from support.schedules import FROM_50, NEVER, TWELVE, of_layers, open_groups, openings, stack
@@ -275,6 +280,35 @@ def test_the_gates_of_a_plan_say_what_they_do() -> None:
     assert Gate(lo=0.25).sparse
     assert Gate(scale=2.0).sparse
     assert Gate(lo=0.8, hi=0.2).closed
-    for wrong in ({"lo": -1.0}, {"hi": 1.5}, {"lr": -1.0}, {"lo": float("nan")}):
-        with pytest.raises(MethodError, match="A gate cannot have"):
-            Gate(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"lo": -1.0}, {"hi": 1.5}, {"lr": -1.0}, {"lo": float("nan")}, {"hi": "1"}, {"lr": None}, {"scope": "decoder"}],
+)
+def test_a_gate_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(MethodError, match="A gate cannot have"):
+        Gate(**wrong)
+
+
+def test_a_plan_takes_gates_alone() -> None:
+    for value in ("yes", 0.5, None):
+        with pytest.raises(MethodError, match=r"head=.* is not a gate\. Expected True, False or a Gate"):
+            Plan.opening(TWELVE, {"head": value})
+    with pytest.raises(MethodError, match=r"groups=\['head'\]: expected a mapping"):
+        Plan.opening(TWELVE, ["head"])
+    with pytest.raises(MethodError, match=r"head=True is not a gate\. .*Plan\.opening\(layers, {'head': True}\)"):
+        Plan({"head": True})
+
+
+@pytest.mark.parametrize("methods", [3, ("full", "mixout"), [Full(), "mixout"]])
+def test_only_methods_are_combined(methods: Any) -> None:
+    with pytest.raises(MethodError, match=r"expected several methods\. Read a text"):
+        Combined(methods=methods)
+    assert Combined(methods=[Full(), Mixout()]) == method("full+mixout")
+
+
+@pytest.mark.parametrize("wrong", [{"step": "3"}, {"total_steps": 2.5}, {"steps_per_epoch": 0}])
+def test_a_clock_counts_whole_steps(wrong: dict[str, Any]) -> None:
+    with pytest.raises(MethodError, match="steps are counted in whole numbers"):
+        Clock(**wrong)

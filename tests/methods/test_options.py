@@ -83,7 +83,7 @@ class _Own(gg.Method):
         self._require(layers=(self.layers > 0, "1 or more"))
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
-        return Plan.opening(layers, [group.name for group in layers.layers[: self.layers]])
+        return Plan.opening(layers, {group.name: True for group in layers.layers[: self.layers]})
 
 
 def test_a_method_of_ones_own_finds_converted_options_in_its_check() -> None:

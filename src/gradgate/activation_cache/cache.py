@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Literal, NoReturn
@@ -54,9 +55,10 @@ class ActivationCache:
     note: Callable[[str], None] = field(default=_log, compare=False)
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("model", "bfloat16") or self.size <= 0 or self.passes < 0:
+        numbers = all(isinstance(number, Real) for number in (self.size, self.passes))
+        if not numbers or self.dtype not in ("model", "bfloat16") or self.size <= 0 or self.passes < 0:
             raise UsageError(
-                f"An activation cache cannot have dtype={self.dtype!r}, size={self.size}, passes={self.passes}: "
+                f"An activation cache cannot have dtype={self.dtype!r}, size={self.size!r}, passes={self.passes!r}: "
                 f"expected 'model' or 'bfloat16', more than 0 GiB, and 0 passes or more."
             )
         object.__setattr__(self, "folder", typed_path(self.folder))

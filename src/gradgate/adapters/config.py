@@ -214,7 +214,13 @@ def check_spelling(name: str) -> None:
     Raises:
         AdapterError: if the name is invalid.
     """
-    if not name or not name.isprintable() or set(name) & set("./\\ ") or name in WRAPPER_PARTS:
+    if (
+        not isinstance(name, str)
+        or not name
+        or not name.isprintable()
+        or set(name) & set("./\\ ")
+        or name in WRAPPER_PARTS
+    ):
         raise unfit_name(name)
 
 

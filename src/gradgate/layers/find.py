@@ -55,6 +55,12 @@ def map_layers(
         LayerMapError: if the layers cannot be found, with the paths to choose from, ``layers`` or ``example`` does
             not fit the model, or a ``device_map`` offloads parts of it to the CPU or to disk.
     """
+    for name, value, kind in (("layers", layers, str), ("example", example, Mapping)):
+        if value is not None and not isinstance(value, kind):
+            raise LayerMapError(
+                f"{name}={value!r:.80} has the type {type(value).__name__}; expected the path of a list of layers as "
+                f"layers, and a dictionary of inputs as example."
+            )
     model = unwrap(model)
     check_can_be_mapped(model)
     reshard(model)

@@ -155,6 +155,8 @@ def check_selector(text: str) -> None:
 
 def _terms(text: str) -> list[tuple[bool, str]]:
     """Return the terms of a selector, each with whether it excludes, without parsing them."""
+    if not isinstance(text, str):
+        raise SelectorError(f"{text!r:.80} is not a selector. Expected a text such as 'layers.top4/head'.")
     terms = [term.strip() for term in text.split("/")]
     pairs = [(term.startswith("!"), term.removeprefix("!").strip()) for term in terms]
     if not all(term for _, term in pairs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -71,6 +72,12 @@ class Combined(MethodWrapper):
         return self.methods[0]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.methods, Sequence) or not all(isinstance(method, Method) for method in self.methods):
+            raise MethodError(
+                f"methods={self.methods!r:.120}: expected several methods. Read a text that joins them by '+', as in "
+                f"gg.method('gradual+mixout')."
+            )
+        object.__setattr__(self, "methods", tuple(self.methods))
         deciding = [method.spec for method in self.methods[1:] if not isinstance(method, Modifier)]
         if deciding or len(self.methods) < 2:
             what = f"{deciding[0]!r} decides that as well" if deciding else "there is no second method"

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from numbers import Real
+from typing import Literal, get_args
 
 from gradgate.errors import MethodError, nearest
 from gradgate.layers import LayerMap
@@ -55,11 +56,15 @@ class Gate:
     lr: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (0.0 <= self.lo <= 1.0 and 0.0 <= self.hi <= 1.0 and self.lr >= 0.0):  # deep layers' rates underflow
+        numbers = (self.lo, self.hi, self.lr)
+        fits = all(isinstance(number, Real) for number in numbers) and min(numbers) >= 0.0  # rates may underflow to 0
+        if not (fits and self.lo <= 1.0 and self.hi <= 1.0):
             raise MethodError(
-                f"A gate cannot have lo={self.lo}, hi={self.hi} and lr={self.lr}. Expected lo and hi from 0 to 1, and "
-                f"lr above 0; Gate(hi=0.0) is closed."
+                f"A gate cannot have lo={self.lo!r}, hi={self.hi!r} and lr={self.lr!r}. Expected lo and hi from 0 to "
+                f"1, and lr above 0; Gate(hi=0.0) is closed."
             )
+        if self.scope not in get_args(Scope):
+            raise MethodError(f"A gate cannot have scope={self.scope!r}. Expected {' or '.join(get_args(Scope))}.")
 
     @cached_property
     def share(self) -> float:
@@ -118,17 +123,31 @@ CLOSED = Gate(lo=0.0, hi=0.0)
 _ENDS = ("embeddings", "head")
 
 
-def _gate(given: bool | Gate) -> Gate:
+def _gate(name: str, given: bool | Gate) -> Gate:
     if isinstance(given, Gate):
         return given
+    if given not in (True, False):
+        raise MethodError(
+            f"{name}={given!r:.80} is not a gate. Expected True, False or a Gate, such as Gate(lr=0.5) for half the "
+            f"learning rate."
+        )
     return OPEN if given else CLOSED
 
 
 class Plan(Mapping[str, Gate]):
-    """One gate per group for the next step; iterates from the bottom up."""
+    """One gate per group for the next step; iterates from the bottom up.
+
+    Raises:
+        MethodError: for a value that is not a gate; :meth:`opening` also takes True and False.
+    """
 
     def __init__(self, gates: Mapping[str, Gate]) -> None:
         self._gates = dict(gates)
+        if wrong := [name for name, gate in self._gates.items() if not isinstance(gate, Gate)]:
+            raise MethodError(
+                f"{wrong[0]}={self._gates[wrong[0]]!r:.80} is not a gate. Expected a Gate for each group; "
+                f"Plan.opening(layers, {{{wrong[0]!r}: True}}) closes the others."
+            )
 
     def __getitem__(self, group: str) -> Gate:
         return self._gates[group]
@@ -153,10 +172,12 @@ class Plan(Mapping[str, Gate]):
                 ignored if the model has none.
 
         Raises:
-            MethodError: for any other group that the map does not have.
+            MethodError: for any other group that the map does not have, or a value that is neither.
         """
+        if not isinstance(groups, Mapping):
+            raise MethodError(f"groups={groups!r:.80}: expected a mapping such as {{'head': True}}.")
         unknown = [name for name in groups if name not in layers and name not in _ENDS]
         if unknown:
             near = nearest(unknown[0], layers.names)
             raise MethodError(f"There is no group {unknown[0]!r}.{near} Known: {', '.join(layers.names)}.")
-        return cls({name: _gate(groups.get(name, False)) for name in layers.names})
+        return cls({name: _gate(name, groups.get(name, False)) for name in layers.names})
