@@ -350,3 +350,26 @@ def test_settings_out_of_range_are_refused() -> None:
         ActivationCache(folder=Path("x"), size="many")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="float8"):
         ActivationCache(folder=Path("x"), dtype="float8")  # type: ignore[arg-type]
+
+
+def test_what_is_measured_in_training_mode_is_not_read_from_the_cache(tmp_path: Path) -> None:
+    method = "fun:every=6,batches=2,fisher_labels=true,fisher_eval_mode=false"
+
+    def order(folder: Path | None) -> Any:
+        torch.manual_seed(0)
+        model = build("bert", dropout=True)
+        optimizer = adamw(model)
+        data = [tiny_batch(model, seed=seed) for seed in (0, 1)]
+        cache = None if folder is None else ActivationCache(folder=folder)
+        with Tuner(
+            model, optimizer, method, total_steps=12, steps_per_epoch=2, fisher_data=lambda step: data,
+            activation_cache=cache,
+        ) as tuner:  # fmt: skip
+            for number in range(8):
+                model(**data[number % 2]).loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            assert folder is None or tuner.cached_rows.read > 0
+            return tuner.memory.notes["order"]
+
+    assert order(tmp_path) == order(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from gradgate.errors import AttachError
 from gradgate.measure import FisherRequest
+from gradgate.measure.likelihood import OutputForm, log_likelihoods
 from gradgate.measure.trace import trace
+from gradgate.training.multitask.model import MultitaskModel
 from support.crossed import each_once
 from support.tiny_models import _ENCODER, LABELS, TINY, VOCABULARY, tiny, tiny_batch
 
@@ -248,3 +252,74 @@ def test_a_span_outside_of_the_text_does_not_count() -> None:
     model = TINY["bert-qa"]().eval()
     batch = padded(model) | {"start_positions": torch.full((5,), 7), "end_positions": torch.full((5,), -1)}
     assert measure(model, [batch], labels="true") == 0.0
+
+
+class Wrapped(nn.Module):
+    """A model inside another module, as in a loop of one's own or a LightningModule."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, **inputs: Tensor) -> Any:
+        return self.model(**inputs)
+
+
+@pytest.mark.parametrize("kind", ["next tokens", "several classes"])
+def test_a_wrapper_without_a_configuration_changes_nothing(kind: str) -> None:
+    make, data, _ = KINDS[kind]
+    model = make().eval()
+    bare = measure(model, [data(model)], labels="true")
+    assert measure(Wrapped(model), [data(model)], labels="true") == bare
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_each_task_of_a_multitask_model_is_measured_by_its_own_kind() -> None:
+    def found(*order: str) -> float:
+        models = {"classes": TINY["bert"]().eval(), "score": REGRESSION().eval(), "several": SEVERAL().eval()}
+        encoder = models["classes"].base_model
+        model = MultitaskModel(encoder, {name: models[name] for name in order}).eval()
+        model.config = models[order[0]].config
+        batch = padded(model.head("classes")) | {"task_ids": torch.full((5,), order.index("classes"))}
+        names = [name for name, _ in model.named_parameters() if name.startswith("encoder.encoder.layer")]
+        return measure(model, [batch], names, labels="true")
+
+    alone = found("classes")
+    assert found("score", "classes") == found("several", "classes") == alone > 0
+
+
+@pytest.mark.parametrize("name", ["t5", "bart-lm"])
+def test_padding_of_the_source_does_not_count_for_the_target(name: str) -> None:
+    model = TINY[name]().eval()
+    labels = torch.arange(4, 18).view(2, 7)
+    source = torch.tensor([[5, 6, 7, 0, 0, 0, 0], [8, 9, 10, 11, 0, 0, 0]])
+    as_long, longer = (
+        {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": labels}
+        for ids in (source, functional.pad(source, (0, 1)))
+    )
+    names = [name for name, _ in model.named_parameters()]
+    found = measure(model, [as_long], names, labels="true", gradient="batch")
+    assert found == pytest.approx(measure(model, [longer], names, labels="true", gradient="batch"), rel=1e-4)
+
+
+class Maps(nn.Module):
+    """A head that gives out classes for each place of an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 1)
+
+    def forward(self, pixels: Tensor) -> Any:
+        return SimpleNamespace(logits=self.layer(pixels))
+
+
+def test_logits_of_a_shape_that_is_not_known_are_refused() -> None:
+    with pytest.raises(AttachError, match=r"this model's have the shape \(2, 4, 5, 5\)"):
+        measure(Maps(), [{"pixels": torch.ones(2, 3, 5, 5)}])
+
+
+def test_true_labels_of_another_length_are_refused() -> None:
+    request = FisherRequest(groups=("all",), labels="true")
+    output, batch = SimpleNamespace(logits=torch.zeros(5, 7, 3)), {"labels": torch.zeros(5, 4, dtype=torch.long)}
+    with pytest.raises(AttachError, match=r"fisher_labels=true needs a label per token, of the shape \(5, 7\)"):
+        log_likelihoods(output, batch, request, torch.Generator(), OutputForm())

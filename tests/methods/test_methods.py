@@ -24,10 +24,12 @@ from gradgate import (
     MethodState,
     Mixout,
     Plan,
+    map_layers,
     method,
 )
 from gradgate.errors import MethodError
 from support.schedules import FROM_50, NEVER, TWELVE, of_layers, open_groups, openings, stack
+from support.tiny_models import TINY
 
 # full, head, freeze
 
@@ -46,6 +48,12 @@ def test_freeze_closes_the_embeddings_and_the_lowest_layers(closed: int) -> None
     upper = {f"layers.{number}" for number in range(closed, 12)}
     assert open_groups(Freeze(layers=closed).plan(Clock(), TWELVE, MethodState())) == upper | {"head"}
     assert Freeze(layers=closed).reaches(TWELVE) == upper | {"head"}
+
+
+def test_bitfit_needs_biases_in_the_layers() -> None:
+    with pytest.raises(MethodError, match="The layers of LlamaForCausalLM have no biases, so 'bitfit' would train"):
+        method("bitfit").check(map_layers(TINY["llama"]()))
+    method("bitfit").check(map_layers(TINY["bert"]()))
 
 
 def test_freezing_every_layer_is_the_head_alone() -> None:

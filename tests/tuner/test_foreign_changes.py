@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -178,6 +179,22 @@ def test_opened_layers_without_learning_are_named() -> None:
     model.bert.encoder.requires_grad_(False)
     with pytest.warns(UserWarning, match=r"^'gradual:every=2' opens layers\.0, layers\.1, layers\.2, in which nothing"):
         gg.Tuner(model, adamw(model), "gradual:every=2").detach()
+
+
+@pytest.mark.parametrize(("method", "warns"), [("child-tuning:mode=D", False), ("sparse:by=gradient", True)])
+def test_weights_are_chosen_of_what_can_learn_alone(method: str, warns: bool) -> None:
+    model = build("bert")
+    model.bert.embeddings.requires_grad_(False)
+    model.bert.encoder.requires_grad_(False)
+    told = pytest.warns(UserWarning, match="opens .*, in which nothing can learn") if warns else nullcontext()
+    with told:
+        gg.Tuner(model, adamw(model), method, fisher_data=lambda step: [batch()]).detach()
+
+
+def test_a_tower_is_known_behind_a_joined_method() -> None:
+    model = build("t5")
+    model.encoder.requires_grad_(False)
+    gg.Tuner(model, adamw(model), "gradual:every=2,tower=decoder+layerwise-lr:decay=0.9").detach()
 
 
 def test_a_frozen_tower_names_the_learning_one() -> None:

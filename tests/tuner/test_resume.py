@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -124,3 +125,21 @@ def test_same_sized_layers_in_another_order_are_not_the_same_optimizer() -> None
 
 def test_the_spec_of_a_method_in_a_state_is_its_text() -> None:
     assert state_of("gradual:every=4")["method"] == Gradual(every=4).spec
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [("anneal-graddrop:p=0.9", True), ("graddrop-epoch", True), ("gradual:every=2", False), ("full", False)],
+)
+def test_another_length_is_told_where_the_method_depends_on_it(method: str, changes: bool) -> None:
+    model = build("bert")
+    optimizer = adamw(model)
+    with Tuner(model, optimizer, method, total_steps=6, steps_per_epoch=2) as tuner:
+        train(model, optimizer, 5)
+        state = tuner.state_dict()
+    same = build("bert")
+    Tuner(same, adamw(same), method, total_steps=6, steps_per_epoch=2, state=state).detach()
+    longer = build("bert")
+    told = pytest.warns(UserWarning, match="had total_steps=6, steps_per_epoch=2, this one has total_steps=12, steps_")
+    with told if changes else nullcontext():
+        Tuner(longer, adamw(longer), method, total_steps=12, steps_per_epoch=2, state=state).detach()

@@ -42,7 +42,7 @@ def test_what_is_selected_learns_and_nothing_else_moves(method: str, selector: s
     assert tuner.parameters_opened == expected.count
 
 
-@pytest.mark.parametrize("text", ["full", "bitfit", "groups:open=@norm", "groups:open=embeddings[90:]/layers.2"])
+@pytest.mark.parametrize("text", ["full", "groups:open=@attention", "groups:open=embeddings[90:]/layers.2"])
 def test_a_plan_foresees_the_share_of_the_weights_that_learns(text: str) -> None:
     _, _, tuner = trained(text)
     assert foresee(gg.method(text), tuner.layers, Clock(0, 1, 5)).mean_share == pytest.approx(tuner.open_fraction)

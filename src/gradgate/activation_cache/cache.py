@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
@@ -123,6 +123,7 @@ class CachedForward:
         self._closed: tuple[str, ...] = ()
         self._parts = PrefixModules()
         self._frozen: list[Tensor] = []
+        self._homes: list[tuple[Mapping[str, Tensor | None], str, Tensor | None]] = []
         self._session: _Session | None = None
         self._busy = False
         self._noted: set[str] = set()
@@ -146,11 +147,13 @@ class CachedForward:
             self._closed = self._layers.names[: depth + (self._layers.names[0] == EMBEDDINGS)]
             self._parts = parts(self._closed)
             self._frozen = self._tensors()
+            owned = [(module._parameters, module._parameters.items()) for module in self._parts.inside]
+            self._homes = [(own, name, parameter) for own, each in owned for name, parameter in each]
 
     def prepare(self, args: tuple[Any, ...], kwargs: Inputs) -> None:
         """Prepare a forward pass in training: feed the states of its rows, or let it compute all layers."""
         # The cache's own forward passes trigger this hook too, hence _busy.
-        if self._busy or not self._depth or torch.compiler.is_compiling():
+        if self._busy or not self._depth or torch.compiler.is_compiling() or self._is_measured():
             return
         self._busy = True
         try:
@@ -268,6 +271,10 @@ class CachedForward:
         names = [name for group in self._closed for name in self._layers[group].parameter_names]
         buffers = [b for m in (*self._parts.inside, *self._parts.around) for b in m.buffers(recurse=False)]
         return [*(parameters[name] for name in names), *buffers]
+
+    def _is_measured(self) -> bool:
+        """Return True in a functional call with other tensors: a measurement needs the gradients of closed layers."""
+        return any(own.get(name) is not parameter for own, name, parameter in self._homes)
 
     def _state(self) -> tuple[Any, ...]:
         """Return a value that changes if a frozen tensor is written or replaced, or another adapter activated."""

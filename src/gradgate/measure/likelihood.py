@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,14 +15,32 @@ from gradgate.measure.request import Batch, FisherRequest, Labels
 IGNORED = -100
 
 
+@dataclass(frozen=True)
+class OutputForm:
+    """What a model's logits stand for, which their shape does not show.
+
+    Attributes:
+        problem: ``config.problem_type``. ``regression``, also taken for a single output, is a normal distribution of
+            variance 1 around the prediction; ``multi_label_classification`` one coin per class.
+        causal: the logits of a token predict the next one.
+        decodes: the tokens are those of a decoder, with a mask of their own.
+    """
+
+    problem: str | None = None
+    causal: bool = False
+    decodes: bool = False
+
+    @classmethod
+    def of(cls, model: Any) -> OutputForm:
+        """Return the form of a model's logits, by its configuration if it has one."""
+        settings = getattr(model, "config", None)
+        decodes = bool(getattr(settings, "is_encoder_decoder", False))
+        writes = bool(getattr(model, "can_generate", bool)())
+        return cls(getattr(settings, "problem_type", None), writes and not decodes, writes and decodes)
+
+
 def log_likelihoods(
-    output: Any,
-    batch: Batch,
-    request: FisherRequest,
-    generator: torch.Generator,
-    *,
-    problem: str | None = None,
-    causal: bool = False,
+    output: Any, batch: Batch, request: FisherRequest, generator: torch.Generator, form: OutputForm
 ) -> Tensor:
     """Return log p(y|x) of each row, with the labels that a request names. Padding and ignored tokens do not count.
 
@@ -31,9 +50,7 @@ def log_likelihoods(
         batch: what the model was called with.
         request: says which labels, and how spans count.
         generator: draws the sampled labels, on the CPU; one draw per label, whatever the padding.
-        problem: the model's ``config.problem_type``. ``regression``, also taken for a single output, is a normal
-            distribution of variance 1 around the prediction; ``multi_label_classification`` one coin per class.
-        causal: the logits of a token predict the next one.
+        form: says what the logits stand for.
 
     Returns:
         Shape ``(rows,)``; ``(2, rows)``, starts and ends, for stacked span extraction.
@@ -50,13 +67,18 @@ def log_likelihoods(
             f"returned {type(output).__name__}. Give the model a head, and leave return_dict on."
         )
     logits = _upcast(output.logits)
-    if problem == "regression" or (logits.dim() == 2 and logits.shape[-1] == 1):
+    if logits.dim() > 3:
+        raise AttachError(
+            f"The Fisher trace needs logits per row, or per row and token; this model's have the shape "
+            f"{tuple(logits.shape)}. Use a method that measures nothing."
+        )
+    if form.problem == "regression" or (logits.dim() == 2 and logits.shape[-1] == 1):
         return _gaussian(logits, batch, request, generator)
-    if problem == "multi_label_classification":
+    if form.problem == "multi_label_classification":
         return _multi_label(logits, batch, request, generator)
     if logits.dim() == 2:
         return _classes(logits, _true(batch, "labels", request.labels), request.labels, generator)
-    return _tokens(logits, batch, request, generator, causal)
+    return _tokens(logits, batch, request, generator, form)
 
 
 def _spans(output: Any, batch: Batch, request: FisherRequest, generator: torch.Generator) -> Tensor:
@@ -74,14 +96,21 @@ def _spans(output: Any, batch: Batch, request: FisherRequest, generator: torch.G
     return torch.stack(parts) if request.qa == "stack" else parts[0] + parts[1]
 
 
-def _tokens(logits: Tensor, batch: Batch, request: FisherRequest, generator: torch.Generator, causal: bool) -> Tensor:
-    labels, mask = batch.get("labels"), batch.get("attention_mask")
+def _tokens(
+    logits: Tensor, batch: Batch, request: FisherRequest, generator: torch.Generator, form: OutputForm
+) -> Tensor:
+    labels, mask = batch.get("labels"), batch.get("decoder_attention_mask" if form.decodes else "attention_mask")
     counted = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
     for tensor, nothing in ((labels, IGNORED), (mask, 0)):
-        if tensor is not None and tensor.shape == counted.shape:  # an encoder's mask is not of the decoder's tokens
+        if tensor is not None and tensor.shape == counted.shape:
             counted &= tensor != nothing
     true = _true(batch, "labels", request.labels)
-    if causal:
+    if true is not None and true.shape != counted.shape:
+        raise AttachError(
+            f"fisher_labels=true needs a label per token, of the shape {tuple(counted.shape)} of the logits' tokens; "
+            f"these labels have the shape {tuple(true.shape)}. Use fisher_labels=sample."
+        )
+    if form.causal:
         logits, counted, true = logits[:, :-1], counted[:, 1:], None if true is None else true[:, 1:]
     scores = torch.zeros(counted.shape, dtype=logits.dtype, device=logits.device)
     chosen = _classes(logits[counted], None if true is None else true[counted], request.labels, generator)

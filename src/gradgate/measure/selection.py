@@ -36,6 +36,8 @@ def choose(
         NonFiniteError: if a score is not finite.
     """
     names = [name for members in groups.values() for name in members]
+    if not names:
+        return {}
     found = scores(model, names, batches, selection.scores)
     if selection.within == "parameter":
         return {name: pack(largest(values, max(1, round(selection.share * values.numel())))) for name, values in found}

@@ -6,8 +6,8 @@ The measurement does not affect the training: no flag, ``.grad``, hook, buffer o
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch.func import functional_call
 from gradgate.errors import AttachError, NonFiniteError
 from gradgate.layers.names import canonical_name
 from gradgate.layers.quantized import quantized_parameters
-from gradgate.measure.likelihood import log_likelihoods
+from gradgate.measure.likelihood import OutputForm, log_likelihoods
 from gradgate.measure.per_example import ExampleGradients, squares
 from gradgate.measure.request import Batch, FisherRequest
 from gradgate.torch_state import functional_tensors, preserved_state
@@ -89,13 +89,32 @@ def likelihoods_of(
     device = next(model.parameters()).device
     try:
         on_device: dict[str, Any] = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
-        output = functional_call(model, tensors, args=(), kwargs=on_device)
-    except (AttributeError, NotImplementedError, TypeError) as error:
+        with _scoring_modules(model) as scoring:
+            output = functional_call(model, tensors, args=(), kwargs=on_device)
+    except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
         raise AttachError(_not_called(model, batch, error)) from error
-    settings = getattr(model, "config", None)
-    writes = getattr(model, "can_generate", bool)() and not getattr(settings, "is_encoder_decoder", False)
-    problem = getattr(settings, "problem_type", None)
-    return log_likelihoods(output, on_device, request, generator, problem=problem, causal=writes)
+    return log_likelihoods(output, on_device, request, generator, OutputForm.of(scoring[-1] if scoring else model))
+
+
+@contextmanager
+def _scoring_modules(model: nn.Module) -> Iterator[list[nn.Module]]:
+    """Collect the models of transformers that return logits in a forward pass, the outermost last.
+
+    The model itself may be a wrapper without a configuration, or have a head per task.
+    """
+    found: list[nn.Module] = []
+
+    def collect(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        if any(getattr(output, name, None) is not None for name in ("logits", "start_logits")):
+            found.append(module)
+
+    models = [each for each in model.modules() if hasattr(each, "config") and hasattr(each, "can_generate")]
+    hooks = [each.register_forward_hook(collect) for each in models]
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _not_called(model: nn.Module, batch: object, error: Exception) -> str:

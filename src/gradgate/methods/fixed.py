@@ -156,6 +156,14 @@ class BitFit(Fixed):
     summary: ClassVar[str] = "only the biases and the head learn"
     source: ClassVar[str] = "BitFit (Ben Zaken et al. 2022), Sec. 3: https://arxiv.org/abs/2106.10199"
 
+    def check(self, layers: LayerMap) -> None:
+        inside = [name for group in layers.layers for name in group.parameter_names if name in layers.weights]
+        if inside and not any(map(is_bias, inside)):
+            raise MethodError(
+                f"The layers of {layers.model} have no biases, so {self.name!r} would train the head alone. Use "
+                f"'head', or 'groups:open=@norm/head' for the weights of the norms."
+            )
+
     def selection(self, layers: LayerMap) -> Selection:
         every = select(layers, "re:.*")
         head = set(layers[HEAD].parameter_names) if HEAD in layers else set()

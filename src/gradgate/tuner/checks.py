@@ -17,6 +17,7 @@ from gradgate.distributed.shards import all_finite
 from gradgate.errors import AttachError, NonFiniteError, UsageError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
+from gradgate.methods.combined import MethodWrapper
 from gradgate.methods.plan import Plan
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
@@ -30,6 +31,8 @@ class EmptyGroups(Effect):
     def __init__(self, method: Method, layers: LayerMap) -> None:
         whole, reached = layers.at("layer"), {layers[name].layer for name in method.reaches(layers) if name in layers}
         self._spec, self._towers = method.spec, whole.towers
+        while isinstance(method, MethodWrapper):
+            method = method.wrapped
         tower = getattr(method, "tower", "")  # what such a method leaves open all the time is not a schedule of it
         layers_of_it = whole.towers.get(tower, ()) if tower else whole.layers
         self._empty = [g.name for g in layers_of_it if g.name in reached and not whole.can_learn(g.name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -13,11 +14,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from gradgate.clock import Clock
 from gradgate.errors import RunError
 from gradgate.files import parse_json, read_bytes, write_json
+from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.phases import Phase
 from gradgate.methods.timeline import Timeline
+from gradgate.methods.traits import MethodState
 from gradgate.replacing import replaced
 
 STATE_FILE = "gradgate.json"
@@ -51,6 +55,7 @@ class TunerState:
         tensors: by name, those that effects cannot compute again.
         settings: of the tuner besides the method that decide on the weights, as JSON values; empty in a state that an
             earlier version saved.
+        length: ``total_steps`` and ``steps_per_epoch`` of the training; as ``settings``.
     """
 
     method: str
@@ -62,6 +67,7 @@ class TunerState:
     optimizer_parameters: list[Any]
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    length: Mapping[str, int | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values; ``tensors`` is among them only if there are any."""
@@ -75,6 +81,7 @@ class TunerState:
             "timeline": [phase.to_dict() for phase in self.timeline.phases],
             "optimizer_parameters": self.optimizer_parameters,
             "settings": dict(self.settings),
+            "length": dict(self.length),
         }
         return {**values, "tensors": dict(self.tensors)} if self.tensors else values
 
@@ -104,6 +111,9 @@ class TunerState:
         settings = values.get("settings", {})
         if not isinstance(settings, Mapping):
             raise RunError(f"The state of a tuner has settings={_short(settings)}; expected a mapping.")
+        length = values.get("length", {})
+        if not isinstance(length, Mapping) or not all(isinstance(count, int | None) for count in length.values()):
+            raise RunError(f"The state of a tuner has length={_short(length)}; expected names with numbers of steps.")
         return cls(
             method=values["method"],
             seed=values["seed"],
@@ -114,6 +124,7 @@ class TunerState:
             optimizer_parameters=list(values["optimizer_parameters"]),
             tensors=values.get("tensors", {}),
             settings=settings,
+            length=length,
         )
 
     def check_continues(
@@ -142,6 +153,23 @@ class TunerState:
                     f"The saved state belongs to a tuner with {_differing(name, self.settings[name], settings[name])}. "
                     f"Make the tuner as in the saved training."
                 )
+
+    def warn_of_length(self, method: Method, clock: Clock, layers: LayerMap, memory: MethodState) -> None:
+        """Warn if the plan of the next step is another one than in a training of the saved length.
+
+        Methods that count steps alone do not depend on the length.
+        """
+        saved = {name: self.length[name] for name in ("total_steps", "steps_per_epoch") if self.length.get(name)}
+        then = Clock(clock.step, **{"steps_per_epoch": clock.steps_per_epoch, "total_steps": clock.total_steps} | saved)
+        if then != clock and method.plan(then, layers, memory) != method.plan(clock, layers, memory):
+            was = ", ".join(f"{name}={value}" for name, value in saved.items())
+            now = ", ".join(f"{name}={getattr(clock, name)}" for name in saved)
+            warnings.warn(
+                f"The saved training had {was}, this one has {now}. {method.spec!r} counts epochs or shares of the "
+                f"training, so from here on it opens and masks other weights than there. Resume with the same length "
+                f"and batches to continue that training.",
+                stacklevel=3,
+            )
 
 
 def settings_of(

@@ -96,7 +96,9 @@ class Tuner:
             times the method's own; see :func:`gradgate.select`. No parameter may be named twice.
         master: ``"float32"``: the optimizer steps a float32 copy of each parameter in 16 bits, which exists while the
             parameter is open, and whose rounding is the parameter; ``"none"``: it steps the parameters themselves. By
-            default float32, unless the optimizer makes up for rounding by itself, as those in 8 bits do.
+            default float32, unless the optimizer makes up for rounding by itself, as those in 8 bits do. States of
+            the optimizer stay in float32 after :meth:`detach`; ``optimizer.load_state_dict(optimizer.state_dict())``
+            casts them to the type of the weights, for steps without a tuner.
         release_gradients: step each parameter within the backward pass, as soon as its gradient is complete, and then
             free the gradient: the same weights, with few gradients in memory. Call ``optimizer.step()`` as usual, after
             each backward pass. Your own code must not clip, scale or read gradients before it.
@@ -308,11 +310,14 @@ class Tuner:
             optimizer_parameters=self._optimizer_names(),
             tensors=self._effects.tensors(),
             settings=self._settings,
+            length={"total_steps": self.clock.total_steps, "steps_per_epoch": self.clock.steps_per_epoch},
         )
         return state.to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state that :meth:`state_dict` returned.
+
+        Warns if the training has another length, on which the method depends.
 
         Raises:
             RunError: if it is not a state, or that of another method, seed, layer map, ``lr_scale`` or
@@ -326,6 +331,7 @@ class Tuner:
         self.memory = MethodState(seed=self.memory.seed, notes=saved.notes)
         self.timeline, self._open_sum = saved.timeline, saved.open_sum
         self._go_to(saved.step)
+        saved.warn_of_length(self.method, self.clock, self.layers, self.memory)
 
     def resume_at(self, step: int) -> None:
         """Resume after ``step`` optimizer steps without a saved state: the plan is a function of the step.
