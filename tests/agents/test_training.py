@@ -98,9 +98,16 @@ def test_flags_stand_for_settings() -> None:
 def test_lists_and_what_is_not_given_become_flags_that_the_command_reads() -> None:
     tool = find("compare", allow_training=True)
     assert isinstance(tool, TrainingTool)
-    settings = {"search": {"lr": [1e-5, 2e-5]}, "languages": ["de", "fr"], "train_size": [10, 20], "steps": None}
+    settings = {
+        "lr_scale": ["head=10", "layers.bottom4=0.1"],
+        "search": {"lr": [1e-5, 2e-5]},
+        "languages": ["de", "fr"],
+        "train_size": [10, 20],
+        "steps": None,
+    }
     words, _ = tool.command({"method": ["full"], "settings": settings})
     sizes = ["--train-size", "10", "--train-size", "20"]
+    assert words[-12:-8] == ["--lr-scale", "head=10", "--lr-scale", "layers.bottom4=0.1"]
     assert words[-8:] == ["--search", "lr=1e-05,2e-05", "--languages", "de,fr", *sizes]
 
 

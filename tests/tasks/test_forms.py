@@ -155,6 +155,14 @@ def in_languages(codes: list[str]) -> str:
     return table(["message", "queue", "lang"], own)
 
 
+@pytest.mark.parametrize("given", [{}, {"label": "language"}, {"label": "language", "text": "text"}])
+def test_languages_are_labels_where_nothing_else_is(tmp_path: Path, given: dict[str, str]) -> None:
+    rows = [f"number {number} of many,{('en', 'de', 'fr')[number % 3]}" for number in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["text,language", *rows]))
+    spec = find_task(tmp_path / "t.csv", **given)
+    assert (spec.label, spec.languages, spec.language_column) == ("language", (), None)
+
+
 def test_a_column_of_languages_makes_a_split_for_each(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(in_languages(["en", "en", "de", "fr"]))
     spec = find_task(tmp_path / "t.csv")

@@ -52,7 +52,7 @@ class TrainingTool(Tool):
         return words, out
 
 
-_REPEATED = ("method", "adapter", "model", "task", "train_size", "search")
+_REPEATED = ("method", "adapter", "model", "task", "train_size", "search", "lr_scale")
 
 
 def _on_command_line(name: str, value: Any) -> Any:

@@ -17,7 +17,7 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class OutputForm:
-    """What a model's logits stand for, which their shape does not show.
+    """The meaning of a model's logits, which their shape does not show.
 
     Attributes:
         problem: ``config.problem_type``. ``regression``, also taken for a single output, is a normal distribution of

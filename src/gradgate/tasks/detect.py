@@ -26,6 +26,7 @@ from gradgate.tasks.types import KIND_INFO, TRAIN_AND_DEV, FileFormat, Shares, d
 
 _ENGLISH = "en"
 _GENERATION = KIND_INFO["generation"]
+_TEXT_AND_LABEL = 2  # columns
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,8 @@ def _describe(
         )
         tables = [train, *rest]
         language = find_language_column(tables)
+        if language in (given.label, given.text, given.text_pair) or len(train.columns) == _TEXT_AND_LABEL:
+            language = None  # it is what the user named, or all that a row has but its text
     without = {column: cells for column, cells in train.columns.items() if column != language}
     values |= _columns(replace(train, columns=without), given)
     if "dev" not in files and (found.found or one_file):

@@ -31,7 +31,7 @@ DOUBTED: dict[str, tuple[list[dict[str, Any]], set[str]]] = {
                      {"full", "lora:r=8", "ours (v2) + tricks"}),
     "rate_never_reached": ([{**row, "lr_highest_logged": 0.1, "lr_stated": 1} for row in LONG],
                            {"full", "lora:r=8", "ours (v2) + tricks"}),
-    "small_dev": ([{**row, "split": "dev", "score": (30 + row["seed"] + 5 * len(row["arm"]) % 7) / 50} for row in LONG],
+    "small_dev": ([{**row, "split": "dev", "score": (30 + row["seed"] + 5 * len(row["arm"]) % 7) / 64} for row in LONG],
                   set()),
 }  # fmt: skip
 
@@ -70,3 +70,24 @@ def test_a_rate_is_at_the_edge_by_the_mean_on_dev(dev: Sequence[float], at_edge:
     ]
     found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
     assert ("rate_at_edge" in {warning.kind for warning in found.warnings}) is at_edge
+
+
+def test_scores_with_two_decimals_say_nothing_of_the_rows(tmp_path: Path) -> None:
+    rows = [{**row, "split": "dev", "score": round(0.5 + number / 50, 2)} for number, row in enumerate(LONG)]
+    assert imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study").warnings == ()
+
+
+def test_seeds_are_those_of_the_split_that_is_compared(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"method": arm, "seed": seed, "dev_accuracy": 0.5 + seed / 9, "test_accuracy": 0.4 + seed / 7}
+        for arm in ("full", "lora")
+        for seed in range(3)
+    ]
+    rows[-1]["test_accuracy"] = None
+    (found,) = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study").warnings
+    assert (found.kind, found.arms) == ("unequal_seeds", ("lora",))
+    assert "at least 2 in common" in found.text
+    for row in rows[:3]:
+        row["test_accuracy"] = 0.5 if row["seed"] == 0 else None
+    kinds = {each.kind: each.arms for each in imported(write_csv(tmp_path / "s.csv", rows), tmp_path / "t").warnings}
+    assert kinds["one_seed"] == ("full",)

@@ -122,6 +122,18 @@ def test_trainer_states_are_curves(tmp_path: Path) -> None:
     assert [record.step for record in runs[0].history] == [10, 20]
 
 
+def test_the_last_checkpoint_of_a_run_has_its_whole_history(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "lora-seed0"
+    for last in (100, 90, 20):
+        folder = run / f"checkpoint-{last}"
+        folder.mkdir(parents=True)
+        history = [{"eval_accuracy": step / 200, "step": step} for step in range(10, last + 1, 10)]
+        (folder / "trainer_state.json").write_text(json.dumps({"global_step": last, "log_history": history}))
+    imported(tmp_path / "runs", tmp_path / "study")
+    (found,) = read_study(tmp_path / "study").cells
+    assert [record.step for record in found.history] == list(range(10, 101, 10))
+
+
 def test_harness_scores_are_per_task(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     for model, value in (("base", 0.4), ("tuned", 0.5)):
@@ -348,6 +360,66 @@ def test_left_out_rows_have_reasons(tmp_path: Path) -> None:
     found = imported(write_csv(tmp_path / "r.csv", [*rows, {"arm": "b", "seed": 0, "score": "inf"}]), tmp_path / "s")
     assert (found.rows_read, found.rows_kept) == (15, 12)
     assert found.left_out == {"no arm": 1, "no score": 1, "score is not finite": 1}
+
+
+WIDE = [
+    {"method": "full", "seed_0": 0.8, "seed_1": 0.82, "seed_2": 0.81},
+    {"method": "lora", "seed_0": 0.84, "seed_1": 0.85, "seed_2": "diverged"},
+]
+
+
+@pytest.mark.parametrize("columns", [{}, {"score": ("seed_0", "seed_1", "seed_2")}])
+def test_a_run_that_failed_leaves_the_others_of_its_column(tmp_path: Path, columns: dict[str, Any]) -> None:
+    found = imported(write_csv(tmp_path / "r.csv", WIDE), tmp_path / "study", **columns)
+    assert (found.seeds, found.rows_kept, found.left_out) == ((0, 1, 2), 2, {})
+    assert "1 score not used: seed_2 is not a number." in found.notes
+    assert [warning.kind for warning in found.warnings] == ["unequal_seeds"]
+    assert {arm: len(scores) for arm, scores in scores_of(tmp_path / "study").items()} == {"full": 3, "lora": 2}
+
+
+def test_a_metric_with_one_word_is_kept(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"method": row["arm"], "seed": row["seed"], "test_accuracy": row["score"], "test_f1": 0.5} for row in LONG
+    ]
+    rows[0]["test_accuracy"] = "OOM"
+    imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert {run.scores.metric for run in read_study(tmp_path / "study").cells if run.scores} == {"accuracy"}
+
+
+def test_columns_without_numbers_are_named_with_what_they_have(tmp_path: Path) -> None:
+    rows = [{"method": row["arm"], "seed": row["seed"], "test_accuracy": "80.1 ± 0.3"} for row in LONG]
+    with pytest.raises(UsageError, match=r"no column has scores \(test_accuracy has '80\.1 ± 0\.3', which is not a n"):
+        imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+
+
+def test_a_seed_is_one_however_it_is_written(tmp_path: Path) -> None:
+    one = write_csv(tmp_path / "a.csv", [{"arm": "full", "seed": f"{seed}.0", "score": 0.5} for seed in range(3)])
+    other = write_csv(tmp_path / "b.csv", [{"arm": "lora", "seed": f"0{seed}", "score": 0.6} for seed in range(3)])
+    found = imported([one, other], tmp_path / "study")
+    assert (found.seeds, found.warnings) == ((0, 1, 2), ())
+    twice = write_csv(tmp_path / "c.csv", [{"arm": "full", "seed": seed, "score": 0.5} for seed in ("1", "01")])
+    with pytest.raises(DataError, match=r"both have the score of full with seed 1"):
+        imported(twice, tmp_path / "twice")
+
+
+def test_epochs_may_be_fractions(tmp_path: Path) -> None:
+    rows = [
+        {"method": arm, "seed": 0, "epoch": epoch, "dev_accuracy": epoch / 4}
+        for arm in ("full", "lora")
+        for epoch in (0.5, 1.0, 1.5, 2.0)
+    ]
+    imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert [record.step for record in read_study(tmp_path / "study").cells[0].history] == [1, 2, 3, 4]
+
+
+def test_runs_of_weights_and_biases_may_have_a_column_of_methods(tmp_path: Path) -> None:
+    rows = [
+        {"Name": f"sweet-sunset-{number}", "State": "finished", "method": row["arm"], "seed": row["seed"],
+         "test/accuracy": row["score"]}
+        for number, row in enumerate(LONG)
+    ]  # fmt: skip
+    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert (set(found.arms), found.seeds) == ({row["arm"] for row in LONG}, (0, 1, 2, 3))
 
 
 def test_nothing_is_trained_in_an_import(tmp_path: Path) -> None:

@@ -149,13 +149,16 @@ def _with_scores(table: RawTable, mapping: ColumnMapping, asked: ImportSettings)
     if mapping.score:
         return replace(mapping, metric=None)
     used = {*mapping.arm, *mapping.seed, *mapping.task, *mapping.model, mapping.step, mapping.rows, mapping.pair}
-    numeric = [name for name in table.columns if name not in used and _is_numeric(table, name)]
+    named = [name for name in table.columns if name not in used and _names_scores(name)]
+    numeric = [name for name in named if _has_numbers(table, name)]
     seeds = tuple(name for name in numeric if _SEED_COLUMN.fullmatch(name))
-    metrics = tuple(name for name in numeric if (metric := metric_column(name)) is not None and metric[0] != "train")
-    found = seeds if len(seeds) > 1 else metrics
+    found = seeds if len(seeds) > 1 else tuple(filter(_is_metric, numeric))
     if not found:
+        words = ((name, value) for name in named for value in table.values(name))
+        wrong = next((f" ({name} has {value!r:.40}, which is not a number)" for name, value in words), "")
         raise UsageError(
-            f"{table.source}: no column has scores; the columns are {_some(table.columns)}. Name one with score=."
+            f"{table.source}: no column has scores{wrong}; the columns are {_some(table.columns)}. Name one with "
+            f"score=."
         )
     return replace(mapping, score=found, metric=None)
 
@@ -210,9 +213,18 @@ def _check(table: RawTable, part: str, column: str) -> str:
     return column
 
 
-def _is_numeric(table: RawTable, column: str) -> bool:
-    values = table.values(column)
-    return bool(values) and all(number_of(value) is not None for value in values[:100])
+def _names_scores(column: str) -> bool:
+    return _SEED_COLUMN.fullmatch(column) is not None or _is_metric(column)
+
+
+def _is_metric(column: str) -> bool:
+    metric = metric_column(column)
+    return metric is not None and metric[0] != "train"
+
+
+def _has_numbers(table: RawTable, column: str) -> bool:
+    """Return True if a column has a number: a run that failed may have a word in its place."""
+    return any(number_of(value) is not None for value in table.values(column))
 
 
 def _first(names: Sequence[str]) -> str | None:

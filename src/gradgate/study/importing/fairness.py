@@ -12,13 +12,14 @@ from statistics import fmean
 from gradgate.errors import some_of
 from gradgate.runs.records import DEV, TRAIN
 from gradgate.study.importing.raw import number_of
-from gradgate.study.importing.scores import Score
+from gradgate.study.importing.scores import REPORTED, Score
 
 IDENTICAL, ONE_SIDED, UNEQUAL, EDGE = "identical_arms", "one_sided_search", "unequal_search", "rate_at_edge"
 ONE_SEED, UNEQUAL_SEEDS, TEST_SELECTED = "one_seed", "unequal_seeds", "test_selected"
 NEVER_REACHED, SMALL_DEV = "rate_never_reached", "small_dev"
 _LEAST_IDENTICAL = 2  # scores that two arms have in common before their equality says something
 _SHOWN = 4
+_ROUNDED = 100  # the denominator of scores with two decimals
 _some = partial(some_of, most=_SHOWN)
 
 
@@ -105,9 +106,18 @@ def _identical(condition: ScoredCondition) -> Iterable[FairnessWarning]:
             )
 
 
+def _compared(condition: ScoredCondition) -> dict[str, list[Score]]:
+    """Return the scores of each arm on the metric and the split that are compared; all scores if there are none."""
+    own = {arm: [s for s in scores if s.cell.metric == condition.metric] for arm, scores in condition.arms.items()}
+    splits = {score.cell.split for scores in own.values() for score in scores}
+    split = next((each for each in ("test", REPORTED, DEV) if each in splits), None)
+    found = {arm: [s for s in scores if s.cell.split == split] for arm, scores in own.items()}
+    return found if any(found.values()) else {arm: list(scores) for arm, scores in condition.arms.items()}
+
+
 def _seeds(condition: ScoredCondition, reference: str) -> Iterable[FairnessWarning]:
     """Yield arms of one seed, and arms whose seeds are not those of the reference."""
-    seeds = {arm: {score.cell.seed for score in scores} for arm, scores in condition.arms.items()}
+    seeds = {arm: {score.cell.seed for score in scores} for arm, scores in _compared(condition).items()}
     single = tuple(arm for arm, own in seeds.items() if len(own) == 1)
     if single:
         what = (
@@ -246,12 +256,13 @@ def rows_of(scores: Sequence[float], most: int = 500) -> int | None:
         most: the largest number to find.
 
     Returns:
-        None with fewer than five different scores, or if no number up to ``most`` fits.
+        None with fewer than five different scores, if no number up to ``most`` fits, or if scores with two decimals
+        fit as well.
     """
     different = sorted(set(scores))
     if len(different) < 5 or not all(0 <= score <= 1 for score in different):
         return None
     for rows in range(10, most + 1):
         if all(abs(score * rows - round(score * rows)) < 1e-4 * rows / 100 + 1e-9 for score in different):
-            return rows
+            return rows if _ROUNDED % rows else None
     return None

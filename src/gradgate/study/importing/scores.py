@@ -16,6 +16,7 @@ from gradgate.tasks.metrics.names import metric_column, split_name
 REPORTED = "reported"
 """The split of scores whose source does not say one."""
 _NO_METRIC = "score"
+_EMPTY = "no score"
 _LARGEST_SHARE = 1.5
 """A bounded score above it, by its absolute value, is in percent."""
 
@@ -57,6 +58,7 @@ class ReadScores:
         rows_read: rows of all sources.
         rows_kept: rows with a score at least.
         left_out: reason to the number of rows.
+        unusable: reason to the number of cells, of rows that have another score.
         metrics: the metric that a task is compared on, if its source says.
         higher: whether higher scores of a metric are better, if its source says.
     """
@@ -65,6 +67,7 @@ class ReadScores:
     rows_read: int = 0
     rows_kept: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
+    unusable: Counter[str] = field(default_factory=Counter)
     metrics: dict[str, str] = field(default_factory=dict)
     higher: dict[str, bool] = field(default_factory=dict)
 
@@ -82,12 +85,13 @@ def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
         read.metrics.update(table.metrics)
         read.higher.update(table.higher)
         read.rows_read += len(table.rows) + sum(table.left_out.values())
+        ranks = _ranks_of_steps(table, mapping)
         for index, row in enumerate(table.rows):
-            reason = ""
+            reasons: list[str] = []
             kept = False
-            for each in _scores(table, mapping, index, row):
+            for each in _scores(table, mapping, index, row, ranks):
                 if isinstance(each, str):
-                    reason = each
+                    reasons.append(each)
                     continue
                 other = found.setdefault((each.cell, each.settings), (each, table, index))
                 if other[0] is not each:
@@ -96,14 +100,17 @@ def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
                 kept = True
             read.rows_kept += kept
             if not kept:
-                read.left_out[reason or "no score"] += 1
+                read.left_out[reasons[-1] if reasons else _EMPTY] += 1
+            read.unusable.update(reason for reason in reasons if kept and reason != _EMPTY)
     if not read.scores:
-        reasons = "; ".join(f"{count} rows: {reason}" for reason, count in read.left_out.items())
-        raise DataError(f"No row has a usable score ({reasons or 'there are no rows'}).")
+        lost = "; ".join(f"{count} rows: {reason}" for reason, count in read.left_out.items())
+        raise DataError(f"No row has a usable score ({lost or 'there are no rows'}).")
     return read
 
 
-def _scores(table: RawTable, mapping: ColumnMapping, index: int, row: Mapping[str, Any]) -> Iterator[Score | str]:
+def _scores(
+    table: RawTable, mapping: ColumnMapping, index: int, row: Mapping[str, Any], ranks: Mapping[float, int]
+) -> Iterator[Score | str]:
     """Yield the scores of a row, or why one is left out."""
     arm = _joined(row, mapping.arm)
     if not arm:
@@ -117,7 +124,7 @@ def _scores(table: RawTable, mapping: ColumnMapping, index: int, row: Mapping[st
         seed=_seed(row, mapping),
         split=_split(row, mapping),
         metric=_metric(row, mapping),
-        step=_step(row, mapping),
+        step=_step(row, mapping, ranks),
     )
     costs = {name: cost for column, name in mapping.costs if (cost := number_of(row.get(column))) is not None}
     settings = tuple((name, text_of(row[name])) for name in mapping.settings if not is_missing(row.get(name)))
@@ -126,7 +133,7 @@ def _scores(table: RawTable, mapping: ColumnMapping, index: int, row: Mapping[st
         value = row.get(column)
         number = None if is_missing(value) else number_of(value)
         if number is None:
-            yield "no score" if is_missing(value) else f"{column} is not a number"
+            yield _EMPTY if is_missing(value) else f"{column} is not a number"
         elif not isfinite(number):
             yield f"{column} is not finite"
         else:
@@ -154,7 +161,13 @@ def _joined(row: Mapping[str, Any], columns: tuple[str, ...]) -> str:
 def _seed(row: Mapping[str, Any], mapping: ColumnMapping) -> str:
     pair = (mapping.pair,) if mapping.pair and mapping.pair != UNPAIRED else ()
     columns = (*pair, *(column for column in mapping.seed if column not in pair))
-    return _joined(row, columns) or "0"
+    return " ".join(_as_seed(row[column]) for column in columns if not is_missing(row.get(column))) or "0"
+
+
+def _as_seed(cell: object) -> str:
+    """Return a seed as a text; whole numbers are one seed however they are written, as 1, 01 or 1.0."""
+    number = number_of(cell)
+    return text_of(cell) if number is None or not isfinite(number) else text_of(number)
 
 
 def _split(row: Mapping[str, Any], mapping: ColumnMapping) -> str:
@@ -169,9 +182,16 @@ def _metric(row: Mapping[str, Any], mapping: ColumnMapping) -> str:
     return mapping.only_metric or _NO_METRIC if is_missing(cell) else text_of(cell)
 
 
-def _step(row: Mapping[str, Any], mapping: ColumnMapping) -> int | None:
+def _step(row: Mapping[str, Any], mapping: ColumnMapping, ranks: Mapping[float, int]) -> int | None:
     number = number_of(row.get(mapping.step)) if mapping.step else None
-    return None if number is None or not isfinite(number) else round(number)
+    return None if number is None or not isfinite(number) else ranks.get(number, round(number))
+
+
+def _ranks_of_steps(table: RawTable, mapping: ColumnMapping) -> dict[float, int]:
+    """Return the rank of each step, from 1, if some are fractions, as epochs may be; otherwise nothing."""
+    cells = [number_of(row.get(mapping.step)) for row in table.rows] if mapping.step else []
+    steps = sorted({cell for cell in cells if cell is not None and isfinite(cell)})
+    return {} if all(step.is_integer() for step in steps) else {step: rank for rank, step in enumerate(steps, 1)}
 
 
 def _duplicate(

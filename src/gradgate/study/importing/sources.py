@@ -76,7 +76,7 @@ def read_files(paths: Iterable[Path]) -> tuple[list[RawTable], list[SourceFile]]
         DataError: for a file that cannot be read; it is named.
     """
     read, files = [], []
-    for name, path in find_files(paths):
+    for name, path in suites.without_earlier_states(find_files(paths)):
         table = read_file(path)
         rows = len(table.rows) + sum(table.left_out.values())
         read.append(table)

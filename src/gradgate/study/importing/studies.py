@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gradgate.errors import DataError, RunError, UsageError, nearest, some_of
+from gradgate.errors import DataError, RunError, UsageError, counted, nearest, some_of
 from gradgate.files import read_json, refuse_used, write_json
 from gradgate.runs.records import TRAIN, ModelRecord, TaskRecord
 from gradgate.settings.base import MOST_SEED
@@ -124,6 +125,7 @@ def _planned(mapped: list[tuple[RawTable, ColumnMapping]], asked: ImportSettings
     pairs = [columns.pair for _, columns in mapped if columns.arm]
     plan = _StudyPlan(read, asked, pairs[0])
     notes = [*plan.notes(), *_lost_costs(asked, [columns for _, columns in mapped])]
+    notes += [f"{counted(count, 'score')} not used: {reason}." for reason, count in read.unusable.items()]
     if percent:
         notes.append(f"Scores of {', '.join(percent)} are in percent; they are stored as shares of 1.")
     found = Imported(
@@ -214,12 +216,15 @@ class _StudyPlan:
         return (first, *(arm for arm in arms if arm != first))
 
     def _main_metric(self, task: str, scores: Sequence[Score]) -> str:
-        """Return the metric to compare on: the one asked for, else the source's own, else the one with most scores."""
-        counts: dict[str, int] = {}
-        for score in scores:
-            counts[score.cell.metric] = counts.get(score.cell.metric, 0) + 1
+        """Return the metric to compare on: the one asked for, else the source's own, else one that most arms have.
+
+        Of several, the usual one, and then the one with most scores: a run that failed may lack one of its metrics.
+        """
+        counts = Counter(score.cell.metric for score in scores)
+        arms = Counter(metric for metric, _ in {(score.cell.metric, score.cell.arm) for score in scores})
         named = (each for each in (self._asked.metric, self._stated.get(task)) if each in counts)
-        return next(named, None) or max(counts, key=lambda metric: (counts[metric], -preference(metric)))
+        usual = max(counts, key=lambda metric: (arms[metric], -preference(metric), counts[metric]))
+        return next(named, None) or usual
 
     def _higher(self, metric: str) -> bool:
         return not self._asked.lower_is_better and self._stated_higher.get(metric, higher_is_better(metric))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ _NO_SCORES = {
     "num_tokens", "num_input_tokens_seen", "mean_token_accuracy_runtime",
 }  # fmt: skip
 PEFT = "PEFT method comparison"
+TRAINER_STATE = "trainer_state.json"
 
 
 def is_peft_suite(content: Any) -> bool:
@@ -127,6 +129,20 @@ def trainer_state(path: Path, content: Mapping[str, Any]) -> RawTable:
                 score = {"split": split_name(split), "metric": metric, "score": value, "step": step}
                 rows.append({**shared, **score})
     return RawTable.of_scores(path.name, rows, "Trainer state", _within(path))
+
+
+def without_earlier_states(files: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
+    """Return files without the states of a run's earlier checkpoints: each repeats the history before it."""
+    found = list(files)
+    latest: dict[Path, tuple[float, Path]] = {}
+    for _, path in found:
+        checkpoint = re.fullmatch(r"checkpoint-(\d+)", path.parent.name)
+        if path.name == TRAINER_STATE:
+            run = path.parent.parent if checkpoint else path.parent
+            step = float(checkpoint[1]) if checkpoint else inf  # the state of the whole run, which save_state() writes
+            latest[run] = max(latest.get(run, (-1.0, path)), (step, path))
+    kept = {path for _, path in latest.values()}
+    return [(name, path) for name, path in found if path.name != TRAINER_STATE or path in kept]
 
 
 def is_harness(content: Any) -> bool:

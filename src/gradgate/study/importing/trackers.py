@@ -64,11 +64,12 @@ def _finished_runs(table: RawTable) -> RawTable:
     states = [text_of(row.get("State")) for row in table.rows]
     kept = [at for at, state in enumerate(states) if state.lower() not in _UNFINISHED]
     left_out = Counter(f"the run's state is {state}" for state in states if state.lower() in _UNFINISHED)
-    has_seed = any(name.lower() == "seed" for name in table.columns)
+    columns = {name.lower() for name in table.columns}
+    missing = {part for part, names in (("arm", {"arm", "method"}), ("seed", {"seed"})) if not columns & names}
     rows = []
     for at in kept:
         row = dict(table.rows[at])
         parts = run_parts(text_of(row.pop("Name", "")))
-        rows.append({"arm": parts["arm"], **({} if has_seed else {"seed": parts["seed"]}), **row})
+        rows.append({name: parts[name] for name in ("arm", "seed") if name in missing} | row)
     form = "Weights & Biases runs"
     return RawTable(table.source, columns_of(rows), rows, form, lambda at: table.place(kept[at]), {}, left_out)
