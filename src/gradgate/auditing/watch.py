@@ -219,13 +219,14 @@ class Watch:
 
     def untrained(self) -> list[str]:
         """Return a sentence per given model of which no optimizer held a weight while others were trained."""
-        steps = {each.record.name: each.record.steps for each in self._stepped.values()}
+        made = sorted((each.record.steps, each.record.name) for each in self._stepped.values())
+        steps = {name: count for count, name in made}  # of those with one name, the optimizer that took most
         followed = {key for model in self._models if model.record.steps for key in model.tracked}
         given = [model for ref in self._given or () if (model := ref()) is not None]
         names = [type(model).__name__ for model in given if ids(model.parameters()).isdisjoint(followed)]
-        made = " and ".join(f"{counted(count, 'step')} of {name}" for name, count in steps.items())
+        others = " and ".join(f"{counted(count, 'step')} of {name}" for name, count in steps.items())
         return [
-            f"{name}: no optimizer holds a weight of it; the training made {made} on other weights. Audit the model "
+            f"{name}: no optimizer holds a weight of it; the training made {others} on other weights. Audit the model "
             f"that is trained, not a copy or an earlier one."
             for name in names
             if steps
