@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gradgate.layers import LayerMap
 from gradgate.measure import FisherRequest, Labels, Request, ScoreRequest, SelectionRequest
+from gradgate.measure.likelihood import OutputForm
 from gradgate.memory.open_pattern import OpenPattern
 from gradgate.memory.passes import Loss, Passes
 from gradgate.memory.shrunken import LayerStack
@@ -101,9 +102,8 @@ class Measurements:
 def _likelihood(labels: Labels, model: Any, output: Any) -> Tensor:
     """Compute log p(y|x) like :func:`gradgate.measure.likelihood.log_likelihoods`, without reading values."""
     logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
-    writes = getattr(model, "can_generate", bool)() and not getattr(model.config, "is_encoder_decoder", False)
     if logits.dim() == 3:
-        logits = (logits[:, :-1] if writes else logits).reshape(-1, logits.shape[-1]).clone()
+        logits = (logits[:, :-1] if OutputForm.of(model).causal else logits).reshape(-1, logits.shape[-1]).clone()
     plain = logits.detach()
     chosen = _drawn(plain) if labels == "sample" else plain[..., 0].long() if labels == "true" else plain.argmax(dim=-1)
     scores = torch.log_softmax(logits, dim=-1)
