@@ -395,3 +395,16 @@ def test_a_cast_without_masters_is_the_users_choice() -> None:
         model.to(torch.bfloat16)
         step(model, optimizer, 0)
         assert tuner.clock.step == 1
+
+
+def test_states_that_are_loaded_again_step_16_bit_weights_without_a_tuner() -> None:
+    model = half()
+    optimizer = adamw(model)
+    with Tuner(model, optimizer, "full"):
+        train(model, optimizer, 2)
+    optimizer.load_state_dict(optimizer.state_dict())
+    before = weights(model)
+    train(model, optimizer, 1)
+    assert moved(before, model)
+    with Tuner(model, optimizer, "full", master="none"):
+        train(model, optimizer, 1)
