@@ -157,15 +157,13 @@ class Spec:
         Raises:
             GradgateError: for an option that is not in ``kinds``, or a value that is not of its type.
         """
-        from pydantic import TypeAdapter, ValidationError
-
         self.check_options(kinds)
         values: dict[str, Any] = {}
         for option, text in self.pairs:
             try:
-                values[option] = TypeAdapter(kinds[option]).validate_python(structured(text, kinds[option]))
-            except ValidationError as error:
-                reason = expectation(error.errors()[0])
+                values[option] = typed_value(text, kinds[option])
+            except ValueError as error:
+                reason = str(error)
                 raise self.syntax.error(
                     f"The option {shown(f'{option}={text}')} of {self.name!r} cannot be read: "
                     f"{reason[0].lower()}{reason[1:]}.{nearest_of_quoted(text, reason)}"
@@ -176,6 +174,20 @@ class Spec:
 def split_joined(text: str) -> list[str]:
     """Split a text at each ``+`` that joins two names."""
     return _JOIN.split(text)
+
+
+def typed_value(value: object, kind: Any) -> Any:
+    """Return a value, or the text of one, as a type; pydantic converts it.
+
+    Raises:
+        ValueError: saying what was expected.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_python(structured(value, kind) if isinstance(value, str) else value)
+    except ValidationError as error:
+        raise ValueError(expectation(error.errors()[0])) from None
 
 
 def structured(text: str, kind: Any) -> Any:

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import field, fields
 from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from gradgate.errors import MethodError, expectation
-from gradgate.specs import structured
-
-if TYPE_CHECKING:
-    from gradgate.methods.base import Method
+from gradgate.errors import MethodError
+from gradgate.specs import typed_value
 
 NEEDED_WITHOUT = "needed_without"
 _PLAIN = {bool, int, float, str, NoneType}
@@ -24,17 +21,17 @@ def needed_without(other: str, default: Any) -> Any:
 
 
 @cache
-def option_types(kind: type[Method]) -> dict[str, Any]:
+def option_types(kind: type) -> dict[str, Any]:
     """Return the types of a method's options. Cached: finding them takes milliseconds, and each method needs them."""
     return get_type_hints(kind)
 
 
-def choices(kind: type[Method]) -> dict[str, tuple[Any, ...]]:
+def choices(kind: type) -> dict[str, tuple[Any, ...]]:
     """Return the words that an option may be, for each option that is a choice of words."""
     return {name: get_args(each) for name, each in option_types(kind).items() if get_origin(each) is Literal}
 
 
-def convert_options(method: Method) -> None:
+def convert_options(method: Any) -> None:
     """Convert the options of a new method to the types that it declares, as those of a text.
 
     So ``2.0``, ``"2"`` and NumPy's 2 are 2 for a whole number, and a list is a tuple. Choices of words, and options
@@ -43,7 +40,7 @@ def convert_options(method: Method) -> None:
     Raises:
         MethodError: naming each option that has another type.
     """
-    kinds, wrong = option_types(type(method)), list[str]()
+    kinds, wrong = option_types(method.__class__), list[str]()
     for option in fields(method):
         value, kind = getattr(method, option.name), kinds[option.name]
         if value is option.default or type(value) is kind or get_origin(kind) is Literal or not _is_plain(kind):
@@ -57,14 +54,9 @@ def convert_options(method: Method) -> None:
 
 
 def _converted(value: Any, kind: Any) -> Any:
-    from pydantic import TypeAdapter, ValidationError
-
     if isinstance(value, bool) and bool not in _parts(kind):
         raise ValueError("expected a number or a word, not true or false")
-    try:
-        return TypeAdapter(kind).validate_python(structured(value, kind) if isinstance(value, str) else value)
-    except ValidationError as error:
-        raise ValueError(expectation(error.errors()[0])) from None
+    return typed_value(value, kind)
 
 
 def _is_plain(kind: Any) -> bool:
