@@ -15,6 +15,7 @@ from gradgate.errors import AttachError, NonFiniteError
 from gradgate.measure import OutlierRequest
 from gradgate.measure.outliers import outlier_shares
 from support.loop import batch, build, same, weights
+from support.tiny_models import TINY
 
 
 def by_hand(model: nn.Module, module: nn.Module, given: list[dict[str, Tensor]]) -> tuple[Tensor, Tensor]:
@@ -81,3 +82,20 @@ def test_what_cannot_be_measured_says_why() -> None:
     broken.bert.encoder.layer[0].attention.self.query.weight.data.fill_(float("nan"))
     with pytest.raises(NonFiniteError, match=r"layers\.0 are not finite"):
         outlier_shares(broken, groups, [batch(broken, 0)], OutlierRequest(("layers.0",)))
+
+
+@pytest.mark.parametrize("name", ["t5", "bart-lm"])
+def test_padding_of_the_source_is_left_out_of_what_comes_from_the_source_alone(name: str) -> None:
+    """Whatever the length of the source, and so where it is that of the target too."""
+    model = TINY[name]().eval()
+    groups = {group.name: group.parameter_names for group in map_layers(model).layers}
+    labels = torch.arange(4, 18).view(2, 7)
+    source = torch.tensor([[5, 6, 7, 0, 0, 0, 0], [8, 9, 10, 11, 0, 0, 0]])
+
+    def shares(more: int) -> dict[str, float]:
+        ids = torch.nn.functional.pad(source, (0, more))
+        data = [{"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": labels}]
+        return outlier_shares(model, groups, data, OutlierRequest(groups=tuple(groups), threshold=1.5))
+
+    assert shares(0) == shares(1)
+    assert any(shares(0).values())

@@ -27,7 +27,8 @@ def outlier_shares(
     Args:
         model: not wrapped by DDP or similar; linear layers that no batch runs through do not count.
         groups: group name to canonical parameter names.
-        batches: keyword arguments of the model; tokens that ``attention_mask`` leaves out do not count.
+        batches: keyword arguments of the model; tokens that ``attention_mask`` leaves out do not count, nor those
+            of a decoder that ``decoder_attention_mask`` does.
         request: how to measure.
 
     Returns:
@@ -39,9 +40,9 @@ def outlier_shares(
     """
     owners = _owners(model, {name: group for group, names in groups.items() for name in names})
     inputs: dict[nn.Module, Tensor] = {}
-    with preserved_state(model, training=False, seed=request.seed), _watched(owners, inputs) as padding:
+    with preserved_state(model, training=False, seed=request.seed), _watched(model, owners, inputs) as tokens:
         for batch in islice(batches, request.batches):
-            _run(model, batch, padding)
+            _run(model, batch, tokens)
     if not inputs:
         raise AttachError(
             "Outliers are measured in linear layers, on at least one training batch. None ran: pass batches by "
@@ -69,31 +70,60 @@ def _is_transposed(module: nn.Module) -> bool:
     return type(module).__name__ == "Conv1D" and hasattr(module, "nf")
 
 
+class _Tokens:
+    """The tokens of a batch that count in the input of a module.
+
+    In an encoder-decoder, the source's mask is that of the encoder, and of its output where the decoder reads it.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        of_model: Any = model
+        decodes = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+        self.encoder: nn.Module | None = of_model.get_encoder() if decodes else None
+        self._inside = frozenset(self.encoder.modules()) if self.encoder is not None else frozenset(model.modules())
+        self._source: Tensor | None = None
+        self._target: Tensor | None = None
+        self._states: Tensor | None = None
+
+    def begin(self, batch: Mapping[str, Any]) -> None:
+        """Take the masks of a batch."""
+        self._source, self._target = batch.get("attention_mask"), batch.get("decoder_attention_mask")
+
+    def encoded(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        """Note the encoder's output, as a forward hook."""
+        self._states = output[0]
+
+    def counted(self, module: nn.Module, given: Tensor) -> Tensor:
+        """Return the rows of an input that count, shape ``(rows, features)``."""
+        mask = self._source if module in self._inside or given is self._states else self._target
+        if mask is not None and given.shape[:-1] == mask.shape:
+            given = given[mask.bool()]
+        return given.reshape(-1, given.shape[-1])
+
+
 @contextmanager
-def _watched(owners: Mapping[nn.Module, str], inputs: dict[nn.Module, Tensor]) -> Iterator[list[Tensor | None]]:
-    """Sum the squared inputs of the modules. Yields a one-element list for the attention mask of a batch."""
-    padding: list[Tensor | None] = [None]
+def _watched(model: nn.Module, owners: Mapping[nn.Module, str], inputs: dict[nn.Module, Tensor]) -> Iterator[_Tokens]:
+    """Sum the squared inputs of the modules over the tokens that count."""
+    tokens = _Tokens(model)
 
     def note(module: nn.Module, args: tuple[Any, ...]) -> None:
-        given, mask = args[0].detach().float(), padding[0]
-        if mask is not None and given.shape[:-1] == mask.shape:
-            given = given[mask]
-        squares = given.reshape(-1, given.shape[-1]).square().sum(dim=0)
+        squares = tokens.counted(module, args[0]).detach().float().square().sum(dim=0)
         inputs[module] = inputs[module] + squares if module in inputs else squares
 
     hooks = [module.register_forward_pre_hook(note) for module in owners]
+    if tokens.encoder is not None:
+        hooks.append(tokens.encoder.register_forward_hook(tokens.encoded))
     try:
-        yield padding
+        yield tokens
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def _run(model: nn.Module, batch: Batch, padding: list[Tensor | None]) -> None:
+def _run(model: nn.Module, batch: Batch, tokens: _Tokens) -> None:
     device = next(model.parameters()).device
     given = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
-    mask = given.get("attention_mask")
-    padding[0] = mask.bool() if isinstance(mask, Tensor) else None
+    tokens.begin(given)
     try:
         model(**given)
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
