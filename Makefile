@@ -3,6 +3,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Without bytecode of files that are never imported: Python compiles the others when it imports them.
 PIP := $(BIN)/python -m pip install --quiet --no-compile
+# Each process would compile torch and transformers again, which takes longer than many a test.
+unexport PYTHONDONTWRITEBYTECODE
 export HF_HUB_OFFLINE ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 export GOMP_SPINCOUNT ?= 0

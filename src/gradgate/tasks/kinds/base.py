@@ -160,3 +160,14 @@ def make_rows(columns: Mapping[str, Sequence[Any]], types: Mapping[str, CellType
         return Dataset.from_dict({}, features=features)
     # Dataset.from_dict encodes classes one by one, which takes minutes for a million rows
     return Dataset(pa.Table.from_pydict({name: columns[name] for name in types}, schema=features.arrow_schema))
+
+
+def tokenize_rows(dataset: Dataset, tokenize: Callable[..., Mapping[str, Any]], **options: Any) -> Dataset:
+    """Return the columns that ``tokenize`` makes of the rows, without the rows' own.
+
+    ``options`` are those of ``datasets.Dataset.map``, such as ``batched=True``.
+    """
+    # Nothing of this is cached on disk, so no fingerprint is needed; to hash a tokenizer takes longer than to use it.
+    return dataset.map(
+        tokenize, remove_columns=dataset.column_names, desc="tokenize", new_fingerprint="tokenized", **options
+    )

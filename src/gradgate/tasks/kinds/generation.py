@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.kinds import conversations, sequence
-from gradgate.tasks.kinds.base import PLACE, CellType, Examples, Scored, TaskData, make_rows
+from gradgate.tasks.kinds.base import PLACE, CellType, Examples, Scored, TaskData, make_rows, tokenize_rows
 from gradgate.tasks.metrics.texts import score_texts
 from gradgate.tasks.readers.rows import SourceTable, as_text
 from gradgate.tasks.readers.turns import ASSISTANT, USER, Turn, check_row_fields, read_turns, tools_of
@@ -102,7 +102,7 @@ class Generation:
             conversation = conversation_of(row)
             return {**encode(conversation, limit), "gold": rendering.response(conversation)}
 
-        return dataset.map(features, remove_columns=dataset.column_names, desc="tokenize")
+        return tokenize_rows(dataset, features)
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
         """Return a collator that pads inputs and labels of each batch to its longest row."""

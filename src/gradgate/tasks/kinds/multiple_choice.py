@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import DataError
 from gradgate.tasks.kinds import sequence
-from gradgate.tasks.kinds.base import CellType, Examples, Scored, TaskData, make_rows
+from gradgate.tasks.kinds.base import CellType, Examples, Scored, TaskData, make_rows, tokenize_rows
 from gradgate.tasks.kinds.labels import check_labels, named_labels
 from gradgate.tasks.metrics.classes import accuracy
 from gradgate.tasks.readers.rows import SourceTable
@@ -90,7 +90,7 @@ class MultipleChoice:
             }
             return {**grouped, "labels": batch["label"]}
 
-        return dataset.map(tokenize, batched=True, remove_columns=dataset.column_names, desc="tokenize")
+        return tokenize_rows(dataset, tokenize, batched=True)
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
         sequence.check_padding(tokenizer)

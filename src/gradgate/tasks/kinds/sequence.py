@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradgate.errors import DataError, NonFiniteError, RunError
+from gradgate.tasks.kinds.base import tokenize_rows
 from gradgate.tasks.readers.rows import SourceTable, as_text
 from gradgate.tasks.spec import TaskSpec
 
@@ -126,7 +127,7 @@ def encode(
         features = tokenizer(*texts, truncation=True, max_length=max_length)
         return {**features, "labels": labels(batch["label"])}
 
-    return dataset.map(tokenize, batched=True, remove_columns=dataset.column_names, desc="tokenize")
+    return tokenize_rows(dataset, tokenize, batched=True)
 
 
 def collator(tokenizer: PreTrainedTokenizerBase) -> DataCollatorWithPadding:

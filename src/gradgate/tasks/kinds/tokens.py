@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import RunError
+from gradgate.tasks.kinds.base import tokenize_rows
 from gradgate.tasks.kinds.sequence import pad
 from gradgate.tasks.types import IGNORED
 
@@ -51,7 +52,7 @@ def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
             )
         return {**features, "labels": marks, "row": [row for row, _, _ in pieces]}
 
-    return dataset.map(windows, batched=True, with_indices=True, remove_columns=dataset.column_names, desc="tokenize")
+    return tokenize_rows(dataset, windows, batched=True, with_indices=True)
 
 
 @dataclass(frozen=True)

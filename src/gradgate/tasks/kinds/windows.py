@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gradgate.errors import RunError
+from gradgate.tasks.kinds.base import tokenize_rows
 from gradgate.tasks.kinds.sequence import pad
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def encode(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
                 column.append(value)
         return {**features, **found}
 
-    return dataset.map(windows, batched=True, with_indices=True, remove_columns=dataset.column_names, desc="tokenize")
+    return tokenize_rows(dataset, windows, batched=True, with_indices=True)
 
 
 _FOUND = ("row", "null", "begins", "ends", "start_positions", "end_positions")
