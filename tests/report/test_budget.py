@@ -62,7 +62,7 @@ def test_a_race_under_way_says_who_is_in_it(study: Path) -> None:
     assert section is not None
     assert section.cautions() == ["The budget is not spent yet: run the same command again to continue."]
     lines = [str(line) for line in status_table(read_status(study)).renderables]
-    assert "The budget is being spent: 1 of 2 arms remain; full has the best mean so far." in lines
+    assert "The budget is being spent: 1 of 2 arms remain; full has the best mean on dev so far." in lines
     assert "Remaining: full." in lines
 
 

@@ -162,21 +162,21 @@ def test_the_figure_says_in_words_what_it_shows(tmp_path: Path) -> None:
     assert {"0.95", "full", "1", "2", "relative quality"} <= texts
     html = written.html.read_text(encoding="utf-8")
     assert "figures/freezing.svg" in html
-    assert "Training 1 layer of 2 is enough to keep 0.95 of full" in html
+    assert "Training 1 layer of 2 kept at least 0.95 of full" in html
     assert "Tied weights count once" in html
 
 
 def test_the_terminal_says_how_few_layers_suffice(tmp_path: Path) -> None:
     write_study(tmp_path, **UNITS)
     assert (
-        "Training 1 layer of 2 is enough to keep 0.95 of full's macro-F1 on test: freeze:layers=1 keeps 0.988 (3 "
-        "seeds)."
+        "Training 1 layer of 2 kept at least 0.95 of full's macro-F1 on test: freeze:layers=1 keeps 0.988 "
+        "(mean of 3 seeds, not tested)."
     ) in shown(tmp_path)
 
 
 def test_a_point_that_falls_short_below_one_that_suffices_is_named(tmp_path: Path) -> None:
     write_study(tmp_path, methods=tuple(SCORES), scores={**SCORES, "freeze:layers=1": [0.4], "freeze:layers=2": [0.9]})
-    assert "Training the head alone is enough" in shown(tmp_path)
+    assert "Training the head alone kept at least 0.95 of full" in shown(tmp_path)
     assert "although freeze:layers=1 keeps less." in shown(tmp_path)
 
 

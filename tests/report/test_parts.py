@@ -21,6 +21,7 @@ from gradgate.study.budget.file import write_budget
 from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.pooled import read_pooled
 from support.budgets import RECORD
+from support.imported_tables import imported, write_csv
 from support.study_folder import fail, finish, write_study
 from support.written_report import printed
 
@@ -235,3 +236,14 @@ def test_the_terminal_has_a_line_for_each_task(tmp_path: Path) -> None:
     for name in SCORES:
         assert f"│ {name} " in text
     assert "ahead of full on 3 of 3 tasks" in text
+
+
+def test_a_study_without_a_score_to_compare_shows_its_runs(tmp_path: Path) -> None:
+    rows = [
+        {"method": arm, "task": task, "seed": seed, "accuracy": 0.5 + 0.01 * seed}
+        for arm, task in (("full", "a"), ("lora", "b"))
+        for seed in range(6)
+    ]
+    imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    page = write_report(tmp_path / "study").html.read_text(encoding="utf-8")
+    assert '<table class="data"' in page

@@ -17,7 +17,7 @@ from gradgate.report.sections.gains import GainsSection
 from gradgate.report.study_summary import summarize_study
 from gradgate.study.conditions import Conditions, TaskChoice
 from gradgate.study.pooled import read_pooled
-from support.study_folder import write_study
+from support.study_folder import finish, write_study
 
 METHOD = "freeze:layers=1"
 SCORES = {
@@ -78,3 +78,16 @@ def test_each_size_is_a_place_of_its_own_for_claims(study: Path) -> None:
 def test_one_size_has_no_section(tmp_path: Path) -> None:
     write_study(tmp_path, scores={"full": (0.5, 0.6)})
     assert TrainingSizesSection.find(summarize_study(read_pooled(tmp_path))) is None
+
+
+def test_methods_are_compared_on_the_seeds_that_both_have(study: Path) -> None:
+    """Seed 2 of full is the best by far; where the method lacks it, means of all seeds would say that it lost."""
+    small = next(
+        path for path in sorted(study.glob("parts/*/study.json")) if '"train_size": 50' in path.read_text()
+    ).parent
+    finish(small, "full", 2, 0.99)
+    (small / "runs/method-1/seed-2/scores.json").unlink()
+    section = TrainingSizesSection.find(summarize_study(read_pooled(study)))
+    assert section is not None
+    gap = fmean(SCORES[50][METHOD][seed] - SCORES[50]["full"][seed] for seed in (0, 1))
+    assert f"{METHOD} +{100 * gap:.1f} and" in caption(section)

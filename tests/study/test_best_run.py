@@ -96,3 +96,10 @@ def test_run_stands_for_itself(tmp_path: Path) -> None:
     assert best_run(run).why == ""
     with pytest.raises(RunError, match="holds no run"):
         best_run(tmp_path)
+
+
+def test_arms_are_compared_on_the_seeds_that_all_have(tmp_path: Path) -> None:
+    """full lacks its worst seed: over all that it has, its mean is the better one."""
+    folder = study(tmp_path / "study", {"full": (0.70, 0.95, 0.20), "gradual:every=40": (0.80, 0.96, 0.30)})
+    (folder / "runs/method-0/seed-2/scores.json").unlink()
+    assert best_run(folder).folder.path == folder / "runs/method-1/seed-1"

@@ -116,3 +116,24 @@ def test_the_same_length_in_steps_and_epochs_has_as_many_evaluations() -> None:
     assert evaluations(make_config(steps=1000, eval_every=300), rows, 1000) == 4
     assert evaluations(make_config(steps=1000, batch_size=32, train_size=320), rows, 1000) == 100
     assert evaluations(make_config(steps=1000, batch_size=32, train_size=9999), rows, 1000) == 10
+
+
+def test_a_forecast_refuses_the_budget_that_the_comparison_refuses(
+    settings: dict[str, Any], tmp_path: Path, command: Command
+) -> None:
+    flags = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    flags += ["-m", "full", "-m", "head", "--budget-steps", "1", "-o", str(tmp_path / "study")]
+    forecast, real = command("compare", *flags, "--dry-run"), command("compare", *flags)
+    assert (forecast.code, real.code) == (2, 2)
+    assert forecast.err.splitlines()[-1] == real.err.splitlines()[-1]
+
+
+def test_a_budget_for_arms_that_cannot_train_says_why_they_cannot(
+    settings: dict[str, Any], tmp_path: Path, command: Command
+) -> None:
+    given = {**settings, "epochs": 1, "optim": "adafactr"}
+    given.pop("steps", None)
+    flags = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    said = command("compare", *flags, "-m", "full", "-m", "head", "--budget", "0.5", "--dry-run", "-o", str(tmp_path))
+    assert "has no such optimizer" in said.out + said.err
+    assert "cannot be allocated" not in said.out + said.err

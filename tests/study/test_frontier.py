@@ -13,7 +13,7 @@ from gradgate.study.export import as_table, records
 from gradgate.study.frontier import frontier, frontier_of, trades
 from gradgate.study.pooled import pool
 from gradgate.study.results import read_study
-from support.study_folder import forget, write_study
+from support.study_folder import finish, forget, write_study
 
 SCORES = {"full": [0.8, 0.9], "head": [0.5, 0.5], "bitfit": [0.6, 0.6], "gradual:every=40": [0.4, 0.4]}
 LOST = {"full": [0.5, 0.7], "head": [0.0, 0.0], "bitfit": [0.1, 0.1], "gradual:every=40": [0.3, 0.3]}
@@ -72,3 +72,14 @@ def test_parts_that_measured_the_same_are_pooled(study: Path, tmp_path: Path) ->
     assert trades(pooled)["full"].forgotten == pytest.approx(0.6)
     without = read_study(write_study(tmp_path / "other", tuple(SCORES), (0, 1), SCORES))
     assert trades(pool(tmp_path, "model", [("a", part), ("b", without)])) == {}
+
+
+def test_methods_are_compared_on_the_seeds_that_all_have(study: Path) -> None:
+    """Without its better seed, head would look worse than gradual, which it equals on the other one."""
+    finish(study, "full", 1, 0.1)
+    forget(study, LOST)
+    (study / "runs/method-2/seed-1/scores.json").unlink()
+    found = trades(read_study(study))
+    assert {label: trade.point[0] for label, trade in found.items()} == {
+        label: pytest.approx(-scores[0]) for label, scores in SCORES.items()
+    }

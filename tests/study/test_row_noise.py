@@ -186,7 +186,7 @@ def test_missing_rows_are_told_from_missing_seeds(tmp_path: Path) -> None:
     found = verdict(study)
     undecided = replace(found, verdict=replace(found.verdict, word=Word.INCONCLUSIVE))
     (again,) = with_row_noise(read_study(study), [undecided])
-    assert str(again.rows_note).startswith("Rows, not seeds: ")
+    assert str(again.rows_note).startswith("Rows more than seeds: ")
 
 
 def test_squares_beyond_numbers_are_refused() -> None:

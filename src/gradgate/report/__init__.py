@@ -70,8 +70,9 @@ class ComposedReport:
 
     @cached_property
     def shown(self) -> list[Section]:
-        """The sections on the page and in the terminal."""
-        return [section for section in self.sections if self.all_sections or section.on_page]
+        """The sections on the page and in the terminal: all where the others have no table."""
+        found = [section for section in self.sections if self.all_sections or section.on_page]
+        return found if any(self._tables[section.name] for section in found) else self.sections
 
     @cached_property
     def tables(self) -> list[Table]:

@@ -177,9 +177,9 @@ class _Field:
         """Say what would decide between the lead and an arm."""
         verdict, _ = self._judged(arm)
         if verdict.comparison.difference is None:
-            return "Runs with common seeds would decide."
+            return f"Runs with common {verdict.comparison.unit}s would decide."
         needed = verdict.pairs_to_choose
-        return f"{'More' if needed is None else f'About {needed:,}'} seeds would decide."
+        return f"{'More' if needed is None else f'About {needed:,}'} {verdict.comparison.unit}s would decide."
 
     def _cheapest(self, arms: Sequence[ArmSummary]) -> tuple[ArmSummary, str] | None:
         """Return the arm that costs least, and what; None if no cost is known of all, or all cost the same."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gradgate.study.importing import columns as importing
+
 
 @dataclass(frozen=True)
 class Pairing:
@@ -13,11 +15,13 @@ class Pairing:
         matched: how a difference comes from two arms' runs.
         test: the name of the test.
         over: what the test is over.
+        unit: what a pair is of, or a run where nothing is paired.
     """
 
     matched: str
     test: str
     over: str
+    unit: str
 
     @property
     def full_test(self) -> str:
@@ -25,8 +29,15 @@ class Pairing:
         return f"two-sided {self.test} over {self.over}"
 
 
-BY_SEED = Pairing("paired by seed", "paired t-test", "seeds")
+BY_SEED = Pairing("paired by seed", "paired t-test", "seeds", "seed")
 """Runs of one seed are a pair."""
 
-UNPAIRED = Pairing("not paired", "Welch t-test", "runs")
+UNPAIRED = Pairing("not paired", "Welch t-test", "runs", "run")
 """No two runs belong together, as in an import with ``pair="none"``."""
+
+
+def pairing_of(pair: str) -> Pairing:
+    """Return the words for what makes two runs a pair: ``seed``, ``none``, or the column of an import."""
+    if pair == importing.UNPAIRED:
+        return UNPAIRED
+    return BY_SEED if pair == BY_SEED.unit else Pairing(f"paired by {pair}", BY_SEED.test, f"{pair}s", pair)

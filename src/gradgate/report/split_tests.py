@@ -14,7 +14,7 @@ from scipy import stats
 
 from gradgate.errors import counted
 from gradgate.report import formats
-from gradgate.report.pairing import BY_SEED
+from gradgate.report.pairing import UNPAIRED
 from gradgate.report.splits import split_name
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.statistics import Comparison, compare_over, holm
@@ -47,7 +47,7 @@ def find_split_tests(study: StudySummary) -> list[SplitTests]:
     splits, others = study.results.test_splits, study.arms[1:]
     if len(splits) < 2 or not others or not study.scored:
         return []
-    unit = "seed" if study.pairing is BY_SEED else "run"
+    unit = study.pairing.unit
     each = [
         SplitTests(split_name(study, split), unit, tuple(study.gain(arm, split).versus for arm in others))
         for split in splits
@@ -89,7 +89,7 @@ def best_over_parts(study: StudySummary) -> str | None:
 def _scores_by_split(study: StudySummary, arm: ArmSummary) -> dict[str, Mapping[int, float]]:
     """Return split to seed to score; to the mean of all, as of one seed, if seeds have nothing in common."""
     found = {split: arm.scores(split) for split in study.results.test_splits}
-    if study.pairing is BY_SEED:
+    if study.pairing is not UNPAIRED:
         return dict(found)
     return {split: {0: fmean(scores.values())} for split, scores in found.items() if scores}
 

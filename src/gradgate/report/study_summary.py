@@ -21,7 +21,7 @@ from gradgate.study.results import StudyResults
 from gradgate.study.row_noise import with_row_noise
 from gradgate.study.run_result import RunResult
 from gradgate.study.study_file import StudyRecord
-from gradgate.study.verdicts import ArmVerdict, is_paired, verdicts_of
+from gradgate.study.verdicts import ArmVerdict, pair_of, verdicts_of
 from gradgate.tasks.languages import average_label, averaged_splits
 
 
@@ -156,7 +156,7 @@ class StudySummary:
     @cached_property
     def pairing(self) -> Pairing:
         """The pairing by which runs of two arms are compared."""
-        return pairing.BY_SEED if is_paired(self.results) else pairing.UNPAIRED
+        return pairing.pairing_of(pair_of(self.results))
 
     @cached_property
     def judged_by_rows(self) -> list[ArmVerdict]:
@@ -317,7 +317,7 @@ def _compare(arm: ArmSummary, reference: ArmSummary, split: str, how: Pairing) -
         versus = compare_unpaired(list(ours.values()), list(theirs.values()))
         base = list(theirs.values())
     else:
-        versus = compare_paired(ours, theirs)
+        versus = compare_paired(ours, theirs, unit=how.unit)
         base = [theirs[seed] for seed in ours.keys() & theirs.keys()]
     known = versus.difference is not None and sum(base) > 0  # a share of a score has a meaning only above 0
     relative = versus.difference * len(base) / sum(base) if known and versus.difference is not None else None

@@ -171,7 +171,7 @@ def _difference(study: StudySummary, arm: ArmSummary) -> str:
     if versus.p is None or arm.p is None:
         return f"{by} ({versus.note}): inconclusive"
     all_paired = versus.n == arm.score.n == reference.score.n
-    pairs = "" if all_paired or study.pairing is UNPAIRED else f"{counted(versus.n, 'common seed')}, "
+    pairs = "" if all_paired or study.pairing is UNPAIRED else f"{counted(versus.n, f'common {study.pairing.unit}')}, "
     after = "also" if p_value(arm.p) == p_value(versus.p) else p_value(arm.p)
     corrected = f", {after} after Holm's correction for {study.tests_done} tests"
     evidence = (

@@ -18,7 +18,8 @@ def allowed(verdict: Verdict, reference: str, factor: int) -> str:
     """
     within = "" if verdict.margin is None else margin_words(verdict.margin, factor)
     if verdict.word is Word.INCONCLUSIVE:
-        needed = f"; about {verdict.pairs_needed:,} seeds would decide" if verdict.pairs_needed else ""
+        pairs = f"{verdict.pairs_needed or 0:,} {verdict.comparison.unit}s"
+        needed = f"; about {pairs} would decide" if verdict.pairs_needed else ""
         return f"inconclusive{needed}"
     return {
         Word.BETTER: f"better than {reference}",

@@ -34,7 +34,7 @@ def best_run(path: Path) -> ChosenRun:
     """Return the run in a folder, or the best run of a study.
 
     The arm that a budget recommends comes first, see :func:`recommended_arm`. Without one it is the arm with the best
-    mean score on dev. Of the arm's runs, the one with the best score on dev is taken.
+    mean score on dev, over the seeds that all arms have. Of its runs, the one with the best score on dev is taken.
 
     Raises:
         UsageError: for a study of several tasks or models, which has no best run.
@@ -94,9 +94,11 @@ def recommended_arm(path: Path, verdict: BudgetVerdict) -> str | None:
 
 
 def _best_arm(results: StudyResults, runs: list[RunResult]) -> str:
-    scores: dict[str, list[float]] = {}
-    for run in runs:
-        if (score := run.score(DEV)) is not None:
-            scores.setdefault(run.arm.name, []).append(score)
+    """Return the arm with the best mean on dev: over common seeds, or over all if the arms share none."""
+    arms = dict.fromkeys(run.arm.name for run in runs)
+    scores = {
+        arm: {run.seed: score for run in results.of(arm) if (score := run.score(DEV)) is not None} for arm in arms
+    }
+    shared = set[int]().union(*scores.values()).intersection(*scores.values())
     pick = max if results.study.task.metric_higher_is_better else min
-    return pick(scores, key=lambda name: fmean(scores[name]))
+    return pick(scores, key=lambda arm: fmean(scores[arm][seed] for seed in shared or scores[arm]))

@@ -264,13 +264,18 @@ def _promise(
         return ""
     grid = planned[0].grid
     longest = max(arm.steps for arm in arms)
+    if not longest:  # none of their first steps could be taken
+        return ""
     steps = {str(place): longest for place, _ in enumerate(planned)}
     full = FullGrid(arms=tuple(arm.name for arm in grid.arms), seeds=grid.seeds, steps=steps)
     timed = [arm.step_seconds for arm in arms if arm.step_seconds]
     pace = fmean(timed) / workers if timed else None
     if budget.seconds is not None and pace is None:
         return ""
-    return Allocator(full, max(budget.steps_of(full.total_steps, pace), len(full.arms) * full.seed_steps(1))).promise
+    allowed = budget.steps_of(full.total_steps, pace)
+    if budget.seconds is not None:  # what measures the pace is spent in any case
+        allowed = max(allowed, len(full.arms) * full.seed_steps(1))
+    return Allocator(full, allowed).promise
 
 
 def _share(budget: Budget | None, arms: Sequence[ArmForecast]) -> float | None:

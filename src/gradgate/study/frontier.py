@@ -14,7 +14,7 @@ from gradgate.study.run_result import RunResult
 
 @dataclass(frozen=True)
 class Trade:
-    """The score and costs of one method, as means over its finished seeds.
+    """The score and costs of one method, as means over the finished seeds that all measured methods have.
 
     Attributes:
         score: on the split that methods are compared on, turned so that lower is better.
@@ -58,17 +58,25 @@ def forgetting_of(cells: Iterable[RunResult]) -> list[ForgettingRecord]:
 
 
 def trades(results: StudyResults) -> dict[str, Trade]:
-    """Return label to trade, for the methods whose forgetting was measured."""
+    """Return label to trade, for the methods whose forgetting was measured; none if these share no seed."""
+    measured = {label: found for label in results.study.arm_names if (found := _by_seed(results, label))}
+    shared = set[int]().union(*measured.values()).intersection(*measured.values())
+    return {
+        label: Trade(*(fmean(values) for values in zip(*(own[seed].point for seed in shared), strict=True)))
+        for label, own in measured.items()
+        if shared
+    }
+
+
+def _by_seed(results: StudyResults, label: str) -> dict[int, Trade]:
+    """Return seed to trade, for the finished runs of a method whose score, forgetting and seconds are known."""
     sign = -1.0 if results.study.task.metric_higher_is_better else 1.0
     found = {}
-    for label in results.study.arm_names:
-        cells = results.of(label)
-        scores = [score for cell in cells if (score := cell.score(results.main_split)) is not None]
-        lost = [record.forgotten for record in forgetting_of(cells)]
-        known = [cell.scores.cost.seconds_total for cell in cells if cell.scores is not None]
-        seconds = [value for value in known if value is not None]
-        if scores and lost and seconds:
-            found[label] = Trade(sign * fmean(scores), fmean(lost), fmean(seconds))
+    for cell in results.of(label):
+        score, lost = cell.score(results.main_split), forgetting_of([cell])
+        seconds = cell.scores.cost.seconds_total if cell.scores is not None else None
+        if score is not None and lost and seconds is not None:
+            found[cell.seed] = Trade(sign * score, lost[0].forgotten, seconds)
     return found
 
 

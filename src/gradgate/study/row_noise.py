@@ -154,6 +154,7 @@ def _note(verdict: ArmVerdict, noise: RowNoise | None) -> str | None:
         return f"{word} on these test rows only: the 95 % interval over seeds and rows includes 0."
     if verdict.verdict.word is Word.INCONCLUSIVE and noise.variance_rows > 0.5:
         return (
-            f"Rows, not seeds: {noise.variance_rows:.0%} of the variance comes from test rows; more seeds do not help."
+            f"Rows more than seeds: {noise.variance_rows:.0%} of the variance comes from test rows; more seeds would "
+            f"settle it on these rows only."
         )
     return None

@@ -23,7 +23,7 @@ from gradgate.statistics.multibootstrap import RowNoise
 from gradgate.statistics.verdicts import Word
 from gradgate.study.conditions import condition_folders
 from gradgate.study.guessing import guessing_score
-from gradgate.study.importing.columns import UNPAIRED
+from gradgate.study.importing.columns import SEED, SEED_COLUMNS, UNPAIRED
 from gradgate.study.results import StudyResults, read_study
 from gradgate.tasks.metrics.names import is_bounded
 from gradgate.tasks.metrics.page_unit import page_factor, scaled, scaled_interval
@@ -130,10 +130,10 @@ def verdicts_of(results: StudyResults, margin: float | None = None, reference: s
     lost = collapsed_seeds(results, scores, split)
     first = reference or results.reference
     others = [name for name in study.arm_names if name != first]
-    paired = is_paired(results)
-    whole = judge([_compare(scores[name], scores[first], paired) for name in others], higher, unit)
+    pair = pair_of(results)
+    whole = judge([_compare(scores[name], scores[first], pair) for name in others], higher, unit)
     kept = {name: {seed: s for seed, s in own.items() if seed not in lost[name]} for name, own in scores.items()}
-    without = judge([_compare(kept[name], kept[first], paired) for name in others], higher, unit)
+    without = judge([_compare(kept[name], kept[first], pair) for name in others], higher, unit)
     rates = {name: collapse_rate(len(lost[name]), len(scores[name])) for name in scores}
     return [
         ArmVerdict(
@@ -169,7 +169,7 @@ def verdicts_against_best(results: StudyResults, best: str, others: Sequence[str
     """
     task = results.study.task
     scores = {name: arm_scores(results, name, results.main_split) for name in (best, *others)}
-    comparisons = [_compare(scores[name], scores[best], is_paired(results)) for name in others]
+    comparisons = [_compare(scores[name], scores[best], pair_of(results)) for name in others]
     margin = _margin(None, page_factor(task.metric))
     level = LEVEL * min(1.0, 2 / len(results.study.arm_names))
     return dict(zip(others, judge(comparisons, task.metric_higher_is_better, margin, level), strict=True))
@@ -181,10 +181,10 @@ def _margin(margin: float | None, factor: int) -> float | None:
     return POINT if factor == 100 else None
 
 
-def is_paired(results: StudyResults) -> bool:
-    """Return False for imported runs whose seeds have nothing in common."""
+def pair_of(results: StudyResults) -> str:
+    """Return what makes two runs a pair: ``seed``, another column of an import, or ``none`` if nothing does."""
     imported = results.study.imported
-    return imported is None or imported.pair != UNPAIRED
+    return SEED if imported is None or imported.pair.lower() in SEED_COLUMNS else imported.pair
 
 
 def collapsed_seeds(
@@ -210,9 +210,9 @@ def arm_scores(results: StudyResults, name: str, split: str) -> dict[int, float]
     return {seed: score for seed, score in found.items() if comparable(score)}
 
 
-def _compare(scores: Mapping[int, float], reference: Mapping[int, float], paired: bool) -> Comparison:
-    if paired:
-        return compare_paired(scores, reference)
+def _compare(scores: Mapping[int, float], reference: Mapping[int, float], pair: str) -> Comparison:
+    if pair != UNPAIRED:
+        return compare_paired(scores, reference, unit=pair)
     return compare_unpaired(list(scores.values()), list(reference.values()))
 
 

@@ -289,3 +289,22 @@ def test_a_budget_is_read() -> None:
     assert Budget(share=0.1).steps_of(30, None) == 3
     assert Budget(steps=50).steps_of(30, None) == 30
     assert Budget(seconds=10).steps_of(30, 0.5) == 20
+
+
+class Late(Patient):
+    """A deadline that is up after the first seed."""
+
+    def in_time(self, batch: Targets, observed: Observed) -> Targets:
+        return {key: until for key, until in batch.items() if key.seed == 0}
+
+    def raised(self, allocator: Allocator, observed: Observed) -> int:
+        return allocator.steps_allowed
+
+
+def test_a_budget_that_the_clock_ended_says_so(base: RunConfig, tiny_task: Path, tmp_path: Path) -> None:
+    asked = StudyRequest(base, METHODS, (0, 1), budget=Budget(steps=96))
+    compare(asked, tmp_path / "study", SilentStudy(), deadline=Late({tiny_task.name: 16}))
+    found = read_budget(tmp_path / "study")
+    assert found is not None
+    assert (found.final, found.verdict.tested) == (True, False)
+    assert found.verdict.how == "The time was up before the planned test, so nothing was tested."

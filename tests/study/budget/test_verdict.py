@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from gradgate.runs.state import Progress
+from gradgate.runs.state import Progress, RunState
 from gradgate.study.budget import Allocator, FullGrid, RunKey
 from gradgate.study.budget.evidence import deficits, pooled_noise
 from support.simulated_runs import begun, full_grid, noisy, run
@@ -152,3 +154,34 @@ def test_an_undecided_verdict_says_what_would_decide() -> None:
     assert verdict.record()["budget"] == {
         "steps_of_grid": 4800, "steps_allowed": 1200, "steps_spent": verdict.steps_spent
     }  # fmt: skip
+
+
+def test_a_winner_is_not_said_to_beat_an_arm_that_failed() -> None:
+    grid = full_grid(3, 5)
+    allocator = Allocator(grid, grid.total_steps)
+    observed: dict[RunKey, Progress] = {}
+    while batch := allocator.next(observed):
+        observed |= {key: begun(key, until, noisy(EVEN[:3] * 100, 5, 0, 0)) for key, until in batch.items()}
+        observed[RunKey("a1", "t0", 0)] = Progress(7, state=RunState.FAILED)
+    verdict = allocator.verdict(observed)
+    assert (verdict.winners, verdict.decided, verdict.beaten) == (("a0",), True, ("a2",))
+    assert verdict.headline == "a0 is better than every arm without a failed run; a1 is not compared."
+
+
+def test_a_leader_that_beat_its_finalists_is_said_to_have_beaten_them() -> None:
+    grid = full_grid(3, 4)
+    verdict = Allocator(grid, grid.total_steps).verdict(
+        run(Allocator(grid, grid.total_steps), noisy(EVEN[:3] * 100, 4, 0, 0))
+    )
+    open_ = replace(verdict, decided=False, uncompared=("a3",), beaten=("a1", "a2"))
+    assert open_.headline == "Inconclusive: a0 is better than a1 and a2, but a3 is not settled."
+    assert replace(open_, beaten=()).headline == "Inconclusive: a0 is the only remaining arm."
+
+
+def test_parts_of_runs_are_ranked_by_scores_and_losses() -> None:
+    grid = full_grid(4, 3)
+    allocator = Allocator(grid, grid.total_steps // 6)
+    verdict = allocator.verdict(run(allocator, noisy(EVEN[:4], 3, 0, 0)))
+    assert verdict.step_share < 1
+    assert "is first by scores and losses on dev" in verdict.headline
+    assert "has the best mean on dev" in replace(verdict, step_share=1.0).headline

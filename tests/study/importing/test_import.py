@@ -11,6 +11,8 @@ import pytest
 
 import gradgate as gg
 from gradgate.errors import DataError, RunError, UsageError
+from gradgate.report.sections import find_cautions, find_sections
+from gradgate.report.study_summary import summarize_study
 from gradgate.settings.base import checked_settings
 from gradgate.settings.imports import ImportSettings
 from gradgate.study.export import records
@@ -448,3 +450,19 @@ def test_unpaired_results_have_a_test(tmp_path: Path) -> None:
     found = {each.arm: each.verdict for each in study_verdicts(tmp_path / "study")}["lora:r=8"]
     ours, theirs = ([row["score"] for row in LONG if row["arm"] == arm] for arm in ("lora:r=8", "full"))
     assert found.comparison.p == pytest.approx(stats.ttest_ind(ours, theirs, equal_var=False).pvalue)
+
+
+@pytest.mark.parametrize("columns", [{}, {"pair": "fold"}], ids=["found", "named"])
+def test_folds_are_not_called_seeds(tmp_path: Path, columns: dict[str, Any]) -> None:
+    rows = [
+        {"method": arm, "fold": fold, "accuracy": base + 0.01 * fold + 0.003 * fold * (arm == "lora")}
+        for arm, base in (("full", 0.7), ("lora", 0.73))
+        for fold in range(1, 6)
+    ]
+    imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study", **columns)
+    (found,) = verdicts_of(read_study(tmp_path / "study"))
+    assert found.verdict.comparison.unit == "fold"
+    summary = summarize_study(read_study(tmp_path / "study"))
+    assert summary.pairing.full_test == "two-sided paired t-test over folds"
+    (caution,) = (text for text in find_cautions(summary, find_sections(summary)) if "paired by fold" in text)
+    assert "If folds share training data, as folds of one data set do, intervals and p are too small." in caution

@@ -103,7 +103,7 @@ def test_minutes_that_pay_for_no_race_are_refused_with_what_it_takes() -> None:
 @pytest.mark.parametrize(
     ("rows", "metric", "kind", "found"),
     [
-        (60, "accuracy", "classification", "60 dev rows: no number of seeds detects differences below 10 points"),
+        (60, "accuracy", "classification", "60 dev rows: one run of each arm cannot show differences below 10 points"),
         (200, "macro_f1", "classification", "below about 3 points"),
         (601, "accuracy", "classification", None),
         (60, "entity_f1", "token-classification", None),

@@ -246,3 +246,12 @@ def test_rows_that_are_not_a_grid_are_refused(clear: list[CurveRow], tmp_path: P
     file.write_text(file.read_text().replace(",10,80,", ",90,80,"))
     with pytest.raises(DataError, match=r"line 2: step 90 of 80"):
         read_rows(file)
+
+
+def test_scores_of_two_metrics_are_no_grid(clear: list[CurveRow]) -> None:
+    mixed = [replace(row, metric="accuracy" if row.seed else "macro_f1") for row in clear]
+    with pytest.raises(DataError, match=r"2 metrics: accuracy, macro_f1\. Expected one\. Replay them separately"):
+        as_curves(mixed)
+    tasks = [replace(row, task=task, metric=f"metric of {task}") for row in clear for task in ("a", "b")]
+    with pytest.raises(DataError, match="2 metrics"):
+        as_curves(tasks)

@@ -90,7 +90,8 @@ class StageScores:
         if verdict.decided:
             return "wins"
         if not verdict.tested:
-            return "best mean on dev, not tested" if arm == verdict.winners[0] else "not tested"
+            rank = "best mean on dev" if verdict.step_share >= 1 else "first by scores and losses on dev"
+            return f"{rank}, not tested" if arm == verdict.winners[0] else "not tested"
         return "leads" if arm == verdict.winners[0] else "not significantly worse"
 
 

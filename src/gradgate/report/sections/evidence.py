@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradgate.errors import listed
-from gradgate.report.pairing import BY_SEED
+from gradgate.report.pairing import UNPAIRED
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.evidence_columns import (
     EvidenceRow,
@@ -81,7 +81,7 @@ def seed_statistics(study: StudySummary) -> Table:
         text_column("method", "Method", of=lambda row: row.arm.name),
         Column("reference", raw=lambda row: study.reference.name),
         Column("planned", raw=lambda row: len(row.arm.cells)),
-        *(lost_columns(study) if study.pairing is BY_SEED else ()),
+        *(lost_columns(study) if study.pairing is not UNPAIRED else ()),
         *score_columns(study),
         *difference_columns(study),
         *test_columns(),
@@ -102,6 +102,7 @@ def seed_statistics(study: StudySummary) -> Table:
 def split_statistics(study: StudySummary) -> Table:
     """Return the same with test splits as pairs, each with its mean over the seeds that both methods have."""
     splits, unit = study.results.test_splits, study.results.split_unit
+    over = study.pairing.over if study.pairing is UNPAIRED else f"common {study.pairing.over}"
     evidence = weigh(compare_over_splits(study).tests)
     rows = [EvidenceRow(arm, found) for arm, found in zip(study.arms[1:], evidence, strict=True)]
     columns = (
@@ -111,7 +112,7 @@ def split_statistics(study: StudySummary) -> Table:
         Column(
             "pairs",
             f"{unit.capitalize()}s compared",
-            f"a pair is two means over {'common seeds' if study.pairing is BY_SEED else 'runs'}{_SHARED.get(unit, '')}",
+            f"a pair is two means over {over}{_SHARED.get(unit, '')}",
             show=shown_of(lambda found: Entry(f"{found.comparison.n} of {len(splits)}", found.comparison.n)),
         ),
         *difference_columns(study),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradgate.errors import listed
-from gradgate.report.pairing import BY_SEED
+from gradgate.report.pairing import UNPAIRED
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
 from gradgate.report.verdict import untested_parts
@@ -105,7 +105,7 @@ def _how_tested(study: StudySummary) -> list[str]:
         "with the others at 2/k of the level for k methods, because any of them could have been the best. "
         "Methods that are equivalent within the margin count as equally good, and training time, memory or the "
         "number of trained weights decides among them. Anything else is inconclusive.",
-        *(wilcoxon if how is BY_SEED else []),
+        *(wilcoxon if how is not UNPAIRED else []),
         "Bootstrap intervals (BCa, 9999 resamples) stay within the range of the data and are too narrow with few "
         "seeds.",
         "The best of several methods looks better than it is, because it was picked for its score.",

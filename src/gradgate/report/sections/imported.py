@@ -7,6 +7,7 @@ from typing import Any
 
 from gradgate.errors import RunError, some_of
 from gradgate.files import read_json
+from gradgate.report.pairing import BY_SEED, UNPAIRED
 from gradgate.report.sections.base import Section
 from gradgate.report.study_summary import StudySummary
 from gradgate.study.imported import IMPORT_FILE
@@ -48,4 +49,13 @@ class ImportedSection(Section):
     def cautions(self) -> list[str]:
         """Return the doubts about the comparison that the import found."""
         doubts = [str(each["text"]) for each in self.record.get("warnings", [])]
-        return [*([self.problem] if self.problem else []), *doubts]
+        return [*([self.problem] if self.problem else []), *self._of_pairs(), *doubts]
+
+    def _of_pairs(self) -> list[str]:
+        how = self.study.pairing
+        if how in (BY_SEED, UNPAIRED):
+            return []
+        return [
+            f"Scores are {how.matched}: what this report calls a seed is a {how.unit}. If {how.over} share training "
+            "data, as folds of one data set do, intervals and p are too small."
+        ]

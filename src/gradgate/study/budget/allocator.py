@@ -126,6 +126,7 @@ class Allocator:
             how=finding.how,
             unsettled=finding.unsettled,
             uncompared=finding.uncompared,
+            beaten=finding.beaten,
             within=finding.within,
             tested=finding.tested,
             p=finding.p,

@@ -27,6 +27,8 @@ from gradgate.study.study_file import locked_folder, read_study_file
 from gradgate.study.workers.queue import Queue
 from gradgate.tasks.metrics.page_unit import page_factor
 
+_OUT_OF_TIME = "The time was up before the planned test, so nothing was tested."
+
 
 def arms_of(space: Space) -> tuple[dict[str, Any], ...]:
     """Return the settings of a search as arms of each method.
@@ -182,7 +184,10 @@ class BudgetDriver:
                     f"None of the {len(batch)} runs that the budget asked for made progress. 'gradgate study "
                     f"status {self.study.folder}' shows their state; run the same command again to resume."
                 )
-        record = replace(record, verdict=allocator.verdict(observed), final=True)
+        verdict = allocator.verdict(observed)
+        if allocator.next(observed):
+            verdict = replace(verdict, how=_OUT_OF_TIME)
+        record = replace(record, verdict=verdict, final=True)
         self._write(record)
         self._free(record)
         return record

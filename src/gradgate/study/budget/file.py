@@ -59,7 +59,7 @@ class BudgetRecord:
         if self.final:
             return self.verdict.headline
         begun = self.verdict.steps_spent and self.remaining
-        first = f"; {self.remaining[0]} has the best mean so far" if begun else ""
+        first = f"; {self.remaining[0]} {self.verdict.rank} so far" if begun else ""
         return f"The budget is being spent: {len(self.remaining)} of {len(self.arms)} arms remain{first}."
 
     @property

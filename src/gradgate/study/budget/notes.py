@@ -56,7 +56,6 @@ class LeaderNotes:
         if leader and (new or leader != self._leader):
             spent = f"{record.verdict.steps_spent:,} of {record.steps_allowed:,} steps"
             self._inner.note(
-                f"{leader} has the best mean on dev; {len(record.remaining)} of {len(record.arms)} arms remain "
-                f"({spent})."
+                f"{leader} {record.verdict.rank}; {len(record.remaining)} of {len(record.arms)} arms remain ({spent})."
             )
         self._leader = leader

@@ -76,13 +76,14 @@ class BudgetVerdict:
 
     Attributes:
         winners: the winner alone, or the leader and the arms that are not significantly worse, the best on dev first.
-        decided: whether one arm won.
+        decided: whether one arm won against all others that did not fail.
         method: of all winners, if it is significantly better than another method, at any rate; else None.
         cheapest: of the winners, by seconds per step if these are known, else the first.
         confidence: that the winner is the best, 1 minus the error that all looks of the study share; None without one.
         how: one sentence on the test, or on why there was none.
         unsettled: arms that left after whole runs and are not significantly worse than the leader, or were not tested;
             while there are any, nothing is decided.
+        beaten: arms that are significantly worse than the leader.
         uncompared: arms that left before their end. Nothing is known about how they end, so nothing is decided either.
         within: how far each arm with full runs may be behind the best of them, the closest first.
         p: the largest of the leader against the others, after Holm's correction; None if one was not tested.
@@ -92,7 +93,8 @@ class BudgetVerdict:
         departures: which arms left when, and why.
         not_looked_at: what was not trained; empty if all was.
         needed: what would decide; None if it is decided, or if the scores have no spread to estimate it from.
-        tested: whether a test was made; without one, the order is that of means on dev and no more.
+        tested: whether a test was made; without one, the order is that of dev and no more: of means after whole runs,
+            of scores and losses together after parts of them.
         factor: what sentences multiply differences of scores by: 100 for shares.
     """
 
@@ -114,12 +116,13 @@ class BudgetVerdict:
     needed: Needed | None
     tested: bool = True
     uncompared: tuple[ArmName, ...] = ()
+    beaten: tuple[ArmName, ...] = ()
     within: tuple[Within, ...] = ()
     factor: int = 1
 
     @property
     def tied(self) -> tuple[ArmName, ...]:
-        """The tie set: the arms that no test excludes as the best, those that were not compared among them."""
+        """The tie set: the arms that no test excludes as the best, those that left early among them; none failed."""
         return (*self.winners, *self.unsettled, *self.uncompared)
 
     @property
@@ -134,20 +137,34 @@ class BudgetVerdict:
             return "No arm is left, because each has a failed run."
         leader, *others = self.winners
         if self.decided:
-            return f"{leader} is better than every other arm."
+            return f"{leader} is better than {self._all_others()}."
         if not self.tested:
             return f"Inconclusive: nothing was tested. {self._untested()}"
+        if not others and self.beaten:
+            left = (*self.unsettled, *self.uncompared)
+            return f"Inconclusive: {leader} is better than {_some(self.beaten)}, but {_are(left)} not settled."
         if not others:
             return f"Inconclusive: {leader} is the only remaining arm."
         are = "is" if len(others) == 1 else "are"
         return f"Inconclusive: {leader} leads, but {_listed(others)} {are} not significantly worse."
+
+    @property
+    def rank(self) -> str:
+        """What puts an arm first where nothing was tested: its mean, or in parts of runs its scores and losses."""
+        return "has the best mean on dev" if self.step_share >= 1 else "is first by scores and losses on dev"
+
+    def _all_others(self) -> str:
+        failed = [left.arm for left in self.departures if left.place is None]
+        if not failed:
+            return "every other arm"
+        return f"every arm without a failed run; {_are(failed)} not compared"
 
     def _untested(self) -> str:
         """Say what is known of the arms that remain, in a sentence."""
         leader, *others = self.winners
         if not others:
             return f"{leader} is the only remaining arm."
-        return f"Of the remaining {_listed(self.winners)}, {leader} has the best mean on dev."
+        return f"Of the remaining {_listed(self.winners)}, {leader} {self.rank}."
 
     @property
     def details(self) -> str:
@@ -168,8 +185,8 @@ class BudgetVerdict:
         if len(self.winners) > 1:
             yield f"The cheapest of them is {self.cheapest}."
         if self.unsettled:
-            some = ", ".join(self.unsettled) if len(self.unsettled) <= 3 else f"{len(self.unsettled)} arms"
-            yield f"{some} left {'on scores that are not significantly worse' if self.tested else 'without a test'}."
+            how = "on scores that are not significantly worse" if self.tested else "without a test"
+            yield f"{_some(self.unsettled)} left {how}."
         if self.uncompared:
             early = len(self.uncompared)
             yield f"{early} arm{'s' * (early != 1)} dropped early; their early scores do not show their final ones."
@@ -205,6 +222,15 @@ def _amount(value: float, factor: int) -> str:
     """Return a difference of scores, in points for shares."""
     text = f"{factor * value:.4g}"
     return text if factor == 1 else f"{text} {'point' if text == '1' else 'points'}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return up to three names, or how many there are."""
+    return _listed(names) if len(names) <= 3 else f"{len(names)} arms"
+
+
+def _are(names: Sequence[str]) -> str:
+    return f"{_some(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _listed(names: Sequence[str]) -> str:

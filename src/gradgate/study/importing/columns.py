@@ -12,13 +12,15 @@ from gradgate.settings.imports import ImportSettings
 from gradgate.study.importing.raw import RawTable, number_of
 from gradgate.tasks.metrics.names import metric_column
 
-UNPAIRED = "none"
+UNPAIRED, SEED, FOLD = "none", "seed", "fold"
+SEED_COLUMNS = (SEED, "random_seed", "run_seed", "trial", "repeat", "repetition", "replicate")
+"""Columns whose values are of independent runs, in lower case."""
 _some = partial(some_of, most=20)
 _NAMES = {
     "arm": ("arm", "method", "system", "approach", "strategy", "algorithm", "experiment_name", "experiment",
             "peft_type", "kind", "run_name", "name"),
     "score": ("score", "value", "result"),
-    "seed": ("seed", "random_seed", "run_seed", "trial", "repeat", "repetition", "fold", "replicate"),
+    SEED: (*SEED_COLUMNS, FOLD),
     "task": ("task", "dataset", "data_set", "benchmark", "task_name", "dataset_name"),
     "model": ("model", "base_model", "base", "backbone", "encoder", "model_name", "model_name_or_path", "model_id"),
     "split": ("split", "eval_split", "partition"),
@@ -137,6 +139,8 @@ def _with_pair(table: RawTable, mapping: ColumnMapping, asked: ImportSettings) -
         _check(table, "pair", pair)
         return replace(mapping, pair=pair)
     split = mapping.split
+    if pair is None and [name.lower() for name in mapping.seed] == [FOLD]:
+        return replace(mapping, pair=mapping.seed[0])
     if split is not None and asked.split is None and all(number_of(word) is not None for word in table.words(split)):
         return replace(mapping, split=None, pair=pair or split, seed=mapping.seed)
     return replace(mapping, pair=pair)

@@ -10,11 +10,11 @@ _OF_ROWS = ("classification", "multi-label", "multiple-choice")
 
 
 def dev_limit(rows: int, metric: str, kind: str) -> str | None:
-    """Return the smallest difference that a dev split can show, in a sentence; None where that is below a point.
+    """Return the smallest difference of two models that a dev split can show; None where that is below a point.
 
     Two models that are scored on the same rows differ in the rows that one of them has right. With fewer than six of
-    these, no exact test says which model is better, whatever the number of seeds. For metrics other than accuracy it
-    is about as much.
+    these, no exact test says which model is better. For metrics other than accuracy it is about as much. Means over
+    seeds may show smaller differences of arms.
 
     Args:
         rows: of dev.
@@ -30,4 +30,4 @@ def dev_limit(rows: int, metric: str, kind: str) -> str | None:
     if least < _WORTH_SAYING:
         return None
     about = "" if metric == "accuracy" else "about "
-    return f"{rows:,} dev rows: no number of seeds detects differences below {about}{100 * least:.2g} points."
+    return f"{rows:,} dev rows: one run of each arm cannot show differences below {about}{100 * least:.2g} points."

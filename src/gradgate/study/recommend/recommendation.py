@@ -87,6 +87,8 @@ class Recommendation:
         verdict, name = self.budget.verdict, self.arm
         if verdict.decided:
             return f"Train {name}."
+        if not self.is_of_tie and verdict.beaten:
+            return f"Train {name}: it is better than the other remaining arms, but nothing shows that it is the best."
         if not self.is_of_tie:
             return f"{name} is the only remaining arm, but nothing shows that it is the best."
         any_of = f"Any of {len(verdict.tied)} arms may be the best: {', '.join(verdict.tied)}."

@@ -40,7 +40,7 @@ def as_curves(rows: Sequence[CurveRow]) -> Curves:
 
     Raises:
         DataError: if no run has a score on dev, no seed is left, a run occurs twice, no length is that of more than
-            half of a task's runs, or runs of one task differ in metric.
+            half of a task's runs, or runs differ in metric.
     """
     whole_schedules = [row for row in rows if row.schedule == WHOLE]
     of_other_length = _arms_of_other_length(rows_by_run(whole_schedules))
@@ -64,6 +64,11 @@ def as_curves(rows: Sequence[CurveRow]) -> Curves:
     higher = {_one(task, "better", found) for task in tasks}
     if len(higher) > 1:
         raise DataError("Higher scores are better on some tasks and lower ones on others. Replay them separately.")
+    metrics = sorted({row.metric for row in chosen} - {""})
+    if len(metrics) > 1:
+        raise DataError(
+            f"Runs have {len(metrics)} metrics: {', '.join(metrics)}. Expected one. Replay them separately."
+        )
     of_arm = {row.arm: row for row in chosen}
     methods = {arm: arm_of_texts(row.method, row.adapter).name for arm, row in of_arm.items()}
     grid = FullGrid(arms=arms, seeds=whole, steps=steps, methods=methods, higher_is_better=higher == {"higher"})

@@ -60,7 +60,7 @@ class FreezingSection(Section):
 
 
 def answer(curve: FreezeCurve) -> str:
-    """Say how few tuned layers suffice, in one sentence, or why that is undefined."""
+    """Say how few tuned layers kept 0.95 in the runs, in one sentence, or why that is undefined."""
     full, metric = curve.full, curve.study.format
     measured = [point for point in curve.points if point.quality is not None]
     if not measured:
@@ -77,9 +77,9 @@ def answer(curve: FreezeCurve) -> str:
     short = [point.arm.name for point in measured if point.frozen < best.frozen and not point.enough]
     although = f", although {listed(short)} {'keeps' if len(short) == 1 else 'keep'} less" if short else ""
     return (
-        f"Training {tuned}{f' of {curve.layers}' if best.frozen < curve.layers else ''} is enough to keep "
-        f"{ENOUGH} of {what}: {best.arm.name} keeps {formats.quality(best.quality)} "
-        f"({counted(len(best.ratios), 'seed')}){although}."
+        f"Training {tuned}{f' of {curve.layers}' if best.frozen < curve.layers else ''} kept at least {ENOUGH} of "
+        f"{what}: {best.arm.name} keeps {formats.quality(best.quality)} (mean of {counted(len(best.ratios), 'seed')}, "
+        f"not tested){although}."
     )
 
 

@@ -6,6 +6,7 @@ He et al. 2021, Sec. 3.2: https://aclanthology.org/2021.acl-long.172
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean
 
 from matplotlib.ticker import NullLocator
@@ -13,6 +14,7 @@ from matplotlib.ticker import NullLocator
 from gradgate.report.drawing import Drawing, finish, styled, wrapped
 from gradgate.report.formats import ScoreFormat
 from gradgate.report.names_in_figures import name_marks
+from gradgate.report.pairing import UNPAIRED
 from gradgate.report.sections.base import Section
 from gradgate.report.sections.from_papers.losses import draw_means
 from gradgate.report.study_summary import StudySummary
@@ -27,10 +29,15 @@ NAME = "training-sizes"
 
 @dataclass(frozen=True)
 class SizeScores:
-    """The scores of one method over its seeds by rows of the training set, in ascending order."""
+    """The scores of one method by rows of the training set, in ascending order, and by seed."""
 
     label: str
-    scores: dict[int, Summary]
+    by_seed: dict[int, dict[int, float]]
+
+    @cached_property
+    def scores(self) -> dict[int, Summary]:
+        """Size to the scores of all finished seeds."""
+        return {size: summarize(tuple(found.values())) for size, found in self.by_seed.items()}
 
     def mean(self, size: int) -> float | None:
         """Return the mean over the seeds; None if none has finished."""
@@ -71,9 +78,7 @@ def find_sizes(study: StudySummary) -> list[SizeScores]:
         by_size.setdefault(part.study.train_size, []).append(part)
     parts = {size or _all_rows(found): found for size, found in by_size.items()} if len(by_size) > 1 else {}
     methods = [
-        SizeScores(
-            arm.name, {size: summarize(found) for size in sorted(parts) if (found := _scores(parts[size], arm.name))}
-        )
+        SizeScores(arm.name, {size: found for size in sorted(parts) if (found := _scores(parts[size], arm.name))})
         for arm in study.arms
     ]
     return [method for method in methods if method.scores]
@@ -84,14 +89,14 @@ def _all_rows(parts: list[StudyResults]) -> int:
     return round(fmean(part.study.task.rows.get(TRAIN, 0) for part in parts))
 
 
-def _scores(parts: list[StudyResults], label: str) -> tuple[float, ...]:
-    """Return the scores of the seeds that have finished on all of these parts."""
+def _scores(parts: list[StudyResults], label: str) -> dict[int, float]:
+    """Return seed to score, for the seeds that have finished on all of these parts."""
     found = [
         {cell.seed: score for cell in part.of(label) if comparable(score := cell.score(part.main_split))}
         for part in parts
     ]
     common = [seed for seed in found[0] if all(seed in scores for scores in found)]
-    return tuple(fmean(scores[seed] for scores in found) for seed in common)
+    return {seed: fmean(scores[seed] for scores in found) for seed in common}
 
 
 def size_table(section: TrainingSizesSection) -> Table:
@@ -156,15 +161,19 @@ def caption(section: TrainingSizesSection) -> str:
             f"{first.label} goes from {metric.value(first.mean(small))} with {small:,} rows to "
             f"{metric.value(first.mean(large))} with {large:,}."
         )
-    gaps = [
-        f"{method.label} {_gap(metric, method, first, small)} and {_gap(metric, method, first, large)}"
-        for method in others
-    ]
+    gaps = [f"{method.label} {_gap(section, method, small)} and {_gap(section, method, large)}" for method in others]
     return f"Differences to {first.label} with {small:,} and with {large:,} rows: {'; '.join(gaps)}."
 
 
-def _gap(metric: ScoreFormat, method: SizeScores, first: SizeScores, size: int) -> str:
-    return metric.difference((method.mean(size) or 0.0) - (first.mean(size) or 0.0))
+def _gap(section: TrainingSizesSection, method: SizeScores, size: int) -> str:
+    """Return the difference to the first method over the seeds that both have, or over all if none is a pair."""
+    ours, theirs = method.by_seed[size], section.methods[0].by_seed[size]
+    if section.study.pairing is not UNPAIRED:
+        common = [seed for seed in ours if seed in theirs]
+        ours, theirs = ({seed: scores[seed] for seed in common} for scores in (ours, theirs))
+    if not ours:
+        return "has no seed in common"
+    return section.study.format.difference(fmean(ours.values()) - fmean(theirs.values()))
 
 
 def _text(section: TrainingSizesSection) -> str:
