@@ -174,3 +174,11 @@ def test_missing_values_and_categories_are_written(tmp_path: Path) -> None:
     table = pq.read_table(str(name))
     assert table.column("label").to_pylist() == ["a", "b", None, "a"]
     assert table.column("score").to_pylist() == [0.5, None, 1.0, None]
+
+
+def test_rows_of_a_run_in_the_current_folder_lie_next_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    name = task_name(ROWS, Path())
+    assert Path(str(name)).is_relative_to(tmp_path / "run-data")
+    assert list(Path().iterdir()) == []

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
@@ -46,7 +47,18 @@ def test_each_setting_is_a_described_parameter(function: Callable[..., Any], of:
             assert str(field.description).rstrip(".") in described
 
 
-@pytest.mark.parametrize(("given", "seeds"), [(3, [0, 1, 2]), ([7], [7]), ((0, 42), [0, 42]), ("0,7", [0, 7])])
+@pytest.mark.parametrize(
+    ("given", "seeds"),
+    [
+        (3, [0, 1, 2]),
+        ([7], [7]),
+        ((0, 42), [0, 42]),
+        ("0,7", [0, 7]),
+        (np.arange(3), [0, 1, 2]),
+        (np.int64(2), [0, 1]),
+        ([np.int64(7)], [7]),
+    ],
+)
 def test_seeds_are_counted_or_listed(given: Any, seeds: list[int]) -> None:
     assert read_seeds(given) == seeds
 

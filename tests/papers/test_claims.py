@@ -5,19 +5,24 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gradgate.errors import UsageError
+from gradgate.papers.check import check_studies
 from gradgate.papers.claims import ClaimOutcome, check, claims, find_claim
 from gradgate.papers.claims.numbers import (
     DEV_BEST,
     DEV_MEAN,
     FLATNESS,
     LOSS_RISE,
+    ON_THE_SAMPLE,
     SAVED,
+    SEARCH_SEEDS,
+    SEED_SPREAD,
     Key,
     LackingError,
     Numbers,
@@ -29,6 +34,7 @@ from gradgate.papers.claims.quantities import value
 from gradgate.papers.claims.rules import all_of, any_of, most_of
 from gradgate.papers.claims.thresholds import above, below
 from gradgate.papers.frozen import frozen_share, read_frozen
+from gradgate.papers.recorded import write_numbers
 
 HOLDS, FAILS, UNKNOWN = "holds", "fails", "cannot tell"
 PLACE = Place("XLM-R-Large", "XNLI")
@@ -322,3 +328,60 @@ def test_flat_minima_settle_the_other_half() -> None:
         for name, values in zip(("Fine-tune", "Adapter-64"), pair, strict=True)
     }
     assert check(find_claim("A10"), Numbers(scores, exact=False)).state == HOLDS
+
+
+def test_tasks_in_english_alone_are_none_of_the_three_that_transfer_takes() -> None:
+    scores = {
+        Key(PLACE._replace(task=task), label, on): {seed: score + gain * seed * seed for seed in range(3)}
+        for task, languages in (("XNLI", ("en", "de", "all", "target")), ("NER", ("en",)), ("POS", ("en",)))
+        for label, score, gain in (("Fine-tune", 60.0, 0.1), ("Adapter-64", 70.0, 0.2))
+        for on in languages
+    }
+    outcome = check(find_claim("A6"), Numbers(scores, exact=False))
+    assert outcome.state == UNKNOWN
+    assert all("1 task of the 3 needed" in str(finding) for finding in outcome.findings)
+
+
+def test_mixout_on_cola_alone_is_not_shown_to_help_nowhere_else() -> None:
+    place = Place("BERT-base", "cola")
+    means = {"Fine-tune": 60.0, "Fine-tune+mixout": 70.0, "Adapter-64": 70.0, "Adapter-64+mixout": 60.0}
+    scores = {
+        Key(place, label, "en"): {seed: mean + (1 + 0.1 * (mean > 60)) * seed for seed in range(3)}
+        for label, mean in means.items()
+    }
+    outcome = check(find_claim("A11"), Numbers(scores, exact=False))
+    assert outcome.state == UNKNOWN
+    assert {"mrpc: not compared", "other tasks: not compared"} <= {finding.text for finding in outcome.findings}
+
+
+def test_rates_of_two_studies_are_not_compared_by_their_ranks() -> None:
+    place = Place("BERT-base", "cola")
+    parts = [
+        Numbers(
+            {Key(place, label, SEED_SPREAD): {0: spread}, Key(place, label, SEARCH_SEEDS): {0: 9.0}},
+            exact=False, source=label,
+        )
+        for label, spread in (("Fine-tune", 9.0), ("Adapter-64", 0.5))
+    ]  # fmt: skip
+    apart = check(find_claim("A8"), together(parts))
+    assert (apart.state, apart.findings[0].limits) == (UNKNOWN, ("the rates are not those of one study",))
+    joint = Numbers({**parts[0].scores, **parts[1].scores}, exact=False, source="one")
+    assert check(find_claim("A8"), joint).state == HOLDS
+    assert check(find_claim("A8"), together([joint])).state == HOLDS
+
+
+def test_generated_scores_are_not_taken_together_with_real_ones(tmp_path: Path) -> None:
+    best = ("Layer-GradDrop", "GradDrop-Epoch")
+    others = ("SFT", "GradFreeze-TopDown", "GradFreeze-BottomUp", "GradDrop", "Anneal-GradDrop")
+    for name, tasks, notes in (("real", ("XNLI",), ()), ("sample", ("NC", "QAM"), (ON_THE_SAMPLE,))):
+        scores = {
+            Key(PLACE._replace(task=task), label, "avg"): {
+                seed: 60.0 + 10 * (label in best) + seed for seed in range(3)
+            }
+            for task in tasks
+            for label in (*best, *others)
+        }
+        write_numbers({name: {"graddrop": Numbers(scores, False, notes=notes)}}, tmp_path / f"{name}.csv")
+    found = [verdict for verdict in check_studies([tmp_path], "graddrop") if verdict.claim.id == "G2"]
+    assert [verdict.tasks for verdict in found] == ["the paper's tasks", "generated tasks"]
+    assert [len(verdict.parts) for verdict in found] == [1, 1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from scipy import stats
 
@@ -163,3 +165,31 @@ def test_peak_or_area_must_rank_with_transfer_in_each_place() -> None:
     assert check(find_claim("F10"), Numbers(one, exact=False)).state == FAILS
     peaks = {Key(place, SCHEDULES, TRACE_PEAK): high for place in places}
     assert check(find_claim("F10"), Numbers({**scores, **peaks}, exact=False)).state == HOLDS
+
+
+def test_a_hill_without_an_early_trace_is_half_of_the_claim() -> None:
+    places = [PLACE._replace(task=task) for task in ("XNLI", "NER", "POS")]
+    scores = {Key(place, "Ada+GU", TRACE_HILL): {0: 0.5, 1: 0.6, 2: 0.55} for place in places}
+    scores |= {Key(place, "Ada", "avg"): {0: 60.0, 1: 61.0, 2: 62.0} for place in places}
+    outcome = check(find_claim("F9"), Numbers(scores, exact=False))
+    assert (outcome.state, outcome.findings[-1].text) == (UNKNOWN, "early trace: not compared")
+
+
+def test_gradual_unfreezing_is_not_shown_by_another_schedule() -> None:
+    places = [PLACE._replace(task=task) for task in ("XNLI", "NER", "POS")]
+    scores = {Key(place, "Full-FT", "avg"): {0: 60.0, 1: 61.0, 2: 62.0} for place in places}
+    scores |= {Key(place, "Ada+LPFT", "avg"): {0: 70.0, 1: 71.1, 2: 72.3} for place in places}
+    outcome = check(find_claim("F1"), Numbers(scores, exact=False))
+    assert (outcome.state, outcome.findings[-1].text) == (UNKNOWN, "Ada+GU: not compared")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "state"), [(("1000",), UNKNOWN), (("1000", "5000", "10000"), FAILS), (("100000",), UNKNOWN)]
+)
+def test_cells_of_other_sizes_decide_nothing_of_small_training_sets(sizes: tuple[str, ...], state: str) -> None:
+    scores = {}
+    for task, size in product(("XNLI", "NER", "POS"), sizes):
+        place = Place("XLM-R-Large", task, size)
+        scores[Key(place, "Ada+GU", "avg")] = {0: 60.0, 1: 61.0, 2: 62.0}
+        scores[Key(place, "Ada", "avg")] = {0: 70.0, 1: 71.1, 2: 72.3}
+    assert check(find_claim("F7"), Numbers(scores, exact=False)).state == state

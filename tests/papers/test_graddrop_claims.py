@@ -76,3 +76,29 @@ def test_a_gain_must_be_as_large_as_the_paper_says(gain: float, state: str) -> N
         for name, more in (("SFT", 0.0), ("GradDrop", gain))
     }
     assert check(find_claim("G1"), Numbers(scores, exact=False)).state == state
+
+
+def scored(labels: tuple[str, ...], tasks: tuple[str, ...], best: tuple[str, ...]) -> dict[Key, dict[int, float]]:
+    """The best methods are ten points above the others."""
+    return {
+        Key(PLACE._replace(task=task), label, "avg"): {
+            seed: 60 + 10 * (label in best) + (1 + 0.1 * (label in best)) * seed for seed in range(3)
+        }
+        for task in tasks
+        for label in labels
+    }
+
+
+def test_a_rival_that_was_compared_on_no_task_of_the_best_is_named() -> None:
+    best, tasks = ("Layer-GradDrop", "GradDrop-Epoch"), ("XNLI", "NC", "QAM")
+    others = ("SFT", "GradFreeze-TopDown", "GradFreeze-BottomUp", "GradDrop", "Anneal-Layer-GradDrop")
+    most = scored((*best, *others), tasks, best)
+    apart = scored(("Anneal-GradDrop",), ("POS",), best)
+    outcome = check(find_claim("G2"), Numbers({**most, **apart}, exact=False))
+    assert outcome.state == UNKNOWN
+    assert outcome.findings[-1].text.endswith("not compared with Anneal-GradDrop")
+    whole = Numbers({**most, **scored(("Anneal-GradDrop",), tasks, best)}, exact=False)
+    assert check(find_claim("G2"), whole).state == HOLDS
+    g3 = scored(("GradFreeze-TopDown", "GradFreeze-BottomUp"), tasks, ("GradFreeze-TopDown",))
+    elsewhere = check(find_claim("G3"), Numbers({**g3, **scored(("SFT",), ("POS",), ("SFT",))}, exact=False))
+    assert (elsewhere.state, elsewhere.findings[-1].text.endswith("not compared with SFT")) == (UNKNOWN, True)

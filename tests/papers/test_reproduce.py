@@ -52,6 +52,12 @@ def test_published_stands_beside_measured_with_the_distance_to_the_reference(els
     assert found["baseline"].measured_gain is None
 
 
+def test_a_distance_is_over_the_seeds_that_both_have(elsa: Path) -> None:
+    (elsa / "ner/runs/method-1/seed-0/scores.json").unlink()
+    found = {pair.row.cell.label: pair for pair in pairs(read_reproduction(elsa))}
+    assert found["frozen 8/12"].measured_gain == pytest.approx(0.86 - 0.91)
+
+
 def test_what_the_paper_derives_is_derived_alike(elsa: Path) -> None:
     table = derived_table(read_reproduction(elsa))
     assert table is not None

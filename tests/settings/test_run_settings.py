@@ -10,6 +10,7 @@ from gradgate.adapters.kinds import BottleneckKind
 from gradgate.errors import UsageError
 from gradgate.methods import Gradual, Head
 from gradgate.settings.base import checked_settings
+from gradgate.settings.finished import EvaluateSettings
 from gradgate.settings.identity import fingerprint_of
 from gradgate.settings.memory import MemorySettings
 from gradgate.settings.run import RunConfig, make_config
@@ -111,3 +112,18 @@ def test_gradients_are_released_only_where_that_is_exact(values: dict[str, Any],
 def test_weights_in_bfloat16_do_not_go_with_fp16() -> None:
     with pytest.raises(UsageError, match="weights=bfloat16 and precision=fp16 cannot be combined"):
         make_config(weights="bfloat16", precision="fp16")
+
+
+def test_one_factor_of_the_rate_is_a_text_as_several_are() -> None:
+    assert make_config(lr_scale="head=10").lr_scale == make_config(lr_scale=["head=10"]).lr_scale == {"head": 10.0}
+    with pytest.raises(UsageError, match="expected a mapping"):
+        make_config(lr_scale=3)
+
+
+def test_languages_are_read_alike_for_training_and_evaluation() -> None:
+    assert checked_settings(EvaluateSettings, {"languages": "de, de,fr"}).languages == ("de", "fr")
+    assert make_config(languages="de, de,fr").languages == "de,fr"
+    for wrong in ("de,,fr", []):
+        for kind in (EvaluateSettings, RunConfig):
+            with pytest.raises(UsageError, match="expected codes of languages"):
+                checked_settings(kind, {"languages": wrong})

@@ -43,7 +43,8 @@ def task_name(task: object, out: Path) -> str | None:
     else:
         files = {f"{_NAME}.parquet": _parquet(task)}
     digest = sha256(b"".join(name.encode() + content for name, content in files.items())).hexdigest()[:12]
-    folder = (out.parent / f"{out.name}-data" / digest / _NAME).absolute()
+    place = out.resolve()  # the name of "." is that of the folder
+    folder = place.parent / f"{place.name}-data" / digest / _NAME
     write_files(folder, files)
     return str(folder if isinstance(task, Mapping) else folder / f"{_NAME}.parquet")
 

@@ -25,6 +25,7 @@ class ClaimVerdict:
         notes: what a reader of the numbers must know.
         parts: the studies or files of a source whose numbers were taken together.
         stand_in: whether they are on tasks that stand in for the paper's. If a source has both, each has a verdict.
+        generated: whether they are on generated tasks, which have a verdict of their own too.
         without_collapsed: the outcome without collapsed runs; None if it is the same.
     """
 
@@ -34,11 +35,14 @@ class ClaimVerdict:
     notes: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     stand_in: bool = False
+    generated: bool = False
     without_collapsed: ClaimOutcome | None = None
 
     @property
     def tasks(self) -> str:
         """The tasks of the numbers, in words."""
+        if self.generated:
+            return "generated tasks"
         return "other tasks" if self.stand_in else "the paper's tasks"
 
     @property
@@ -217,19 +221,21 @@ def _check(asked: Iterable[Claim], parts: Sequence[Numbers], source: str) -> lis
             without = outcome if steady is numbers else check(claim, steady)
             found.append(
                 ClaimVerdict(
-                    claim, outcome, source, numbers.notes, names, numbers.stand_in,
+                    claim, outcome, source, numbers.notes, names, numbers.stand_in, numbers.generated,
                     None if without == outcome else without,
                 )
             )  # fmt: skip
-    return sorted(found, key=lambda verdict: verdict.stand_in)
+    return sorted(found, key=lambda verdict: (verdict.stand_in, verdict.generated))
 
 
 def _groups(claim: Claim, parts: Sequence[Numbers]) -> list[Sequence[Numbers]]:
-    """Group the parts that have what a claim compares: the paper's tasks, and stand-ins; else all parts."""
+    """Group the parts that have what a claim compares: the paper's tasks, stand-ins, and generated ones; else all."""
     if len(parts) == 1:
         return [parts]
-    apart = ([part for part in parts if part.stand_in is stand_in] for stand_in in (False, True))
-    return [_used(claim, group) for group in apart if group and _compares(claim, group)] or [parts]
+    kinds: dict[tuple[bool, bool], list[Numbers]] = {}
+    for part in parts:
+        kinds.setdefault((part.stand_in, part.generated), []).append(part)
+    return [_used(claim, group) for _, group in sorted(kinds.items()) if _compares(claim, group)] or [parts]
 
 
 def _used(claim: Claim, group: Sequence[Numbers]) -> Sequence[Numbers]:

@@ -47,18 +47,19 @@ class Pair:
 
     row: Reproduced
     number: Published
-    measured: Summary
+    by_seed: dict[int, float]
     published_gain: float | None = None
     measured_gain: float | None = None
+
+    @property
+    def measured(self) -> Summary:
+        """The measurement over all seeds."""
+        return summarize(list(self.by_seed.values()))
 
 
 def pairs(reproduction: Reproduction) -> list[Pair]:
     """Return every printed number of the cells that were run, with its measurement."""
-    found = [
-        Pair(row, number, summarize(list(_by_seed(row, number).values())))
-        for row in reproduction.rows
-        for number in row.cell.published()
-    ]
+    found = [Pair(row, number, _by_seed(row, number)) for row in reproduction.rows for number in row.cell.published()]
     first = {_where(pair): pair for pair in reversed(found) if pair.row.cell.label == reproduction.preset.reference}
     return [_against(pair, first.get(_where(pair))) for pair in found]
 
@@ -205,10 +206,9 @@ def _where(pair: Pair) -> tuple[str, ...]:
 def _against(pair: Pair, first: Pair | None) -> Pair:
     if first is None or first.row.cell.label == pair.row.cell.label:
         return pair
-    measured = None
-    if pair.measured.mean is not None and first.measured.mean is not None:
-        measured = pair.measured.mean - first.measured.mean
-    return Pair(pair.row, pair.number, pair.measured, pair.number.value - first.number.value, measured)
+    gains = [value - first.by_seed[seed] for seed, value in pair.by_seed.items() if seed in first.by_seed]
+    measured = fmean(gains) if gains else None
+    return Pair(pair.row, pair.number, pair.by_seed, pair.number.value - first.number.value, measured)
 
 
 def _table(reproduction: Reproduction, name: str, shown: list[Pair]) -> Table:

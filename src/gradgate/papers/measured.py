@@ -198,8 +198,8 @@ def best_sizes(rows: Iterable[PaperScore]) -> list[PaperScore]:
 
 
 def _transfer(paper: str, row: PaperScore, cell: RunResult) -> float | None:
-    """Return the paper's average of a run; without one, the score that methods are compared on."""
-    if cell.scores is None:
+    """Return the paper's average of a run; without one, the score that methods are compared on, if higher is better."""
+    if cell.scores is None or row.is_better_if_lower:
         return None
     return scores_by_language(paper, row, cell).get("avg", cell.score(row.results.main_split))
 

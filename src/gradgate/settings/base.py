@@ -41,7 +41,8 @@ class CheckedSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _nothing_empty(cls, given: Any) -> Any:
-        empty = [name for name, value in given.items() if value == ""] if isinstance(given, Mapping) else []
+        named = given.items() if isinstance(given, Mapping) else ()
+        empty = [name for name, value in named if isinstance(value, str) and not value]
         if empty:
             names = ", ".join(f"{name}=" for name in empty)
             required = any(cls.model_fields[name].is_required() for name in empty if name in cls.model_fields)

@@ -11,17 +11,27 @@ from gradgate.settings.fields import PathField, PlaceField, SplitField
 from gradgate.tasks.types import KindName
 
 
-def _language_codes(given: object) -> object:
+def language_codes(given: object) -> object:
+    """Return codes between commas, or a sequence of them, as a list without repeats; anything else as it is.
+
+    Raises:
+        ValueError: for an empty code, or none.
+    """
     words = given.split(",") if isinstance(given, str) else given
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         return given
     codes = list(dict.fromkeys(word.strip() for word in words))
-    if not all(codes):
+    if not codes or not all(codes):
         raise ValueError("expected codes of languages with commas between them, as in de,fr")
-    return ",".join(codes)
+    return codes
 
 
-CodesField = Annotated[str | None, BeforeValidator(_language_codes)]
+def _joined_codes(given: object) -> object:
+    codes = language_codes(given)
+    return ",".join(codes) if isinstance(codes, list) else codes
+
+
+CodesField = Annotated[str | None, BeforeValidator(_joined_codes)]
 
 
 class SubjectSettings(CheckedSettings):

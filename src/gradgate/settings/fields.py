@@ -68,6 +68,8 @@ TrackField = Annotated[InstanceOf[FisherTrack] | None, _parsed(read_track), _AS_
 ForgettingField = Annotated[InstanceOf[ForgettingSetting] | None, _parsed(read_forgetting), _AS_TEXT]
 LrScaleField = Annotated[
     dict[str, float] | None,
-    BeforeValidator(lambda given: (read_lr_scale(given) or None) if isinstance(given, list | tuple) else given),
+    BeforeValidator(
+        lambda given: (read_lr_scale(several(given)) or None) if isinstance(given, str | list | tuple) else given
+    ),
     AfterValidator(lambda scale: scale and checked_lr_scale(scale)),
 ]

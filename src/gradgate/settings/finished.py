@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from gradgate.settings.base import MOST_IN_BATCH, CheckedSettings
 from gradgate.settings.compare import Texts
+from gradgate.settings.data import language_codes
 from gradgate.settings.fields import OptionalPlaceField, PathField
 
 Form = Literal["transformers", "peft", "adapterhub", "delta"]
@@ -56,7 +57,7 @@ class EvaluateSettings(OfTaskSettings):
     @field_validator("languages", mode="before")
     @classmethod
     def _codes(cls, languages: object) -> object:
-        return [code.strip() for code in languages.split(",")] if isinstance(languages, str) else languages
+        return language_codes(languages)
 
 
 class PredictSettings(OfTaskSettings):

@@ -31,12 +31,18 @@ def read_seeds(given: int | str | Sequence[int]) -> list[int]:
     """
     if isinstance(given, str):
         return _from_text(given, repr(given))
+    given = _plain(given)
     if isinstance(given, int) and not isinstance(given, bool):
         return _from_text(str(given), str(given))
-    seeds = list(given) if isinstance(given, Sequence) else []
+    seeds = list(map(_plain, given)) if isinstance(given, Sequence) else []
     if not seeds or not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
         raise UsageError(f"seeds={given!r}: expected a number of seeds (3) or a list of seeds ([0, 7, 42]).")
     return _from_text(f"{','.join(map(str, seeds))},", repr(seeds))
+
+
+def _plain(given: Any) -> Any:
+    """Return numbers and arrays of numpy as Python's; anything else as it is."""
+    return given.tolist() if callable(getattr(given, "tolist", None)) else given
 
 
 def _from_text(text: str, shown: str) -> list[int]:

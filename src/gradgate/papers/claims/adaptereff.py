@@ -63,15 +63,16 @@ def _a1(numbers: Numbers) -> ClaimOutcome:
                     what = f"{place}: rank correlation of depth with RSA, {name}"
                     deeper.append(below(numbers, what, value(place, name, RSA_DEPTH), certain=True))
     lacking = f"needs the representations of {TUNED} and {WIDE} or {NARROW} (gradgate analyze representations STUDY)"
-    return all_of([*closer, *dict.fromkeys(deeper)], lacking)
+    return all_parts(numbers, {"each layer": closer, "depth": [*dict.fromkeys(deeper)]}, lacking)
 
 
 def _a2(numbers: Numbers) -> ClaimOutcome:
     parts: dict[str, list[ClaimCheck]] = {}
     for other in (TUNED, TAPT):
-        small = [place for place in numbers.places(WIDE, other, tasks=_LOW) if _examples(place.size) != (0, 5000)]
+        small = [place for place in numbers.places(WIDE, other, tasks=_LOW) if not _many(place)]
         parts[f"{other} on small tasks"] = [_mean(numbers, places, WIDE, other) for places in _alike(small)]
-    places = [] if numbers.stand_in else numbers.places(WIDE, TUNED, tasks=_HIGH)
+    large = (place for place in numbers.places(WIDE, TUNED, tasks=_HIGH) if place.size == "full" or _many(place))
+    places = [] if numbers.stand_in else list(large)
     parts["large tasks"] = []
     if places:
         what = f"mean over {tasks_in(places)} of many examples: {WIDE} - {TUNED}"
@@ -128,6 +129,18 @@ def _examples(size: str) -> tuple[int, float]:
     return (1, float(size.removesuffix("%"))) if size.endswith("%") else (2, 0)
 
 
+def _many(place: Place) -> bool:
+    """Return True for a number of training examples that makes no task of few: the paper's small ones have less."""
+    kind, amount = _examples(place.size)
+    return kind == 0 and amount >= 5000
+
+
+def _few(place: Place) -> bool:
+    """Return True for little data: 5 % of a task, or at most as many examples as 5 % of XNLI; of GLUE, 5,000."""
+    kind, amount = _examples(place.size)
+    return amount <= 5 if kind == 1 else kind == 0 and amount <= (5000 if place.task in _GLUE else 20_000)
+
+
 def _shrinks(small: list[Place], large: list[Place], name: str) -> Quantity:
     first, second = mean_minus(small, name, TUNED, EN), mean_minus(large, name, TUNED, EN)
     return lambda score: first(score) - second(score)
@@ -135,12 +148,16 @@ def _shrinks(small: list[Place], large: list[Place], name: str) -> Quantity:
 
 def _a6(numbers: Numbers) -> ClaimOutcome:
     """Check each average over languages; a study may have no distant language, but none lacks the average over all."""
-    tested = [(place, name) for name in (WIDE, NARROW) for place in numbers.places(name, TUNED, tasks=_TRANSFER)]
+    tested = [
+        (place, name)
+        for name in (WIDE, NARROW)
+        for place in numbers.places(name, TUNED, tasks=_TRANSFER)
+        if numbers.exact or numbers.languages(place, name, TUNED) != [EN]
+    ]
     tasks = count_tasks(place for place, _ in tested)
     findings = [
         over_tasks(numbers, _minus(numbers, place, name, TUNED, on), tasks)
         for place, name in tested
-        if numbers.exact or numbers.languages(place, name, TUNED) != [EN]
         for on in ("all", "target", "distant")
         if on in numbers.on(place, name, TUNED) or (on == "all" and not numbers.exact)
     ]
@@ -158,12 +175,12 @@ def _a7(numbers: Numbers) -> ClaimOutcome:
         if place.size == "full":
             part = "all of XNLI" if place.task == "XNLI" else "special domains"
             parts[part].append(above(numbers, what, quantity))
-        else:
+        elif _few(place) or numbers.exact:
             parts["little data"].append(level(numbers, what, quantity, LEVEL))
     if not numbers.stand_in:
         for places in _alike(numbers.places(WIDE, NARROW, tasks=_LOW)):
             parts["special domains"].append(_mean(numbers, places, WIDE, NARROW))
-        for places in _alike(p for p in numbers.places(WIDE, NARROW, tasks=_GLUE) if p.size != "full"):
+        for places in _alike(p for p in numbers.places(WIDE, NARROW, tasks=_GLUE) if _few(p)):
             what = f"{_where(places)}: {WIDE} - {NARROW}"
             finding = level(numbers, what, mean_minus(places, WIDE, NARROW, EN), LEVEL)
             parts["little data"].append(over_tasks(numbers, finding, count_tasks(places)))
@@ -228,17 +245,19 @@ def _a10(numbers: Numbers) -> ClaimOutcome:
 
 def _a11(numbers: Numbers) -> ClaimOutcome:
     places = numbers.places(MIXED, TUNED, tasks=_GLUE)
-    tuned = [
-        _minus(numbers, place, MIXED, TUNED)
-        if place.task in ("cola", "mrpc")
-        else below(numbers, f"{place}: {MIXED} - {TUNED}", minus(place, MIXED, TUNED, EN))
-        for place in places
-    ]
+    tuned: dict[str, list[ClaimCheck]] = {"cola": [], "mrpc": [], "other tasks": []}
+    for place in places:
+        if place.task in tuned:
+            tuned[place.task].append(_minus(numbers, place, MIXED, TUNED))
+        else:
+            what = f"{place}: {MIXED} - {TUNED}"
+            tuned["other tasks"].append(below(numbers, what, minus(place, MIXED, TUNED, EN)))
     adapters = [
         below(numbers, f"{place}: {NARROW_MIXED} - {NARROW}", minus(place, NARROW_MIXED, NARROW, EN))
         for place in numbers.places(NARROW_MIXED, NARROW, tasks=_GLUE)
     ]
-    return both(all_of(tuned, f"needs {MIXED} and {TUNED}"), most_of(adapters, f"needs {NARROW_MIXED} and {NARROW}"))
+    alone = all_parts(numbers, tuned, f"needs {MIXED} and {TUNED}")
+    return both(alone, most_of(adapters, f"needs {NARROW_MIXED} and {NARROW}"))
 
 
 CLAIMS = (

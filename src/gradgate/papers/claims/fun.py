@@ -15,7 +15,7 @@ from gradgate.papers.claims.numbers import (
     Place,
 )
 from gradgate.papers.claims.quantities import gap_difference, mean_minus, minus, place_minus, ratio, value
-from gradgate.papers.claims.rules import all_of, all_parts, any_of, both, most_of
+from gradgate.papers.claims.rules import all_of, all_parts, any_of, both, decided_by_none, most_of
 from gradgate.papers.claims.thresholds import above, at_least_about, below, count_tasks, over_tasks, tasks_in
 from gradgate.papers.published import read_table
 
@@ -43,6 +43,8 @@ def _f1(numbers: Numbers) -> ClaimOutcome:
         if numbers.places(name, FULL)
     ]
     needs = f"needs {GU} and {FULL}, of one study or of several that are checked together"
+    if parts and not numbers.places(GU, FULL):
+        parts.append(all_of([ClaimCheck(UNKNOWN, f"{GU}: not compared")]))
     return both(*parts) if parts else all_of([], needs)
 
 
@@ -110,14 +112,15 @@ def _f6(numbers: Numbers) -> ClaimOutcome:
 
 
 def _f7(numbers: Numbers) -> ClaimOutcome:
-    """Check small training sets; the claim is about three sizes, so it takes all of them to hold."""
-    small = [place for place in numbers.places(GU, ADA) if place.size != "full"]
+    """Check small training sets; the claim is about most cells of three sizes, so all of these decide it."""
+    sizes = [place for place in numbers.places(GU, ADA) if place.size != "full"]
+    small = [p for p in sizes if numbers.exact or (p.size.isdecimal() and int(p.size) <= int(_SMALL[-1]))]
     cells = [_minus(numbers, place, GU, ADA) for place in small]
     most = most_of(cells, f"needs {GU} and {ADA} on small training sets")
     absent = [size for size in _SMALL if size not in {place.size for place in small}]
     if numbers.exact or not small or not absent:
         return most
-    return both(most, all_of([ClaimCheck(UNKNOWN, f"{listed(absent)} examples: not compared")]))
+    return decided_by_none(most, f"{listed(absent)} examples: not compared")
 
 
 def _f8(numbers: Numbers) -> ClaimOutcome:
@@ -161,7 +164,7 @@ def _f9(numbers: Numbers) -> ClaimOutcome:
         for place in places
         if TRACE_HILL in numbers.on(place, GU)
     ]
-    return all_of([*higher, *hills], f"needs {GU} and {ADA}, both {_TRACKED}")
+    return all_parts(numbers, {"early trace": higher, "hill": hills}, f"needs {GU} and {ADA}, both {_TRACKED}")
 
 
 def _f10(numbers: Numbers) -> ClaimOutcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain, product
 
 from gradgate.errors import listed
 from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome
@@ -71,7 +72,9 @@ def _g2(numbers: Numbers) -> ClaimOutcome:
         for other in others
         if (places := numbers.places(best, other))
     ]
-    findings += not_compared(numbers, findings, "mean over all tasks", _nowhere(numbers, (LAYER, EPOCH, *others)))
+    pairs = product((LAYER, EPOCH), others)
+    lacking = _lacking((pair for pair in pairs if not numbers.places(*pair)), len(others))
+    findings += not_compared(numbers, findings, "mean over all tasks", lacking)
     return all_of(findings, f"needs {LAYER}, {EPOCH} and {SFT}")
 
 
@@ -79,7 +82,8 @@ def _g3(numbers: Numbers) -> ClaimOutcome:
     places, against = numbers.places(TOP, BOTTOM), numbers.places(SFT, BOTTOM)
     findings = [over_tasks(numbers, _minus(numbers, place, TOP, BOTTOM), count_tasks(places)) for place in places]
     findings += [over_tasks(numbers, _mean(numbers, SFT, BOTTOM), count_tasks(against))] if against else []
-    findings += not_compared(numbers, findings, BOTTOM, _nowhere(numbers, (SFT, TOP)))
+    lacking = [name for name, there in ((SFT, against), (TOP, places)) if not there]
+    findings += not_compared(numbers, findings, BOTTOM, lacking)
     return all_of(findings, f"needs {TOP}, {BOTTOM} and {SFT}")
 
 
@@ -117,7 +121,7 @@ def _g10(numbers: Numbers) -> ClaimOutcome:
 
 
 def _g11(numbers: Numbers) -> ClaimOutcome:
-    findings, others = [], (DROP, ANNEAL, ANNEAL_LAYER, TOP, BOTTOM)
+    findings, lacking, others = list[ClaimCheck](), list[tuple[str, str]](), (DROP, ANNEAL, ANNEAL_LAYER, TOP, BOTTOM)
     for best in (EPOCH, LAYER):
         for other in others:
             names = (best, other, SFT)
@@ -128,25 +132,34 @@ def _g11(numbers: Numbers) -> ClaimOutcome:
                 what = f"{_mean_over(numbers, there)}: t of {best} - t of {other}"
                 finding = above(numbers, what, t_gap(groups, best, other, SFT))
                 findings.append(over_tasks(numbers, finding, count_tasks(there)))
-    findings += not_compared(numbers, findings, "t statistics", _nowhere(numbers, (EPOCH, LAYER, *others)))
+            else:
+                lacking.append((best, other))
+    findings += not_compared(numbers, findings, "t statistics", _lacking(lacking, len(others)))
     return all_of(findings, f"needs {EPOCH}, {LAYER}, {SFT} and another variant in two test languages or more")
 
 
-def _nowhere(numbers: Numbers, names: Iterable[str]) -> list[str]:
-    """Return the methods that were scored on no task."""
-    return [name for name in names if not numbers.places(name)]
+def _lacking(pairs: Iterable[tuple[str, str]], others: int) -> list[str]:
+    """Return which methods pairs that were not compared lack: the second, or the first if it lacks all others."""
+    by_first: dict[str, list[str]] = {}
+    for first, second in pairs:
+        by_first.setdefault(first, []).append(second)
+    found = ([first] if len(seconds) == others else seconds for first, seconds in by_first.items())
+    return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def _largest(numbers: Numbers, task: str, variants: tuple[str, ...], named: tuple[str, ...]) -> ClaimOutcome:
     """Check whether the named languages gain more than every other one."""
-    findings = []
+    findings, lacking = [], []
     for variant in variants:
+        before = len(findings)
         for place in numbers.places(variant, SFT, tasks=[task]):
             languages = numbers.languages(place, variant, SFT)
             rest = [language for language in languages if language not in named]
             if set(named) <= set(languages) and rest:
                 findings += _gains(numbers, place, variant, named, rest)
-    findings += not_compared(numbers, findings, f"gains on {task}", _nowhere(numbers, variants))
+        if len(findings) == before:
+            lacking.append(variant)
+    findings += not_compared(numbers, findings, f"gains on {task}", lacking)
     return all_of(
         findings, f"needs {SFT} and a variant on {task} with the test languages {', '.join(named)} and others"
     )

@@ -146,6 +146,7 @@ class Numbers:
         stand_in: whether tasks of other names stand in for those of the paper.
         arms: what was run for each score: one arm, or all that the label fits.
         source: where they were measured.
+        sources: the sources of each score, of numbers that were merged.
     """
 
     scores: Mapping[Key, Mapping[int, float]]
@@ -154,6 +155,7 @@ class Numbers:
     notes: tuple[str, ...] = field(default=())
     arms: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
     source: str = ""
+    sources: Mapping[Key, frozenset[str]] = field(default_factory=dict)
 
     @property
     def generated(self) -> bool:
@@ -223,11 +225,12 @@ class Numbers:
 def together(parts: Iterable[Numbers]) -> Numbers:
     """Merge the numbers of several tasks, models or studies.
 
-    A task that stands in for one of the paper is left out if the paper's task is present. A score that several parts
-    have fits the arms of all of them.
+    A task that stands in for one of the paper is left out if the paper's task is present, and so are generated tasks if
+    there are others. A score that several parts have fits the arms of all of them.
     """
     found = list(parts)
     own = [numbers for numbers in found if not numbers.stand_in] or found
+    own = [numbers for numbers in own if not numbers.generated] or own
     scores: dict[Key, Mapping[int, float]] = {}
     arms: dict[Key, list[tuple[str, str]]] = {}
     for numbers in own:
@@ -235,9 +238,11 @@ def together(parts: Iterable[Numbers]) -> Numbers:
         for key, names in numbers.arms.items():
             arms.setdefault(key, []).extend((name, numbers.source) for name in names)
     notes = dict.fromkeys(note for numbers in own for note in numbers.notes)
-    stand_in = bool(own) and own is found and own[0].stand_in
+    stand_in = bool(own) and all(numbers.stand_in for numbers in own)
     exact = all(numbers.exact for numbers in own)
-    return Numbers(scores, exact, stand_in, tuple(notes), {key: _disambiguated(names) for key, names in arms.items()})
+    sources = {key: frozenset(numbers.source for numbers in own if key in numbers.scores) for key in scores}
+    named = {key: _disambiguated(names) for key, names in arms.items()}
+    return Numbers(scores, exact, stand_in, tuple(notes), named, sources=sources)
 
 
 def _disambiguated(arms: list[tuple[str, str]]) -> tuple[str, ...]:

@@ -43,9 +43,13 @@ def _ratio(numbers: Numbers, place: Place, one: str, other: str, rate: int, rate
     )
     ours, theirs = (0.0 if spread is None else spread for spread in spreads)
     shown = f"{ours:.2f} / {theirs:.2f}"
-    arms = tuple((m, arm) for m in (one, other) for arm in numbers.arms.get(Key(place, m, SEED_SPREAD), ()))
-    if None in seeds or theirs == 0 or ours == 0:
+    keys = [Key(place, method, SEED_SPREAD) for method in (one, other)]
+    arms = tuple((key.method, arm) for key in keys for arm in numbers.arms.get(key, ()))
+    several = any(len(numbers.arms.get(key, ())) > 1 for key in keys)
+    apart = several or len({numbers.sources.get(key) for key in keys}) > 1
+    if apart or None in seeds or theirs == 0 or ours == 0:
         why = "no spread to test" if None not in seeds else "the number of seeds was not recorded"
+        why = "the rates are not those of one study" if apart else why
         found = f"{what} = {shown}"
         return ClaimCheck(UNKNOWN, found, "above 1", (why,), compared=True, arms=arms, tasks=(place.task,))
     counts = [int(count or 0) for count in seeds]
