@@ -203,3 +203,52 @@ def test_a_head_that_peft_saves_without_noting_it_is_a_head(command: Command, tm
     config = tmp_path / "adapter" / "adapter_config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "modules_to_save": None}), encoding="utf-8")
     assert json.loads(command(*words, "layers.*/head").out)["expected"] is True
+
+
+def expected(command: Command, base: Path, trained: Path, selector: str) -> tuple[bool | None, list[str]]:
+    report = json.loads(command("audit", str(base), str(trained), "--expect", selector, "--json").out)
+    return report["expected"], [name for each in report["findings"] for name in each["names"]]
+
+
+def test_tied_weights_that_a_file_stores_twice_are_selected_by_either_name(command: Command, tmp_path: Path) -> None:
+    model = TINY["gpt2"]()
+    for folder in ("base", "trained"):
+        model.save_pretrained(tmp_path / folder)
+        (tmp_path / folder / "model.safetensors").unlink()
+        torch.save(model.state_dict(), tmp_path / folder / "pytorch_model.bin")  # with lm_head.weight
+        with torch.no_grad():
+            model.transformer.wte.weight += 1.0
+            model.transformer.wpe.weight += 1.0
+    assert expected(command, tmp_path / "base", tmp_path / "trained", "embeddings") == (True, [])
+
+
+def test_a_pooler_that_no_loss_uses_need_not_learn(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    model.bert.save_pretrained(tmp_path / "base")
+    with torch.no_grad():
+        for name, parameter in model.bert.named_parameters():
+            parameter += 1.0 * ("pooler" not in name)
+    model.bert.save_pretrained(tmp_path / "trained")
+    assert expected(command, tmp_path / "base", tmp_path / "trained", "embeddings/layers.*/head") == (True, [])
+
+
+def test_a_table_that_grew_is_not_absent(command: Command, tmp_path: Path) -> None:
+    model = TINY["gpt2"]()
+    model.save_pretrained(tmp_path / "base")
+    model.resize_token_embeddings(model.config.vocab_size + 3)
+    model.save_pretrained(tmp_path / "trained")
+    assert "absent from" not in command("audit", str(tmp_path / "base"), str(tmp_path / "trained")).out
+
+
+def test_statistics_of_batches_learn_nothing(command: Command, tmp_path: Path) -> None:
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 8], "depths": [1, 1], "layer_type": "basic"}
+    model = ResNetForImageClassification(ResNetConfig(**sizes))
+    model.save_pretrained(tmp_path / "base")
+    model.train()(pixel_values=torch.ones(2, 3, 32, 32))
+    with torch.no_grad():
+        model.classifier[1].weight += 1.0
+        model.classifier[1].bias += 1.0
+    model.save_pretrained(tmp_path / "trained")
+    assert expected(command, tmp_path / "base", tmp_path / "trained", "head") == (True, [])

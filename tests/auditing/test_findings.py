@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 import gradgate as gg
+from gradgate.auditing.records import ModelObservations, OptimizerRecord, ParameterRecord
 from gradgate.auditing.session import Audit
 from gradgate.errors import SelectorError, UsageError
 from support.audited_models import bert
@@ -408,3 +409,48 @@ def test_a_parameter_that_closes_late_and_still_moves() -> None:
             optimizer.zero_grad(set_to_none=False)
             freeze(step)
     assert names(found, "moved_while_frozen") == head_of(model)
+
+
+def test_a_schedule_that_resumes_opens_what_has_no_state_yet() -> None:
+    """What is closed when the states are restored has none, and needs none until it opens."""
+    model = bert()
+    model.bert.embeddings.requires_grad_(False)
+    before = adamw(model.parameters())
+    train(model, before)
+    resumed = adamw(model.parameters())
+    resumed.load_state_dict(before.state_dict())
+
+    def open_all(step: int) -> None:
+        model.requires_grad_(step >= 1)
+        if step < 1:
+            model.classifier.requires_grad_(True)
+
+    assert names(train(model, resumed, between=open_all), "unexpected") == set()
+
+
+@pytest.mark.parametrize("kind", ["LOHA", "FOURIERFT"])
+def test_every_adapter_of_peft_has_modules_that_it_adapts(kind: str) -> None:
+    from peft import FourierFTConfig, LoHaConfig
+
+    wanted = {
+        "LOHA": LoHaConfig(target_modules=["query", "value"], r=2),
+        "FOURIERFT": FourierFTConfig(target_modules=["query", "value"], n_frequency=8, task_type="SEQ_CLS"),
+    }
+    model: Any = get_peft_model(bert(), wanted[kind])
+    assert names(train(model, adamw(model.parameters())), "partial_coverage") == set()
+
+
+def test_an_optimizer_that_one_process_has_alone_is_merged_with_its_rates() -> None:
+    both, first = (
+        ModelObservations(
+            "Net",
+            [
+                ParameterRecord("a", [2], "", "head", "", homes=[[0, 0]]),
+                ParameterRecord("b", [2], "", "head", "", homes=[[1, 0]] if rank else []),
+            ],
+            optimizers=[OptimizerRecord("AdamW", 4, rates=[0.1]), OptimizerRecord("SGD", 4, rates=[0.5])][: rank + 1],
+        )
+        for rank in (1, 0)
+    )
+    for merged in (first.merged(both), both.merged(first)):
+        assert [merged.rate(each) for each in merged.parameters] == [0.1, 0.5]

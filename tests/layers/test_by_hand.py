@@ -137,7 +137,7 @@ def test_one_module_in_several_places_is_one_layer():
     ("layers", "message"),
     [
         ("bert.encoder.layers", r"does not exist in BertFor.*Did you mean 'bert\.encoder\.layer'"),
-        ("bert.encoder", r"is a BertEncoder in BertFor.*Expected the path of a ModuleList or Sequential"),
+        ("bert.encoder", r"is a BertEncoder in BertFor.*Expected the path of a ModuleList, ModuleDict or Sequential"),
         ("bert.encoder.layer,nothing", r"layers='nothing' does not exist.*'bert\.encoder\.layer' \(ModuleList of 3"),
         ("", r"does not exist"),
         (3, r"layers=3 has the type int; expected the path"),

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 import torch
 import transformers as hf
+from torch import nn
 
 from gradgate.errors import LayerMapError
 from gradgate.layers import map_layers, named_parameters
@@ -279,3 +280,33 @@ def test_a_classifier_that_looks_for_end_tokens_is_mapped_without_weights(config
     found = map_layers(model)
     assert found.names == ("embeddings", "layers.0", "layers.1", "layers.2", "layers.3", "head")
     assert any(name.startswith("classification_head.") for name in found["head"].parameter_names)
+
+
+class InDictionary(nn.Module):
+    """Three transformer layers by name, each with a list of two sublayers, as T5's have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(50, 16)
+        self.blocks = nn.ModuleDict({str(number): self.block() for number in range(3)})
+        self.out = nn.Linear(16, 2)
+
+    @staticmethod
+    def block() -> nn.Module:
+        block = nn.Module()
+        block.layer = nn.ModuleList(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True) for _ in range(2))
+        block.forward = lambda hidden: block.layer[1](block.layer[0](hidden))
+        return block
+
+    def forward(self, input_ids):
+        hidden = self.table(input_ids)
+        for block in self.blocks.values():
+            hidden = block(hidden)
+        return self.out(hidden[:, 0])
+
+
+def test_layers_in_a_dictionary_are_layers():
+    example = {"input_ids": torch.ones(1, 4, dtype=torch.long)}
+    for layer_map in (map_layers(InDictionary(), example=example), map_layers(InDictionary(), layers="blocks")):
+        assert layer_map.names == ("embeddings", *depth_names(3), "head")
+        assert places(layer_map, "blocks.0.", "blocks.2.") == [{"layers.0"}, {"layers.2"}]

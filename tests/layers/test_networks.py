@@ -229,3 +229,30 @@ def test_a_momentum_encoder_follows_under_audit() -> None:
             optimizer.zero_grad()
             model.follow()
     assert tuner.clock.step == 3
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, given: Any) -> Any:
+        return given + self.down(torch.relu(self.up(given)))
+
+
+class DeepHead(nn.Module):
+    """A head of residual blocks, each with two matrices as a layer has, on top of an encoder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = bert(2)
+        self.top = nn.Sequential(Residual(), Residual(), nn.Linear(WIDTH, 2))
+
+    def forward(self, input_ids: Any) -> Any:
+        return self.top(self.encoder(input_ids).pooler_output)
+
+
+def test_blocks_on_top_of_an_encoder_that_mix_no_tokens_are_head() -> None:
+    layer_map = map_layers(DeepHead())
+    assert layer_map.names == ("embeddings", *depth_names(2), "head")
+    assert places(layer_map, "top.", "encoder.pooler.") == [{"head"}, {"head"}]

@@ -99,3 +99,11 @@ def test_padding_of_the_source_is_left_out_of_what_comes_from_the_source_alone(n
 
     assert shares(0) == shares(1)
     assert any(shares(0).values())
+
+
+def test_batches_without_names_are_refused_in_a_sentence() -> None:
+    model = build("bert")
+    groups = {group.name: group.parameter_names for group in map_layers(model).layers}
+    rows: Any = [[batch(model, 0)["input_ids"]]]
+    with pytest.raises(AttachError, match="as keyword arguments, which failed for a list: "):
+        outlier_shares(model, groups, rows, OutlierRequest(tuple(groups)))

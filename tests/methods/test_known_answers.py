@@ -235,7 +235,7 @@ def test_gradfreeze_that_is_not_cumulative_trains_the_newest_layers_alone() -> N
         [7, 8, 9, 10, 11],
         [2, 3, 4, 5, 6],
         [0, 1],
-        [0],
+        [0, 1],
     ]
 
 

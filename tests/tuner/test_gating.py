@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers import FNetConfig, FNetForSequenceClassification, XLMConfig, XLMModel
 
 from gradgate import Tuner, gates, map_layers
+from gradgate import method as read_method
+from gradgate.errors import MethodError
 from support.tiny_models import TINY, tiny_batch
 
 
@@ -38,6 +41,16 @@ def test_the_attention_scope_masks_the_attention_weights_alone(name: str, inside
     assert all(plain[n].dim() >= 2 for n in changed)
     for end in inside:
         assert any(n.endswith(end) for n in changed), end
+
+
+def test_an_attention_scope_without_attention_is_refused() -> None:
+    sizes = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 32}
+    layers = map_layers(FNetForSequenceClassification(FNetConfig(**sizes)))
+    with pytest.raises(MethodError, match="masks nothing in FNetForSequenceClassification"):
+        read_method("graddrop:mask_scope=attention").check(layers)
+    read_method("graddrop").check(layers)
+    xlm = map_layers(XLMModel(XLMConfig(vocab_size=50, emb_dim=16, n_heads=2, n_layers=2, pad_index=0)))
+    read_method("graddrop:mask_scope=attention").check(xlm)
 
 
 def test_what_the_attention_scope_masks_is_dropped_and_scaled() -> None:

@@ -14,7 +14,10 @@ from gradgate.errors import RunError
 from gradgate.files import read_json
 from gradgate.layers.names import canonical_name
 
-ADAPTER_PART = re.compile(r"\.(lora|loha|lokr|vera|ia3|oft|boft|hra|ln_tuning|randlora|shira|vblora)_")
+ADAPTER_PART = re.compile(
+    r"\.(adamss|beft|boft|c3a|deft|delora|fourierft|frod|gralora|hada|hira|hra|ia3|lily|ln_tuning|loha|lokr|lora|miss|oft|"
+    r"osf|peanut|poly|psoft|pvera|randlora|road|shira|supertuning|tinylora|unilora|vblora|vera|waveft)_"
+)
 """Where the name of a module ends and that of a tensor of its adapter begins, in PEFT."""
 
 

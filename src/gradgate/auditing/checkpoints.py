@@ -22,6 +22,7 @@ from gradgate.auditing.fingerprints import finite
 from gradgate.auditing.records import ModelObservations, ParameterRecord
 from gradgate.auditing.report import EXPLAINED, Learned, as_text, verdict
 from gradgate.auditing.rules.coverage import partial_coverage
+from gradgate.auditing.rules.gradients import unused_by_design
 from gradgate.auditing.rules.movement import NOT_FINITE
 from gradgate.auditing.stored_layers import (
     StoredPlace,
@@ -40,6 +41,7 @@ from gradgate.files import read_json
 from gradgate.layers.map import LayerMap, human
 from gradgate.places import typed_path
 
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 _MOST_RANK = 64  # a change of a higher rank counts as full
 _LARGEST = 1 << 27  # elements of a matrix whose rank is measured
 _RESIDUAL = 1e-3  # share of a change's norm that a low rank may leave out
@@ -96,8 +98,8 @@ class CheckpointAudit:
 
     @cached_property
     def learned(self) -> Learned:
-        """The tensors that differ."""
-        moved = [each for each in self.changes if each.changed]
+        """The tensors that differ, without statistics of batches, which no gradient makes."""
+        moved = [each for each in self.changes if each.changed and not each.name.endswith(_STATISTICS)]
         return Learned(tuple(each.name for each in moved), sum(each.elements for each in moved))
 
     @property
@@ -105,7 +107,9 @@ class CheckpointAudit:
         """True if exactly the selected tensors differ; None without an expectation, or if it cannot be checked."""
         if self.selector is None or self.selected.error:
             return None
-        return set(self.learned.names) == self.selected.names and not self.strayed
+        learned = set(self.learned.names)
+        unused = {name for name in self.selected.names - learned if unused_by_design(name)}
+        return learned == self.selected.names - unused and not self.strayed
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison with the keys of a training's audit; the number of steps is unknown."""
@@ -231,7 +235,7 @@ def _coverage(new: StoredWeights, layers: LayerMap) -> Iterator[Finding]:
 
 
 def _absent(old: StoredWeights, new: StoredWeights) -> tuple[str, ...]:
-    return () if new.adapter else tuple(sorted(set(old.entries) - set(_names_in_base(old, new).values())))
+    return () if new.adapter else tuple(sorted(set(old.entries) - set(paired_names(new.entries, old.entries).values())))
 
 
 def _names_in_base(old: StoredWeights, new: StoredWeights) -> dict[str, str]:
@@ -346,7 +350,7 @@ def _findings(audit: CheckpointAudit, old: StoredWeights, new: StoredWeights) ->
         if audit.strayed:
             text = f"{listed(audit.strayed)}: rows changed that the expectation does not select."
             yield Finding("unexpected", audit.strayed, text)
-        if less := sorted(audit.selected.names - learned):
+        if less := sorted(name for name in audit.selected.names - learned if not unused_by_design(name)):
             yield Finding("unexpected", tuple(less), f"{listed(less)}: was expected to change, but did not.")
     tables = [name for name in new.entries if name in old.entries and len(new.entries[name].shape) == 2]
     yield from _untied(old, new, [name for name in tables if new.entries[name].shape[0] > _MOST_RANK], learned)

@@ -82,6 +82,10 @@ class ParameterRecord:
             len(self.shape) > 1 and bool(self.start) and self.start == other.start and all(ends) and len(set(ends)) > 1
         )
 
+    def in_optimizers_after(self, count: int) -> ParameterRecord:
+        """Return the record with its optimizers counted after as many others."""
+        return replace(self, homes=[[optimizer + count, group] for optimizer, group in self.homes])
+
     def merged(self, other: ParameterRecord) -> ParameterRecord:
         """Return the observations of two processes that train the same model, as one."""
         known = [moved for moved in (self.moved, other.moved) if moved is not None]
@@ -201,9 +205,11 @@ class ModelObservations:
         in_step = self.steps == other.steps  # else one was cut off, and its last look was an earlier one
         apart = [one.name for one, two in pairs if in_step and one.is_apart_from(two)]
         partly = [one.name for one, two in pairs if in_step and one.learned != two.learned and not one.sharded]
+        shift, elsewhere = len(self.optimizers), any(two.homes and not one.homes for one, two in pairs)
         return replace(
             self,
-            parameters=[one.merged(two) for one, two in pairs],
+            parameters=[one.merged(two.in_optimizers_after(0 if one.homes else shift)) for one, two in pairs],
+            optimizers=[*self.optimizers, *(other.optimizers if elsewhere else [])],
             processes=self.processes + other.processes,
             apart=list(dict.fromkeys((*self.apart, *apart))),
             partly=list(dict.fromkeys((*self.partly, *partly))),

@@ -47,8 +47,7 @@ def places_of(weights: StoredWeights, layers: LayerMap | None) -> dict[str, Stor
     """Return the place of each tensor, by the layer map or else by the names of its modules."""
     groups: dict[str, Group] = {}
     if layers is not None:
-        mapped = paired_names(weights.entries, layers.weights)
-        groups = {name: layers.group_of(inside) for name, inside in mapped.items()}
+        groups = {name: layers.group_of(inside) for name, inside in _mapped(weights, layers).items()}
     return {name: _place(groups.get(name), name) for name in weights.entries}
 
 
@@ -57,6 +56,13 @@ def places_of_adapter(adapter: StoredWeights, layers: LayerMap | None) -> dict[s
     modules = {} if layers is None else _modules_of(layers)
     paths = adapted_modules(adapter, layers)
     return {name: _place(modules.get(path), name.removeprefix(_PEFT)) for name, path in paths.items()}
+
+
+def _mapped(weights: StoredWeights, layers: LayerMap) -> dict[str, str]:
+    """Return the map's name of each tensor that it has; of tied weights, a file may store each name."""
+    first = {alias: tie[0] for tie in layers.ties for alias in tie}
+    pairs = paired_names(weights.entries, [*layers.weights, *(alias for alias in first if alias not in layers.weights)])
+    return {name: first.get(inside, inside) for name, inside in pairs.items()}
 
 
 def _place(group: Group | None, name: str) -> StoredPlace:
@@ -145,8 +151,7 @@ def select_stored(weights: StoredWeights, layers: LayerMap | None, selector: str
         selection = select(layers, selector)
     except GradgateError as error:
         return StoredSelection(error=str(error))
-    mapped = paired_names(weights.entries, layers.weights)
-    left_out = selection.left_out
+    mapped, left_out = _mapped(weights, layers), selection.left_out
     return StoredSelection(
         frozenset(name for name, inside in mapped.items() if inside in selection),
         {name: left_out[inside] for name, inside in mapped.items() if inside in left_out},

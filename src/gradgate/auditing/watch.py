@@ -277,4 +277,4 @@ def _note_resumed(stepped: _Stepped, optimizer: torch.optim.Optimizer) -> None:
         return
     for model in stepped.models:
         for key, each in model.tracked.items():
-            each.record.resumed_without |= key in own and key not in states
+            each.record.resumed_without |= key in own and key not in states and each.parameter.requires_grad

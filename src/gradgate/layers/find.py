@@ -44,7 +44,7 @@ def map_layers(
 
     Args:
         model: from transformers or any other module; also inside DDP, ``torch.compile`` or PEFT.
-        layers: path of the ModuleList or Sequential that contains the layers, or several paths separated by commas
+        layers: path of the ModuleList, ModuleDict or Sequential with the layers, or several paths separated by commas
             (``"encoder.block,decoder.block"``; ``"."`` is the model itself); needed if they cannot be found. With it,
             the map can be made without a forward, from the order of registration.
         unit: size of the groups inside the layers: a whole ``layer``, a ``part`` of what runs in it

@@ -12,7 +12,7 @@ from gradgate.layers.architectures import architecture_around, architectures, is
 from gradgate.layers.flow import new_list_mark
 from gradgate.layers.learning import is_frozen
 from gradgate.layers.names import canonical_name
-from gradgate.layers.probe import Trace, items_of, observe
+from gradgate.layers.probe import LISTS, Trace, items_of, observe
 from gradgate.layers.stacks import Stack, listed_blocks, reads_no_text
 from gradgate.layers.towers import ModelSection, by_reading
 from gradgate.layers.units import MARKS
@@ -136,7 +136,7 @@ def idle_beside(model: nn.Module, chosen: Sequence[Stack], learning: Container[i
 def _has_run(network: nn.Module, every: Sequence[nn.Module], trace: Trace) -> bool:
     """Return True if a layer of a network ran that it shares with no other; tables may be shared."""
     shared = {module for other in every if other is not network for module in other.modules()}
-    lists = [module for module in network.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
+    lists = [module for module in network.modules() if isinstance(module, LISTS)]
     own = [item for container in lists for item in items_of(container) if item not in shared]
     return any(module in trace.calls for module in own or network.modules())
 

@@ -9,11 +9,10 @@ from typing import Literal
 from torch import nn
 
 from gradgate.layers.names import canonical_name
-from gradgate.layers.probe import Trace
+from gradgate.layers.probe import LISTS, Trace
 
 Part = Literal["attention", "mlp", "norm", "experts", "router", "adapter", "other"]
 _NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
-_LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 
 
 def parts_of(model: nn.Module, layers: Iterable[nn.Module], trace: Trace | None) -> dict[int, Part]:
@@ -100,7 +99,7 @@ def _children(module: nn.Module) -> Iterator[nn.Module]:
 
 def _flat(module: nn.Module) -> Iterator[nn.Module]:
     for child in module.children():
-        if isinstance(child, _LISTS):
+        if isinstance(child, LISTS):
             yield from _flat(child)
         elif next(child.parameters(), None) is not None:
             yield child

@@ -20,6 +20,8 @@ from gradgate.layers.inputs import guesses
 from gradgate.torch_state import preserved_state
 
 Span = tuple[int, int]
+LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
+"""Modules whose children may be the layers of a model."""
 
 # Answers on the meta device, where tensors have no values: a mask is all ones, and no token is padding.
 _WITHOUT_DATA: dict[Any, bool] = {Tensor.item: True, Tensor.__bool__: True, Tensor.__contains__: False}
@@ -135,7 +137,7 @@ def _watch(model: nn.Module, inputs: Mapping[str, Any]) -> Trace:
     trace = Trace()
     clock = _Clock()
     entered: dict[nn.Module, list[int]] = {}
-    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
+    lists = [module for module in model.modules() if isinstance(module, LISTS)]
     trace.list_marks = {container: frozenset({new_list_mark()}) for container in lists}
     passed: dict[nn.Module, Sources] = {}
     for container, marks in trace.list_marks.items():

@@ -14,7 +14,7 @@ from gradgate.errors import LayerMapError, nearest
 from gradgate.layers.architectures import architectures, is_architecture
 from gradgate.layers.flow import NOTHING, Sources, declared_kinds
 from gradgate.layers.names import canonical_name
-from gradgate.layers.probe import Span, Trace, items_of
+from gradgate.layers.probe import LISTS, Span, Trace, items_of
 
 T = TypeVar("T")
 ROOT = "."
@@ -24,7 +24,7 @@ CLEAR = 4  # a list with this many times the parameters of any other is unmistak
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """A ModuleList or Sequential with its layers that have parameters, in the order of their first run.
+    """A ModuleList, ModuleDict or Sequential with its layers that have parameters, in the order of their first run.
 
     ``spans`` lists the runs of each layer; a layer that never ran has none. ``reads`` has the sources that reach any
     module in the layers, ``marks`` those that stand for what the layers return, and ``entries`` the sources that reach
@@ -77,6 +77,11 @@ class Stack:
         ran = [sources for sources in self.entries if sources]
         return len(ran) > 1 and bool(self.reads) and not any(self.marks & each for runs in ran for each in runs)
 
+    @property
+    def is_choice(self) -> bool:
+        """True for a dictionary of which one module ran, as those of adapters by name."""
+        return isinstance(self.container, nn.ModuleDict) and sum(map(bool, self.spans)) < 2
+
     def can_learn(self, learning: Container[int]) -> bool:
         """Return True if any parameter of the layers is among those that can learn, passed by ``id``."""
         return any(id(p) in learning for layer in self.layers for p in layer.parameters())
@@ -121,9 +126,11 @@ def find_stacks(model: nn.Module, trace: Trace, learning: Container[int]) -> lis
         learning: the ``id`` of each parameter that can learn.
     """
     networks = set() if is_architecture(model) else set(architectures(model))
-    lists = [stack for stack in _lists(model, trace) if stack.runs and not stack.is_side_by_side]
+    lists = [
+        stack for stack in _lists(model, trace) if stack.runs and not stack.is_side_by_side and not stack.is_choice
+    ]
     lists = [s for s in lists if networks.isdisjoint(part for layer in s.layers for part in layer.modules())]
-    chosen = _chosen(lists)
+    chosen = _without_heads(_chosen(lists), networks, trace)
     if chosen and not any(stack.can_learn(learning) for stack in chosen):
         chosen += _chosen([s for s in lists if s.can_learn(learning) and all(s.is_apart_from(o) for o in chosen)])
     return [*_idle_towers(model, trace), *sorted(chosen, key=lambda s: s.start)] if chosen else []
@@ -146,6 +153,20 @@ def _chosen(lists: list[Stack]) -> list[Stack]:
         if alike and not any(stack.overlaps(o) and not stack.is_apart_from(o) for o in chosen) and stack is not lead:
             chosen.append(stack)
     return chosen
+
+
+def _without_heads(chosen: list[Stack], networks: Iterable[nn.Module], trace: Trace) -> list[Stack]:
+    """Leave out blocks on top of a model of transformers that mix no tokens: a head of several layers."""
+    inside = {module for network in networks for module in network.modules()}
+    lead = next((stack for stack in chosen if stack.container in inside), None)
+    return [
+        stack
+        for stack in chosen
+        if lead is None
+        or stack.container in inside
+        or not stack.reads & lead.marks
+        or any(trace.marked(layer, "mixes") for layer in stack.layers)
+    ]
 
 
 def _idle_towers(model: nn.Module, trace: Trace) -> list[Stack]:
@@ -185,7 +206,8 @@ def listed_blocks(model: nn.Module, trace: Trace) -> list[Stack]:
 
 def _untraced(model: nn.Module) -> list[Stack]:
     """Return the lists of at least two transformer layers that are in no other, as registered."""
-    return _outermost([s for s in _lists(model, Trace()) if len(s.layers) > 1 and _has_blocks(s) and s.mixes_features])
+    lists = [s for s in _lists(model, Trace()) if len(s.layers) > 1 and _has_blocks(s) and s.mixes_features]
+    return _outermost([s for s in lists if not isinstance(s.container, nn.ModuleDict)])  # heads have names, too
 
 
 def block_lists(model: nn.Module, learning: Container[int]) -> list[Stack]:
@@ -219,14 +241,15 @@ def named_stacks(model: nn.Module, paths: str, trace: Trace | None) -> list[Stac
         LayerMapError: if there is no list of layers at a path, with the nearest names.
     """
     modules = {canonical_name(raw) or ROOT: module for raw, module in model.named_modules()}
-    lists = {path: m for path, m in modules.items() if isinstance(m, nn.ModuleList | nn.Sequential)}
+    lists = {path: m for path, m in modules.items() if isinstance(m, LISTS)}
     stacks = []
     for path in (part.strip() for part in paths.split(",")):
         if path not in lists:
             what = f"is a {type(modules[path]).__name__}" if path in modules else "does not exist"
             raise LayerMapError(
-                f"layers={path!r} {what} in {type(model).__name__}. Expected the path of a ModuleList or Sequential, "
-                f"or several with commas between them.{nearest(path, lists)} {describe_lists(model, trace)}"
+                f"layers={path!r} {what} in {type(model).__name__}. Expected the path of a ModuleList, ModuleDict "
+                f"or Sequential, or several with commas between them.{nearest(path, lists)} "
+                f"{describe_lists(model, trace)}"
             )
         stack = _stack(path, lists[path], trace or Trace(), by_class=False)
         if not stack.layers:
@@ -259,9 +282,9 @@ def describe_lists(model: nn.Module, trace: Trace | None) -> str:
 
 def _lists(model: nn.Module, trace: Trace) -> list[Stack]:
     return [
-        _stack(canonical_name(raw) or ROOT, module, trace, by_class=isinstance(module, nn.Sequential))
+        _stack(canonical_name(raw) or ROOT, module, trace, by_class=not isinstance(module, nn.ModuleList))
         for raw, module in model.named_modules()
-        if isinstance(module, nn.ModuleList | nn.Sequential)
+        if isinstance(module, LISTS)
     ]
 
 
@@ -296,7 +319,7 @@ def _outermost(stacks: list[Stack]) -> list[Stack]:
 def _stack(path: str, container: nn.Module, trace: Trace, *, by_class: bool) -> Stack:
     layers = [m for m in items_of(container) if next(m.parameters(), None) is not None]
     if by_class and layers:
-        # A Sequential may contain embeddings, layers and a head: the layers are the class that is repeated.
+        # A Sequential or ModuleDict may contain embeddings, layers and a head: the layers are the repeated class.
         kinds = Counter(type(m) for m in layers)
         main = max(kinds, key=lambda kind: (kinds[kind] > 1, _size(m for m in layers if type(m) is kind)))
         layers = [m for m in layers if type(m) is main]

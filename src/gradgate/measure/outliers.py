@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gradgate.errors import AttachError, NonFiniteError
 from gradgate.layers.names import canonical_name
 from gradgate.measure import Batch, OutlierRequest
+from gradgate.measure.trace import described
 from gradgate.torch_state import preserved_state
 
 
@@ -122,14 +123,14 @@ def _watched(model: nn.Module, owners: Mapping[nn.Module, str], inputs: dict[nn.
 
 def _run(model: nn.Module, batch: Batch, tokens: _Tokens) -> None:
     device = next(model.parameters()).device
-    given = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
-    tokens.begin(given)
     try:
+        given = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
+        tokens.begin(given)
         model(**given)
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
         raise AttachError(
             f"Outliers are measured by calling {type(model).__name__} with a training batch as keyword arguments, "
-            f"which failed for its entries {', '.join(given)}: {error}. Use draw=uniform, or pass "
+            f"which failed for {described(batch)}: {error}. Use draw=uniform, or pass "
             f"batches that the model takes as fisher_data=lambda step: batches, to Tuner or GateCallback."
         ) from error
 

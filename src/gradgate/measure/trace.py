@@ -117,11 +117,15 @@ def _scoring_modules(model: nn.Module) -> Iterator[list[nn.Module]]:
             hook.remove()
 
 
+def described(batch: object) -> str:
+    """Return what a batch is, for messages: the names of its entries, or its type."""
+    return f"its entries {', '.join(batch)}" if isinstance(batch, Mapping) else f"a {type(batch).__name__}"
+
+
 def _not_called(model: nn.Module, batch: object, error: Exception) -> str:
-    entries = f"its entries {', '.join(batch)}" if isinstance(batch, Mapping) else f"a {type(batch).__name__}"
     return (
         f"The Fisher information is measured by calling {type(model).__name__} with a training batch as keyword "
-        f"arguments, which failed for {entries}: {error}. Use a method that measures nothing, or pass "
+        f"arguments, which failed for {described(batch)}: {error}. Use a method that measures nothing, or pass "
         f"batches that the model takes as fisher_data=lambda step: batches, to Tuner or GateCallback."
     )
 

@@ -73,6 +73,14 @@ class GradDrop(_HasDropoutOption):
             ),
         )
 
+    def check(self, layers: LayerMap) -> None:
+        gate = Gate(scope=self.mask_scope)
+        if not any(gate.masks(name, dim=2) for group in layers.layers for name in group.parameter_names):
+            raise MethodError(
+                f"{self} masks nothing in {layers.model}: none of its layers has a module whose name ends in "
+                f"'attn', 'attention' or 'attentions'. Use mask_scope=encoder."
+            )
+
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         if self.noise == "gaussian":
             std = (self.p / (1.0 - self.p)) ** 0.5

@@ -61,7 +61,7 @@ class GradFreeze(LateOpening, HasStateOption):
     def _of_axis(self, order: Sequence[int], clock: Clock) -> dict[int, int]:
         count, epoch = len(order), clock.epoch
         each = -(-count // clock.epochs) if self.layers_per_epoch == "auto" else self.layers_per_epoch
-        first = 0 if self.cumulative else min((epoch - 1) * each, count - 1)
+        first = 0 if self.cumulative else min(epoch - 1, (count - 1) // each) * each
         return {order[i]: i // each * clock.known_epoch_length for i in range(first, min(epoch * each, count))}
 
     def next_change(self, clock: Clock, layers: LayerMap, memory: MethodState) -> int | None:

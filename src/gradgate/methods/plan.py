@@ -13,7 +13,7 @@ from gradgate.errors import MethodError, nearest
 from gradgate.layers import LayerMap
 
 Scope = Literal["encoder", "attention"]
-_ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attention)([._]|$)", re.IGNORECASE)
+_ATTENTION = re.compile(r"(^|[._])(\w*attn|\w*attentions?|mha)([._]|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
