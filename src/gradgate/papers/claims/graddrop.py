@@ -149,7 +149,8 @@ def _lacking(pairs: Iterable[tuple[str, str]], others: int) -> list[str]:
 
 def _largest(numbers: Numbers, task: str, variants: tuple[str, ...], named: tuple[str, ...]) -> ClaimOutcome:
     """Check whether the named languages gain more than every other one."""
-    findings, lacking = [], []
+    findings: list[ClaimCheck] = []
+    lacking: list[str] = []
     for variant in variants:
         before = len(findings)
         for place in numbers.places(variant, SFT, tasks=[task]):
