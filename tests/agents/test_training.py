@@ -34,6 +34,8 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "a flag as a value": (("compare", {"method": ["full"], "settings": {"--out": "x"}}), "no setting '--out'"),
     "remote code": (("compare", {"method": ["full"], "settings": {"trust_remote_code": True}}), "by an agent"),
     "tracker": (("compare", {"method": ["full"], "settings": {"report_to": "wandb"}}), "by an agent"),
+    "a database": (("compare", {"method": ["full"], "settings": {"queue": "postgresql://h/d"}}), "by an agent"),
+    "a cluster": (("compare", {"method": ["full"], "settings": {"ray": "10.0.0.1:6379"}}), "by an agent"),
     "methods passed twice": (("compare", {"method": ["full"], "settings": {"method": ["head"]}}), "method= is also in"),
     "no minutes": (("recommend", {"minutes": 0}), "minutes=0"),
     "what the command refuses": (

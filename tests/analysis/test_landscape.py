@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,6 +22,7 @@ from gradgate.settings.analysis import ComputeSettings, LandscapeSettings
 from gradgate.settings.base import checked_settings
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
+from support.generators import rows, save_generator, save_rows
 
 HERE: dict[str, Any] = {"device": "cpu", "batch_size": 8}
 SMALL = {"rows": 100, "points": 5, "plane": 3, "low": -0.5, "high": 1.5}
@@ -46,6 +48,22 @@ def run(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, requ
 def measured(run: Path, out: Path, progress: Silent | None = None, **request: Any):
     (group,) = find_runs([run], lambda text: None)
     return measure(group.runs, landscape_folder(out), LandscapeSettings(**HERE | SMALL | request), progress or Silent())
+
+
+def test_rows_whose_response_was_cut_off_have_no_part_in_the_loss(tmp_path: Path) -> None:
+    pytest.importorskip("trl")
+    cut = {"prompt": "the day was not a good day the film was not ", "response": "bad bad"}
+    data = save_rows(tmp_path / "data", {"train": [*rows(15, 0), cut], "dev": [cut, *rows(4, 1)]})
+    model = str(save_generator(tmp_path / "model"))
+    sizes = {"max_length": 8, "batch_size": 4, "steps": 4, "device": "cpu"}
+    train(make_config(model=model, task=str(data), method="full", lr=1e-2, **sizes), tmp_path / "run")
+    asked = {"points": 2, "plane": 0, "low": -1.0}
+    alone = measured(tmp_path / "run", tmp_path / "alone", batch_size=1, **asked)
+    together = measured(tmp_path / "run", tmp_path / "together", batch_size=16, **asked)
+    assert [row.loss for row in alone] == pytest.approx([row.loss for row in together], abs=1e-5)
+    chosen = next(seed for seed in range(99) if np.random.default_rng(seed).permutation(5)[0] == 0)
+    with pytest.raises(RunError, match=r"None of the 1 sampled rows of dev has a label within max_length=8; expected"):
+        measured(tmp_path / "run", tmp_path / "one", rows=1, seed=chosen, **asked)
 
 
 def test_the_loss_at_the_tuned_weights_is_the_dev_loss_of_the_run(run, tmp_path):

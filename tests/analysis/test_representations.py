@@ -20,6 +20,7 @@ from gradgate.runs.progress import Silent
 from gradgate.settings.analysis import ComputeSettings, RepresentationSettings
 from gradgate.settings.run import make_config
 from gradgate.training.run import train
+from support.generators import save_generator, save_prompts
 from support.tiny_folders import save_bert
 
 HERE = ComputeSettings(device="cpu", batch_size=7)
@@ -103,6 +104,17 @@ def test_a_decoder_and_a_peft_adapter_are_measured(settings, tiny_gpt2, tmp_path
     rows = measured([tmp_path / "run"], tmp_path / "out")
     assert [row.layer for row in rows] == [0, 1, 2]
     assert rows[0].rsa == pytest.approx(1, abs=1e-6)
+    assert 0 < rows[2].rsa < 1
+
+
+@pytest.mark.parametrize("family", ["t5", "bart"])
+def test_of_an_encoder_decoder_the_encoder_is_measured(family, tmp_path):
+    pytest.importorskip("trl")
+    own = {"model": str(save_generator(tmp_path / family, family)), "task": str(save_prompts(tmp_path / "prompts"))}
+    sizes = {"max_length": 32, "batch_size": 4, "steps": 4, "device": "cpu", "skip_test": True}
+    train(make_config(**own, **sizes, method="full", lr=1e-2), tmp_path / "run")
+    rows = measured([tmp_path / "run"], tmp_path / "out", tokens=10)
+    assert [(row.layer, row.tokens) for row in rows] == [(0, 10), (1, 10), (2, 10)]
     assert 0 < rows[2].rsa < 1
 
 

@@ -14,6 +14,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from gradgate import MethodInfo, adapters, estimate_memory, map_layers
 from gradgate.adapters.languages import LanguageAdapters
 from gradgate.errors import RunError
+from gradgate.memory import LiveBytes
 from gradgate.memory.estimate import Estimator, Setup
 from gradgate.memory.request import estimate_arms
 from gradgate.memory.workload import Workload
@@ -150,6 +151,30 @@ def test_accumulated_gradients_take_what_was_estimated(method: str) -> None:
     real = counted_peak(build("encoder"), method, adamw, work, steps=2, layers=layers)
     assert estimate.peak_bytes == pytest.approx(real, rel=0.01)
     assert estimate.peak_bytes > alone.peak_bytes
+
+
+def test_questions_with_choices_take_what_was_estimated() -> None:
+    make, work = tiny("BertConfig", "BertForMultipleChoice", **_ENCODER), Workload(2, 8, choices=4)
+    estimate = Estimator(make(), Setup(work, adamw, total_steps=2)).of("full")
+    assert estimate.peak_bytes == pytest.approx(counted_peak(make(), "full", adamw, work, steps=2), rel=0.01)
+
+
+@pytest.mark.parametrize(("batch", "grows"), [(2, True), (64, False)])
+def test_scoring_dev_takes_what_was_estimated(batch: int, grows: bool) -> None:
+    make, work = tiny("BertConfig", "BertForSequenceClassification", **_ENCODER), Workload(batch, 32)
+    alone, scored = (
+        Estimator(make(), Setup(work, adamw, total_steps=2, scores_dev=scores_dev)).of("groups:open=layers.2/head")
+        for scores_dev in (False, True)
+    )
+    assert (scored.peak_bytes > alone.peak_bytes) == grows
+    if grows:
+        model, live = make().eval(), LiveBytes()
+        inputs = Workload(64, 32).inputs(model)
+        live.count([*model.parameters(), *model.buffers(), *inputs.values()])
+        with torch.no_grad(), live:
+            model(**inputs)
+        states, rest = scored.worst.usage.optimizer, work.input_bytes(model)
+        assert scored.peak_bytes == pytest.approx(live.peak + states + rest, rel=0.01)
 
 
 PAIRS = {

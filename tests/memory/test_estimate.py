@@ -12,8 +12,12 @@ from transformers import LlamaConfig
 import gradgate as gg
 from gradgate.errors import GradgateError, MethodError, UsageError
 from gradgate.memory import DEVICES, GIB
+from gradgate.memory.request import estimate_run
+from gradgate.settings.base import checked_settings
+from gradgate.settings.run import RunConfig
 from support.command_line import Command
 from support.small_configs import bert, llama_3_8b
+from support.ticket_rows import table, texts
 
 LLAMA_3_8B = llama_3_8b()
 SMALL = bert()
@@ -174,6 +178,20 @@ def test_released_gradients_are_in_the_estimate() -> None:
     assert released.peak_bytes < gg.estimate_memory(SMALL, "full", **options).peak_bytes
     with pytest.raises(UsageError, match="cannot be combined"):
         gg.estimate_memory(SMALL, "full", release_gradients=True, shards=2, **options)
+
+
+def test_a_question_has_a_row_for_each_choice(tmp_path: Path) -> None:
+    SMALL.save_pretrained(tmp_path / "model")
+    header = ["question", "A", "B", "C", "D", "answer"]
+    cells = [[text, "one", "two", "three", "four", "ABCD"[n % 4]] for n, text in enumerate(texts())]
+    (tmp_path / "t.csv").write_text(table(header, cells))
+    own: dict[str, Any] = {"model": str(tmp_path / "model"), "max_length": 64, "batch_size": 64}
+    config = checked_settings(RunConfig, {**own, "task": str(tmp_path / "t.csv")})
+    of_run = estimate_run(config, "multiple-choice").peak_bytes
+    named = gg.estimate_memory(own.pop("model"), task=config.task, **own).peak_bytes
+    four_times = gg.estimate_memory(SMALL, kind="classification", **{**own, "batch_size": 4 * 64}).peak_bytes
+    assert of_run == named == pytest.approx(four_times, rel=0.01)
+    assert four_times > 2 * gg.estimate_memory(SMALL, kind="classification", **own).peak_bytes
 
 
 def test_a_setting_of_its_own_leaves_an_arm_its_head(tmp_path: Path) -> None:

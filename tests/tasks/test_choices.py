@@ -97,6 +97,25 @@ def test_a_column_per_choice_is_read(name: str, tmp_path: Path) -> None:
     assert labels == stored.labels
 
 
+@pytest.mark.parametrize(
+    ("choices", "answers", "labels"),
+    [
+        (["2", "4", "7", "9"], ["4", "9", "2"], [1, 3, 0]),
+        (["1", "2", "3", "4"], ["4", "1", "3"], [3, 0, 2]),
+        (["2", "4", "7", "9"], ["4", "1", "3"], [3, 0, 2]),
+    ],
+)
+def test_numbers_in_columns_may_be_texts_of_choices(
+    choices: list[str], answers: list[str], labels: list[int], tmp_path: Path
+) -> None:
+    header = ["question", "choice1", "choice2", "choice3", "choice4", "answer"]
+    cells = [[text, *choices, answers[n % 3]] for n, text in enumerate(texts())]
+    (tmp_path / "t.csv").write_text(table(header, cells))
+    train = load_task(find_task(tmp_path / "t.csv")).train
+    expected = dict(zip(texts(), labels * 8, strict=True))
+    assert [row["label"] for row in train] == [expected[row["premise"]] for row in train]
+
+
 @pytest.mark.parametrize("name", STORED)
 def test_an_answer_without_choice_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"t\.csv:5: the answer 'Q' is not one of the \d choices"):

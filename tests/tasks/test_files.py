@@ -99,6 +99,10 @@ def test_lines_are_those_where_rows_begin(tmp_path: Path) -> None:
         ("a.jsonl", '{"a": ' + "1" * 5000 + "}", {}, r"a\.jsonl:1 is not JSON"),
         ("a.jsonl", "[" * 100_000, {}, r"a\.jsonl:1 is not JSON"),
         ("a.json", '[{"text": "a"},\n {"text" "b"}]', {}, r"a\.json:2 is not JSON"),
+        ("a.jsonl", '{"a": "b"}\n\n{"a": 1, "a": 2}\n', {}, r"a\.jsonl:3: an object has the key 'a' twice; expected"),
+        ("a.json", '[{"a": "}"},\n {"a": {"b": 1},\n "c": 1,\n "a": 2}]', {}, r"a\.json:4: .* 'a' twice"),
+        ("a.json", '{\n"a": "b"}\n{"é": 1,\n "é": "2"}', {}, r"a\.json:4: an object has the key 'é' twice"),
+        ("a.json", '{"data": [{"paragraphs": [],\n "paragraphs": []}]}', {}, r"a\.json:2: .* 'paragraphs' twice"),
         ("a.json", "5", {}, r"a\.json is not a JSON array"),
         ("a.json", '[{"text": "a"}, 5]', {}, r"a\.json, row 2 is not a JSON object"),
         ("a.tsv", "text\tlabel\na\t1\nb\n", {}, r"a\.tsv:3 has 1 columns, expected 2 \(text, label\)"),
@@ -132,6 +136,16 @@ def test_a_malformed_file_is_named_with_its_line(
 ) -> None:
     with pytest.raises(DataError, match=message):
         read(tmp_path, name, content, **fmt)
+
+
+def test_every_text_of_a_class_is_read_and_other_entries_are_told(tmp_path: Path) -> None:
+    for name in ("pos/1.txt", "pos/2.TXT", "pos/more/3.txt", "pos/notes.md", "neg/1.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path, name, name)
+    table = read_table(tmp_path, AUTO)
+    assert list(table.columns["text"]) == ["neg/1.txt", "pos/1.txt", "pos/2.TXT"]
+    told = "pos has 2 other entries that no row is read from, as texts are .txt files: more, notes.md"
+    assert table.notes == (f"{tmp_path.name}/{told}",)
 
 
 def test_a_missing_file_names_what_is_there(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ SPELLED: dict[str, tuple[dict[str, Cells], tuple[str, ...]]] = {
     "booleans": ({"train.jsonl": [True, False] * 4, "dev.csv": ["True", "FALSE"]}, ("false", "true")),
     "booleans as numbers": ({"train.jsonl": [True, False] * 4, "dev.csv": ["1", "0"]}, ("false", "true")),
     "codes with zeros stay apart": ({"train.csv": ["01", "1"] * 4, "dev.csv": ["01", "1"]}, ("01", "1")),
+    "sections stay apart": ({"train.csv": [*"abc", "1.1", "1.10"] * 4, "dev.csv": ["1.10"]}, (*"abc", "1.1", "1.10")),
     "words stay apart": ({"train.csv": ["Yes", "yes"] * 4, "dev.csv": ["Yes"]}, ("Yes", "yes")),
 }
 
@@ -72,12 +73,13 @@ def test_a_label_with_an_invisible_character_is_refused(label: str, tmp_path: Pa
     ("words", "names"),
     [
         (("1.0", "0.0"), ("1.0", "0.0")),
-        (("1.0", "1.5", "1.50"), ("1.0", "1.5", "1.5")),
+        (("1.0", "1.1", "1.10", "1"), ("1", "1.1", "1.10", "1")),
+        (("1.0", "1.5", "true"), ("1.0", "1.5", "true")),
         (("2", "true", "1"), ("2", "true", "1")),
         (("-1.0", "-1", "2.0"), ("-1", "-1", "2")),
     ],
 )
-def test_equal_numbers_have_one_name(words: tuple[str, ...], names: tuple[str, ...]) -> None:
+def test_equal_whole_numbers_have_one_name(words: tuple[str, ...], names: tuple[str, ...]) -> None:
     spelling = Spelling.of(words)
     assert tuple(map(spelling.name, words)) == names
 
@@ -90,6 +92,40 @@ def test_a_label_map_finds_other_spellings(tmp_path: Path) -> None:
     )
     data = load_task(find_task(tmp_path))
     assert (data.labels, data.dev["label"][:]) == (("negative", "positive"), [1, 0])
+
+
+WRITTEN: dict[str, Any] = {
+    "classification": lambda code: code,
+    "multi-label": lambda code: [code],
+    "token-classification": lambda code: [code, code],
+}
+
+
+@pytest.mark.parametrize("names", [("1", "2", "3"), ("1", "0", "2"), ("2", "0", "1"), ("0", "1", "2")])
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_label_map_of_names_that_are_also_codes_keeps_the_order_of_the_outputs(
+    kind: str, names: tuple[str, ...], tmp_path: Path
+) -> None:
+    text = ["two", "words"] if kind == "token-classification" else "two words"
+    rows = [json.dumps({"text": text, "label": WRITTEN[kind](code)}) for code in "012" * 2]
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(rows))
+    (tmp_path / "task.yaml").write_text(
+        f"kind: {kind}\ntext: text\nlabel: label\nfiles: {{train: train.jsonl, dev: dev.jsonl, test: test.jsonl}}\n"
+        f"label_map: {dict(zip('012', names, strict=True))}\n"
+    )
+    trained = load_task(find_task(tmp_path))
+    scored = load_tests(trained.spec, trained.labels)
+    assert scored.labels == trained.labels == names
+    assert scored.tests["test"]["label"][:] == trained.tests["test"]["label"][:] == trained.train["label"][:]
+
+
+def test_a_label_map_that_leaves_out_an_output_is_refused(tmp_path: Path) -> None:
+    save(tmp_path / "test.jsonl", ["0", "1"])
+    (tmp_path / "task.yaml").write_text("files: {test: test.jsonl}\nlabel_map: {0: 1, 1: 2}\n")
+    spec = find_task(tmp_path)
+    with pytest.raises(DataError, match=r"makes the labels 1, 2, but the outputs of the model are 0, 1, 2; expected"):
+        load_tests(spec, ["0", "1", "2"])
 
 
 def test_an_error_names_no_absent_label_map(tmp_path: Path) -> None:

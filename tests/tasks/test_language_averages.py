@@ -62,6 +62,19 @@ def test_distant_languages_are_outside_of_the_family() -> None:
     assert distant_languages(["pt-BR", "zh_Hans", "pcm", "hau"]) == ("zh_Hans", "hau")
 
 
+@pytest.mark.parametrize("named", [("german", "french", "swahili"), ("deu", "fra", "swh_Latn"), ("DE", "fr_FR", "sw")])
+def test_languages_are_known_by_their_names_and_longer_codes(named: tuple[str, str, str]) -> None:
+    near, nearer, far = (f"test.{language}" for language in named)
+    scores = {near: {"f1": 0.8}, nearer: {"f1": 0.6}, far: {"f1": 0.1}}
+    found = average(scores, spoken(scores), "english")
+    assert found == {"zero-shot": {"f1": pytest.approx(0.5)}, "distant": {"f1": 0.1}}
+
+
+def test_no_average_over_distant_languages_is_made_up_if_one_is_not_known() -> None:
+    scores = {"test.klingon": {"f1": 0.8}, "test.sw": {"f1": 0.2}}
+    assert average(scores, spoken(scores), "en") == {"zero-shot": {"f1": 0.5}}
+
+
 def test_averages_have_names_for_people() -> None:
     assert [average_label(name) for name in ("zero-shot", "test.de")] == ["zero-shot average", "test.de"]
 

@@ -122,6 +122,10 @@ def test_squad_scores_by_hand(predicted: str, gold: list[str], expected: tuple[f
         ("यह एक किताब है।", "hi", ["यह", "एक", "किताब", "है"]),
         ("在1995年,the Beatles", "zh", ["在", "1995", "年", "the", "beatles"]),
         ("东京Tower", "zh-CN", ["东", "京", "tower"]),
+        ("东京Tower", "zh_CN", ["东", "京", "tower"]),
+        ("东京Tower", "ZH", ["东", "京", "tower"]),
+        ("Der Hund eines Mannes", "de_DE", ["hund", "mannes"]),
+        ("Der Hund eines Mannes", "German", ["hund", "mannes"]),
         ("the το βιβλίο", "el", ["the", "το", "βιβλίο"]),
     ],
 )

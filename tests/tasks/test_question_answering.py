@@ -94,6 +94,27 @@ def test_a_test_split_without_answers_is_left_out(tmp_path: Path) -> None:
     assert (data.tests, data.notes[0][:38]) == ({}, "test is unlabelled and not scored (/" + data.notes[0][36:38])
 
 
+@pytest.mark.parametrize("unanswered", [[], [("the day", "a road", [])]])
+def test_a_test_split_with_empty_answers_is_scored_only_if_train_has_such_questions(
+    unanswered: list[Any], tmp_path: Path
+) -> None:
+    hidden = [("the day", "a fine day", []), ("q", "a", [])]
+    data = load(tmp_path, {"train": [*GOOD, *unanswered], "dev": GOOD, "test": hidden})
+    assert list(data.tests) == (["test"] if unanswered else [])
+    assert [note for note in data.notes if "unlabelled" in note] == (
+        [] if unanswered else [f"test is unlabelled and not scored ({tmp_path}/test.json)"]
+    )
+
+
+def test_a_question_without_an_id_has_the_number_of_its_row(tmp_path: Path) -> None:
+    row = {"question": "q", "context": "a b", "answers": {"text": ["b"], "answer_start": [2]}}
+    rows = [{**row, "id": "x"}, row, {**row, "id": None}]
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    (tmp_path / "task.yaml").write_text("kind: question-answering\nfiles: {train: train.jsonl, dev: dev.jsonl}\n")
+    assert load_task(find_task(tmp_path)).dev["id"][:] == ["x", "1", "2"]
+
+
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(OTHER), min_size=1, max_size=60), st.data(), st.sampled_from([16, 20, 48]))
 def test_the_answer_is_where_its_characters_are(

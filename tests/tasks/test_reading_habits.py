@@ -61,6 +61,7 @@ HABITS: dict[str, tuple[str, str | bytes, Columns, str]] = {
     "a quoted break in tabs": ("a.tsv", 'a\tb\n"x\ny"\tz\n', {"a": ["x\ny"], "b": ["z"]}, "quotes enclose"),
     "comments": ("a.csv", "# one\n# two, three\na,b\n1,2\n", {"a": ["1"], "b": ["2"]}, "2 comment lines"),
     "a header with #": ("a.csv", "#a,b\n1,2\n", {"#a": ["1"], "b": ["2"]}, ""),
+    "a header with #, quotes": ("a.csv", '#a,b\n1,"2, 3"\n', {"#a": ["1"], "b": ["2, 3"]}, ""),
     "backslashes before quotes": ("a.csv", 'a,b\n"say \\"x, y\\"",z\n"2\\"\n3",\n4\\",""\n',
                                   {"a": ['say "x, y"', '2"\n3', '4"'], "b": ["z", "", ""]},
                                   "a backslash before a quote"),

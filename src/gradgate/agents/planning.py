@@ -15,6 +15,8 @@ SETTINGS = "further settings by the names of the command's flags, such as {examp
 _FOR_PEOPLE = {
     "trust_remote_code": "runs code that comes with a model",
     "report_to": "sends the course of a training to a tracker",
+    "queue": "connects to a database, whose address a person sets as GRADGATE_QUEUE",
+    "ray": "connects to a Ray cluster",
 }
 """Settings that an agent may not pass, with what they do."""
 

@@ -30,6 +30,7 @@ from gradgate.training.pretrained import silence_libraries
 LEFT_OUT = ("pad", "cls", "sep", "bos", "eos")
 """Tokens that are not compared, as tokenizers name them."""
 _LABELS = ("labels", "start_positions", "end_positions")
+_OF_ENCODER = ("input_ids", "attention_mask")
 States = list[NDArray[np.float32]]
 """Of each layer from the embeddings up, shape ``(tokens, width)``."""
 
@@ -234,6 +235,9 @@ def hidden_states(measured: LoadedRun, model: Any, sample: TokenSample) -> State
 
 
 def _states(model: Any, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
+    if getattr(model.config, "is_encoder_decoder", False):  # a decoder's inputs are made of the labels
+        model = model.get_encoder()
+        inputs = {name: inputs[name] for name in _OF_ENCODER if name in inputs}
     output = model(**inputs, output_hidden_states=True, return_dict=True)
     states = getattr(output, "hidden_states", None) or getattr(output, "encoder_hidden_states", None)
     if not states:

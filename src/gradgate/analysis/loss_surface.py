@@ -176,6 +176,7 @@ class _Losses:
         config = measured.found.model.config
         # A decoder predicts each token but the first from those before it.
         self._shifts = measured.found.task.kind == "generation" and not config.is_encoder_decoder
+        self._max_length = measured.config.max_length
         self._batches = {split: self._sample(measured, split, asked) for split in SPLITS}
         self.rows = {split: sum(_rows(batch) for batch in batches) for split, batches in self._batches.items()}
 
@@ -190,14 +191,21 @@ class _Losses:
     def __call__(self) -> dict[str, float | None]:
         """Return split to mean loss; None if it is not finite."""
         with torch.no_grad(), self._trainer.compute_loss_context_manager():
-            found = {split: self._mean(batches) for split, batches in self._batches.items()}
+            found = {split: self._mean(split) for split in self._batches}
         return {split: loss if math.isfinite(loss) else None for split, loss in found.items()}
 
-    def _mean(self, batches: Sequence[dict[str, Tensor]]) -> float:
-        model = self._trainer.model
-        weights = [int((self._labels(batch) != IGNORED).sum()) for batch in batches]
-        losses = [float(self._trainer.compute_loss(model, dict(batch))) for batch in batches]
-        return sum(loss * weight for loss, weight in zip(losses, weights, strict=True)) / sum(weights)
+    def _mean(self, split: str) -> float:
+        model, total, items = self._trainer.model, 0.0, 0
+        for batch in self._batches[split]:
+            if weight := int((self._labels(batch) != IGNORED).sum()):  # the loss of no labels is not a number
+                total += float(self._trainer.compute_loss(model, dict(batch))) * weight
+                items += weight
+        if not items:
+            raise RunError(
+                f"None of the {self.rows[split]:,} sampled rows of {split} has a label within max_length="
+                f"{self._max_length}; expected at least one. Pass a larger rows=, or train with a larger max_length=."
+            )
+        return total / items
 
     def _labels(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the labels that the mean loss of a batch is over, so that batches of any size give one mean."""

@@ -37,6 +37,7 @@ class Setup:
         total_steps: optimizer steps.
         steps_per_epoch: optimizer steps in one pass over the data.
         seed: of the method's draws.
+        scores_dev: whether dev is scored during the training.
     """
 
     workload: Workload
@@ -46,6 +47,7 @@ class Setup:
     total_steps: int = 1000
     steps_per_epoch: int | None = None
     seed: int = 0
+    scores_dev: bool = False
 
     def __post_init__(self) -> None:
         if self.workload.quantization is not None and self.shards > 1:
@@ -121,7 +123,15 @@ class Estimator:
         supposed = [planned_phases(method, layers, clock, setup.seed, order, known) for order in suppositions(method)]
         choice = _choice(method, bool(missing))
         memory = TrainingMemory(
-            self._model, self.layers, method, setup.workload, self._cost, setup.masters, setup.shards, self._quantized
+            self._model,
+            self.layers,
+            method,
+            setup.workload,
+            self._cost,
+            setup.masters,
+            setup.shards,
+            self._quantized,
+            setup.scores_dev,
         )
         estimates = [
             MemoryEstimate(label or str(method), memory.phases(plans), setup.workload.accumulate, choice)

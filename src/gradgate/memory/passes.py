@@ -92,11 +92,13 @@ class Loss:
         of: function of the model and its output that returns a scalar.
         training: whether the model is in training mode.
         retained: whether the graph outlives the backward pass.
+        differentiated: whether there is a graph and a backward pass.
     """
 
     of: Callable[[Any, Any], Tensor] = own_loss
     training: bool = True
     retained: bool = False
+    differentiated: bool = True
 
 
 class Passes:
@@ -254,10 +256,11 @@ class Passes:
                     for _ in range(2 if self._repeated else 1):
                         recorder.begin(FORWARD)
                         recorder.segments.clear()  # those of the first pass, if repeated
-                        with self._workload.autocast():
+                        with self._workload.autocast(), torch.set_grad_enabled(self._loss.differentiated):
                             loss = self._loss.of(model, model(**inputs))
-                        recorder.begin(BACKWARD)
-                        torch.autograd.backward(loss, retain_graph=self._loss.retained)
+                        if self._loss.differentiated:
+                            recorder.begin(BACKWARD)
+                            torch.autograd.backward(loss, retain_graph=self._loss.retained)
                         recorder.end()
                         del loss  # else its graph would be alive in the second pass
             finally:

@@ -22,13 +22,14 @@ from gradgate.memory.workload import Workload
 from gradgate.methods.base import Method
 from gradgate.settings.arms.adapter import AdapterSetting, check_stack
 from gradgate.settings.arms.arm import Arm, read_arm
-from gradgate.settings.base import checked_settings
+from gradgate.settings.base import checked_settings, passed
 from gradgate.settings.data import names_a_task
 from gradgate.settings.keywords import MemoryKeywords
-from gradgate.settings.memory import Head, MemorySettings, head_of
+from gradgate.settings.memory import MemorySettings, head_of
 from gradgate.settings.run import RunConfig
 from gradgate.settings.signature import takes
 from gradgate.tasks.multitask import is_multitask
+from gradgate.tasks.types import MultipleChoiceOptions
 from gradgate.training.adapted import put_adapter
 from gradgate.training.named_tasks import find_task_of
 from gradgate.training.pretrained import load_bare
@@ -54,11 +55,13 @@ def estimate_memory(
 
     A step is executed on fake tensors and the bytes of the live storages are counted. One layer of each kind (open,
     closed, at the bottom, ...) is executed and represents all. Rows are full, without padding. The optimizer steps one
-    parameter at a time (``foreach`` off). The reserve of a device's allocator, the CUDA context and workspaces of
-    kernels come on top; ``fits`` leaves 1 GiB for them. What ``spectrum`` opens is chosen by the weights, if there are
-    any on this machine and they are few enough to measure (268 million); else, and for a method that measures on
-    data, the costliest of several choices is estimated (``choice``). The settings have the same
-    meaning as in :func:`gradgate.train`.
+    parameter at a time (``foreach`` off). A multiple-choice question has one row per choice of the named task, or two
+    rows if only ``kind`` is passed. The scoring of dev, in batches of 64 rows or more, counts if a task or kind other
+    than generation is named. The reserve of a device's allocator, the CUDA context and workspaces of kernels come on
+    top; ``fits`` leaves 1 GiB for them. What ``spectrum`` opens is chosen by the weights, if there are any on this
+    machine and they are few enough to measure (268 million); else, and for a method that measures on data, the
+    costliest of several choices is estimated (``choice``). The settings have the same meaning as in
+    :func:`gradgate.train`.
 
     Args:
         config_or_model: a folder with ``config.json``, such a file, a hub name, ``"sample"``, a configuration of
@@ -96,7 +99,9 @@ def estimate_run(config: RunConfig, kind: str, source: str | None = None) -> Mem
     asked, languages = MemorySettings.of(config, kind).with_own(config.arm), None
     if config.language_adapters is not None and config.adapter is not None and source is not None:
         languages = LanguageAdapters(config.language_adapters, source)
-    return estimator_of(asked, asked.model, config.adapter, asked.optim, languages).of(config.method, config.arm.name)
+    choices = _choices(config, kind)
+    estimator = estimator_of(asked, asked.model, config.adapter, asked.optim, languages, choices=choices)
+    return estimator.of(config.method, config.arm.name)
 
 
 class ArmEstimate(NamedTuple):
@@ -119,7 +124,9 @@ def estimate_arms(asked: MemorySettings, arms: Sequence[Arm]) -> list[ArmEstimat
     """
     own = {arm: asked.with_own(arm) for arm in arms}
     if any(arm.adapter is not None for arm in arms):  # as in a comparison, where the others have no stack
-        own |= {arm: own[arm].model_copy(update=_NO_STACK) for arm in arms if arm.adapter is None}
+        plain = [arm for arm in arms if arm.adapter is None]
+        # A copy would count each setting as passed, a task too.
+        own |= {arm: checked_settings(MemorySettings, passed(own[arm]) | _NO_STACK) for arm in plain}
     shared = {arm: (arm.adapter, own[arm].precision, own[arm].weights, *arm.overrides.items()) for arm in arms}
     estimators = {each: estimator_of(own[arm], asked.model, arm.adapter) for arm, each in shared.items()}
     found = []
@@ -138,19 +145,18 @@ def estimator_of(
     optim: str | MakeOptimizer | None = None,
     language_adapters: str | LanguageAdapters | None = None,
     layers: LayerMap | str | None = None,
+    choices: int | None = None,
 ) -> Estimator:
-    """Return an estimator of any method on a model; see :func:`estimate_memory`."""
-    work = Workload(
-        asked.batch_size,
-        asked.max_length,
-        asked.precision,
-        asked.weights or "float32",
-        bool(asked.checkpointing),
-        asked.accumulate,
-        bool(asked.release_gradients),
-    )
+    """Return an estimator of any method on a model; see :func:`estimate_memory`.
+
+    ``choices`` are those of a question, by default of the requested task.
+    """
+    run = asked.run() if names_a_task(asked) else None
+    kind = None if run is None else kind_of(run)
+    work = _workload(asked, choices or (1 if run is None else _choices(run, kind)))
     optimizer = optim or asked.optim or _OPTIMIZER
-    setup = Setup(work, optimizer, asked.master, asked.shards, asked.steps, asked.epoch, asked.seed)
+    scores = kind not in (None, "generation")  # which scores in batches as small as those of training
+    setup = Setup(work, optimizer, asked.master, asked.shards, asked.steps, asked.epoch, asked.seed, scores)
     source = None
     if isinstance(config_or_model, nn.Module):
         has_adapters = adapter is not None or (language_adapters or asked.language_adapters) is not None
@@ -164,7 +170,8 @@ def estimator_of(
         named, trusted = isinstance(config_or_model, str | PathLike), asked.trust_remote_code
         source = str(config_or_model) if named else None
         config = read_configuration(str(config_or_model), trusted) if named else config_or_model
-        model = build(config, work.dtype, _head(asked), trusted)
+        head = head_of(kind) if asked.head == "auto" and kind is not None else asked.head
+        model = build(config, work.dtype, head, trusted)
     if adapter is not None:
         adapter.kind.check()
         put_adapter(model, adapter, (), seed=0)
@@ -177,6 +184,19 @@ def estimator_of(
     return Estimator(model, setup, layers or asked.layers, source)
 
 
+def _workload(asked: MemorySettings, choices: int) -> Workload:
+    return Workload(
+        asked.batch_size,
+        asked.max_length,
+        asked.precision,
+        asked.weights or "float32",
+        bool(asked.checkpointing),
+        asked.accumulate,
+        bool(asked.release_gradients),
+        choices,
+    )
+
+
 def _without_data(model: nn.Module) -> nn.Module:
     """Return a copy of a model with tensors on the meta device, which an adapter can be put into."""
     tensors: dict[int, Tensor] = {id(each): each.to("meta") for each in model.buffers()}
@@ -185,11 +205,12 @@ def _without_data(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model, {**tensors})
 
 
-def _head(asked: MemorySettings) -> Head:
-    """Return the requested head, or the one that suits the kind of the requested task."""
-    if asked.head != "auto" or not names_a_task(asked):
-        return asked.head
-    return head_of(kind_of(asked.run()))
+def _choices(config: RunConfig, kind: str | None) -> int:
+    """Return the rows of tokens that an example has: one for each choice of a question, else one."""
+    if kind != "multiple-choice":
+        return 1
+    options = find_task_of(config).options
+    return len(options.choices) if isinstance(options, MultipleChoiceOptions) else 1
 
 
 def structure_of(config: RunConfig, *, has_task: bool) -> nn.Module:

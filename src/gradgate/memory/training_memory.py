@@ -16,7 +16,7 @@ from gradgate.measure import FisherRequest, OutlierRequest, Request, SelectionRe
 from gradgate.memory.measurements import Measurements
 from gradgate.memory.open_pattern import OpenPattern
 from gradgate.memory.optimizer_cost import OptimizerCost, ParameterCost
-from gradgate.memory.passes import Passes, StepTrace
+from gradgate.memory.passes import Loss, Passes, StepTrace
 from gradgate.memory.phases import PlannedPhase
 from gradgate.memory.quantized import QuantizedBase
 from gradgate.memory.sharding import Sharding
@@ -24,7 +24,8 @@ from gradgate.memory.shrunken import layer_stacks
 from gradgate.memory.usage import PhaseMemory, Usage, in_words
 from gradgate.memory.workload import Workload
 from gradgate.methods.base import Method
-from gradgate.methods.plan import Gate
+from gradgate.methods.plan import OPEN, Gate, Plan
+from gradgate.training.arguments import scored_rows
 from gradgate.tuner.checks import check_quantized
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.mixout import Mixing
@@ -74,6 +75,7 @@ class TrainingMemory:
         masters: whether open 16-bit weights have a float32 copy that the optimizer steps.
         shards: number of FSDP2 processes.
         quantized: what is stored in 4 or 8 bits.
+        scores_dev: whether the training scores dev, as that of a run does.
 
     Raises:
         AttachError: if the method opens a quantized matrix.
@@ -89,6 +91,7 @@ class TrainingMemory:
         masters: bool,
         shards: int,
         quantized: QuantizedBase,
+        scores_dev: bool = False,
     ) -> None:
         self._layers = layers.at(method.traits.unit)
         self._inside = {group.name for group in layers.at("layer").layers}
@@ -109,6 +112,12 @@ class TrainingMemory:
             self._repeated = Passes(model, self._layers, method, workload, stacks, repeated=True)
         self._measurements = Measurements(model, self._layers, method, workload, stacks, self._gating)
         self._inputs = workload.input_bytes(model)
+        self._scoring: Passes | None = None
+        if scores_dev:
+            scored = replace(workload, batch_size=scored_rows(workload.batch_size))
+            loss = Loss(training=False, differentiated=False)
+            self._scoring = Passes(model, self._layers, method, scored, stacks, loss)
+            self._scored_inputs = scored.input_bytes(model)
         self._fixed = self._weights(model)
         self._computed: dict[Any, tuple[Usage, State]] = {}
 
@@ -172,6 +181,7 @@ class TrainingMemory:
             left = replace(step, names=tuple(name for name in step.names if name not in done))
             peaks += self._stepped(replace(passed[-1], at="step"), left, stepped | done)
             stepped |= set(step.names)
+        peaks += self._scored(base.plus(optimizer=self._states(stepped)), step)
         alive_now = left.names if self._traits.decides_by_measuring else ()
         gradients = sum(self._sharding.nbytes(name) for name in alive_now)
         return max(peaks, key=lambda usage: usage.peak), State(stepped, gradients)
@@ -203,6 +213,14 @@ class TrainingMemory:
             yield _added(replace(now, at=segment.at), segment.peak + matrix, segment.gradients_at_peak)
             now = _added(now, segment.delta, segment.gradients)
         yield replace(now, at="backward", gradients=gradients)
+
+    def _scored(self, now: Usage, step: Step) -> Iterator[Usage]:
+        """Yield the usage at the peaks while dev is scored, which takes no gradients, but may take more rows."""
+        if self._scoring is not None:
+            # No pass has a plan that opens nothing; without gradients, every plan takes the same.
+            pattern = OpenPattern(Plan(dict.fromkeys(self._gating.groups, OPEN)), self._gating, self._layers)
+            now = now.plus(activations=self._scored_inputs)
+            yield from self._passed(now, self._scoring.trace(pattern), step, frozenset())
 
     def _step_of(self, pattern: OpenPattern, trace: StepTrace, watched: frozenset[str]) -> Step:
         learning = pattern.opened - trace.unused

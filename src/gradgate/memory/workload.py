@@ -33,6 +33,7 @@ class Workload:
         checkpointing: recompute activations in the backward pass, layer by layer.
         accumulate: forward and backward passes per optimizer step, whose gradients add up.
         released: step each parameter in the backward pass, and free its gradient.
+        choices: rows of tokens per example: those of a multiple-choice question's choices, else one.
     """
 
     batch_size: int
@@ -42,6 +43,7 @@ class Workload:
     checkpointing: bool = False
     accumulate: int = 1
     released: bool = False
+    choices: int = 1
 
     @property
     def dtype(self) -> torch.dtype:
@@ -91,7 +93,9 @@ class Workload:
                 f"Expected a "
                 f"language model, or a classifier of text or images."
             )
-        ids = torch.zeros(self.batch_size, self.max_length, dtype=torch.long)
+        ids = torch.zeros(self.batch_size * self.choices, self.max_length, dtype=torch.long)
+        if "MultipleChoice" in type(base).__name__:
+            ids = ids.view(self.batch_size, self.choices, self.max_length)
         inputs: dict[str, Any] = {"input_ids": ids, "labels": _labels(base, ids)}
         if "use_cache" in takes:
             inputs["use_cache"] = False
@@ -150,6 +154,6 @@ def _labels(model: nn.Module, ids: Tensor) -> Tensor:
     name = type(model).__name__
     config: Any = getattr(model, "config", None)
     if "SequenceClassification" in name or "MultipleChoice" in name:
-        regression = getattr(config, "num_labels", 2) == 1
+        regression = "MultipleChoice" not in name and getattr(config, "num_labels", 2) == 1
         return torch.zeros(len(ids), dtype=torch.float32 if regression else torch.long)
     return torch.zeros_like(ids)

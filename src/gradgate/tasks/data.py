@@ -111,9 +111,13 @@ def load_tests(spec: TaskSpec, labels: Sequence[str] | None) -> TaskData:
 def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, SourceTable]) -> TaskData:
     """Build the data of :func:`load_tests` from tables that were read already."""
     if labels is not None:
-        raw = {cell: name for cell, name in (spec.label_map or {}).items() if name in labels}
-        spec = spec.model_copy(update={"label_map": {**{name: name for name in labels}, **raw}})
+        spec = spec.model_copy(update={"label_map": _label_map(spec, labels)})
     examples = kind_of(spec).read(spec, tables)
+    if labels is not None and examples.labels is not None and examples.labels != tuple(labels):
+        raise DataError(
+            f"The label_map of {spec.name} makes the labels {', '.join(examples.labels)}, but the outputs of the model "
+            f"are {', '.join(labels)}; expected the same in the same order. Use the label_map of its training"
+        )
     if not examples.splits:
         _check_labelled(spec, tables)
         why = "; ".join(note for note in examples.notes if note not in (NO_TEST, NO_RESPONSES))
@@ -129,6 +133,14 @@ def tests_of(spec: TaskSpec, labels: Sequence[str] | None, tables: dict[str, Sou
         rows={split: len(rows) for split, rows in examples.splits.items()},
         notes=(*absent_notes(spec), *reading_notes(tables), *examples.notes),
     )
+
+
+def _label_map(spec: TaskSpec, labels: Sequence[str]) -> dict[str, str]:
+    """Return the names of labels, and what the task writes for them, in the order of the model's outputs."""
+    place = {name: number for number, name in enumerate(labels)}
+    raw = {cell: name for cell, name in (spec.label_map or {}).items() if name in place}
+    named = {name: name for name in labels} | raw  # a name may stand for another label in the data
+    return dict(sorted(named.items(), key=lambda pair: place[pair[1]]))
 
 
 def count_rows(spec: TaskSpec) -> dict[str, dict[str, int]]:

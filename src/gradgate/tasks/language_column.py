@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.language_codes import IN_ENGLISH
 from gradgate.tasks.languages import INDO_EUROPEAN
 from gradgate.tasks.readers.rows import SourceTable, as_text, noted, select_rows
 from gradgate.tasks.spec import TaskSpec
@@ -20,11 +21,6 @@ _LOOKED_AT = 5000  # rows
 _NEARLY_ALL = 0.9  # of the rows
 _OTHERS = (
     "am ar eu fi et hu id ja ka kk ko mi ml ms my ha ig rw lg sn sw ta te th tl tr uz vi wo xh yo zh zu jv su he qu"
-)
-_IN_ENGLISH = (
-    "arabic bengali bulgarian catalan chinese croatian czech danish dutch english estonian finnish french german greek "
-    "hebrew hindi hungarian indonesian italian japanese korean latvian lithuanian norwegian persian polish portuguese "
-    "romanian russian serbian slovak slovenian spanish swahili swedish tamil thai turkish ukrainian urdu vietnamese"
 )
 _CODE = re.compile(r"([a-z]{2,3})([-_][A-Za-z]{2,4})?")
 
@@ -161,4 +157,4 @@ def _is_language(word: str) -> bool:
 
 @cache
 def _named() -> frozenset[str]:
-    return INDO_EUROPEAN | frozenset(_OTHERS.split()) | frozenset(_IN_ENGLISH.split())
+    return INDO_EUROPEAN | frozenset(_OTHERS.split()) | IN_ENGLISH.keys()

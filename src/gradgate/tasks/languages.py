@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from gradgate.errors import DataError, UsageError, nearest
+from gradgate.tasks.language_codes import short_code
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import LANGUAGE, TRAIN, TRAIN_AND_DEV, base_of, scored
 
@@ -40,16 +41,18 @@ def average_label(name: str) -> str:
 def distant_languages(
     languages: Iterable[str], definition: Literal["genealogical", "paper"] = "genealogical", task: str = ""
 ) -> tuple[str, ...]:
-    """Return the languages that are not Indo-European, in their order.
+    """Return the languages that are not Indo-European, in their order; none if the family of one is not known.
 
     Args:
-        languages: ISO 639-1 codes; a suffix after ``-`` or ``_`` is ignored.
+        languages: codes of ISO 639, or English names; a suffix after ``-`` or ``_`` is ignored.
         definition: ``"paper"`` follows AdapterEff's printed averages, which differ for XNLI.
         task: name in the catalogue; counts for ``"paper"``.
     """
     also = _ALSO_DISTANT_IN_PRINT.get(task, frozenset()) if definition == "paper" else frozenset()
-    plain = {language: language.replace("_", "-").partition("-")[0].lower() for language in languages}
-    return tuple(code for code, short in plain.items() if short not in INDO_EUROPEAN or short in also)
+    codes = {language: short_code(language) for language in languages}
+    if None in codes.values():
+        return ()
+    return tuple(language for language, code in codes.items() if code not in INDO_EUROPEAN or code in also)
 
 
 def average(
@@ -73,7 +76,7 @@ def average(
     Returns:
         ``all`` (with the source, if it was scored), ``zero-shot`` (without it) and ``distant`` (without it) -> metric
         -> mean, for metrics that every language has. Empty if only the source was scored; an average over no languages
-        is left out.
+        is left out, and so is ``distant`` if a language is not known.
     """
     members = averaged_splits(list(scores), languages, source, definition, task)
     return {name: _means([scores[split] for split in splits]) for name, splits in members.items()}

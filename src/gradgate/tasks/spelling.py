@@ -16,10 +16,12 @@ Key = float | str
 
 @dataclass(frozen=True)
 class Spelling:
-    """The labels of a task by what they mean: a number has one name however it is written, and so has a boolean.
+    """The labels of a task by what they mean: a whole number has one name however it is written, and so has a boolean.
+
+    Other numbers stay as they are written, as 1.1 and 1.10 may be sections or versions.
 
     Attributes:
-        names: number, or lower-case truth value -> the label's name.
+        names: whole number, or lower-case truth value -> the label's name.
         truths_are_numbers: whether ``true`` and ``false`` mean 1 and 0, as they do unless another number is a label.
     """
 
@@ -30,7 +32,7 @@ class Spelling:
     def of(cls, words: Iterable[str]) -> Spelling:
         """Return the spelling of some labels.
 
-        A number has the shortest of its spellings; if all are whole and some are written so, all are.
+        A whole number has the shortest of its spellings; if all numbers are whole and some are written so, all are.
         """
         known = set(words)
         numbers = {word: float(word) for word in known if _NUMBER.fullmatch(word)}
@@ -54,7 +56,8 @@ class Spelling:
     def _key(self, word: str) -> Key | None:
         """Return what a word means; None if it is a name like any other."""
         if _NUMBER.fullmatch(word):
-            return float(word)
+            number = float(word)
+            return number if number.is_integer() else None
         lower = word.lower()
         if lower not in _TRUTHS:
             return None

@@ -16,6 +16,12 @@ from gradgate.settings.run import RunConfig
 
 _WITH_WARMUP = {"constant": "constant_with_warmup"}
 """The schedules of transformers that have no warm-up, and those that have one."""
+_LEAST_SCORED = 64
+
+
+def scored_rows(batch_size: int) -> int:
+    """Return the rows of a forward pass that scores, by those of one that trains; generation has only as many."""
+    return max(_LEAST_SCORED, batch_size)
 
 
 def on_cpu(config: RunConfig) -> bool:
@@ -76,7 +82,7 @@ def _every_run(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
     cpu = on_cpu(config)
     return {
         "output_dir": str(folder.checkpoints),
-        "per_device_eval_batch_size": max(64, config.batch_size),
+        "per_device_eval_batch_size": scored_rows(config.batch_size),
         "use_cpu": cpu,
         "bf16": config.pass_precision == "bf16",
         "fp16": config.pass_precision == "fp16" and not cpu,

@@ -111,9 +111,19 @@ def _column_options(table: SourceTable) -> dict[str, Any]:
 
 
 def _count_from_one(table: SourceTable) -> bool:
-    """Return True if answers are numbers of which the largest is the number of choices."""
-    words = {as_text(cell) for cell in cells_of(table, _ANSWER)}
-    return "0" not in words and str(len(choice_columns(table))) in words and all(word.isdecimal() for word in words)
+    """Return True if answers are numbers of which the largest is the number of choices, and not texts of choices."""
+    answers = cells_of(table, _ANSWER)
+    words = {as_text(cell) for cell in answers}
+    if "0" in words or str(len(choice_columns(table))) not in words or not all(word.isdecimal() for word in words):
+        return False
+    return not _are_texts_of_choices(table, answers, *_in_columns(table))
+
+
+def _in_columns(table: SourceTable) -> tuple[list[list[Any]], list[list[str]]]:
+    """Return the choices of each row, and the names of their columns in lower case."""
+    names = choice_columns(table)
+    rows = [list(cells) for cells in zip(*(table.columns[name] for name in names), strict=True)]
+    return rows, [[name.lower() for name in names]] * len(rows)
 
 
 def _premises(table: SourceTable) -> Sequence[Any]:
@@ -156,10 +166,8 @@ def _read_columns(table: SourceTable) -> SourceTable:
     columns: dict[str, Any] = {"premise": _premises(table)}
     if not found_name(table, _ANSWER):
         return with_columns(table, columns)
-    rows = [list(cells) for cells in zip(*(table.columns[name] for name in names), strict=True)]
-    lower = [[name.lower() for name in names]] * len(rows)
     from_one = _count_from_one(table)
-    table = with_columns(table, {**columns, "label": _numbers(table, rows, lower)}, [_ANSWER])
+    table = with_columns(table, {**columns, "label": _numbers(table, *_in_columns(table))}, [_ANSWER])
     return noted(table, f"answers count from 1: 1 is {names[0]!r}") if from_one else table
 
 

@@ -49,8 +49,10 @@ class QuestionAnswering:
                 f"{spec.name}: label_map names classes, but the kind is {self.info.name}; remove one of them"
             )
         splits, notes = {}, []
+        in_train = tables["train"].columns.get(spec.label_column, ()) if "train" in tables else (None,)
+        always = all(map(_has_answer, in_train))
         for split, table in tables.items():
-            if split not in ("train", "dev") and _unanswered(table, spec.label_column):
+            if split not in ("train", "dev") and _unanswered(table, spec.label_column, always):
                 notes.append(f"{split} is unlabelled and not scored ({table.source})")
                 continue
             splits[split] = _rows(spec, table)
@@ -94,9 +96,14 @@ class QuestionAnswering:
         return Scored(scores, predictions)
 
 
-def _unanswered(table: SourceTable, column: str) -> bool:
-    cells = table.columns.get(column)
-    return cells is None or all(cell is MISSING or cell is None for cell in cells)
+def _unanswered(table: SourceTable, column: str, always: bool) -> bool:
+    """Return True for a split without labels; if questions ``always`` have an answer, empty answers are not labels."""
+    cells = table.columns.get(column, ())
+    return not any(_has_answer(cell) if always else cell is not MISSING and cell is not None for cell in cells)
+
+
+def _has_answer(cell: Any) -> bool:
+    return cell is not MISSING and bool(cell.get("text") if isinstance(cell, Mapping) else cell)
 
 
 def _may_lack_answers(data: TaskData) -> bool:
@@ -112,7 +119,8 @@ def _rows(spec: TaskSpec, table: SourceTable) -> Dataset:
         table.column(name, parameter)
         for name, parameter in zip(spec.text_columns, ("text=", "text_pair="), strict=True)
     )
-    names = table.columns.get("id", range(len(table)))
+    given = table.columns.get("id", [None] * len(table))
+    names = [row if name is None or name is MISSING else name for row, name in enumerate(given)]
     columns: dict[str, list[Any]] = {name: [] for name in ("id", "question", "context", "answers", "starts")}
     for row, cell in enumerate(table.column(spec.label_column, "label=")):
         for name, text in zip(spec.text_columns, (question[row], context[row]), strict=True):

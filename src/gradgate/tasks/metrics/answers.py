@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
+from gradgate.tasks.language_codes import short_code
 from gradgate.tasks.metrics import ANSWERS
 
 _ARTICLES = {
@@ -77,7 +78,7 @@ def normalize_mlqa(text: str, language: str) -> list[str]:
     and keeps its articles.
     """
     bare = "".join(character for character in text.lower() if not _is_punctuation(character))
-    code = language.split("-")[0]
+    code = short_code(language) or ""
     if code in _ARTICLES:
         bare = re.sub(_ARTICLES[code], " ", bare)
     if code in _MIXED:

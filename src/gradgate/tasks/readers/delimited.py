@@ -17,6 +17,7 @@ from gradgate.tasks.types import FileFormat
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST_FIELD = 2**31 - 1
 _SEP_LINE = re.compile(r"sep=(.)\r?(\n|$)", re.IGNORECASE)
+_QUOTED = re.compile(r'"[^"]*"')
 _SPACED_QUOTE = re.compile(r'(^|[,;\t|]) +"', re.MULTILINE)
 _SPACES = "spaces before quotes are left out"
 _ENCLOSED = "quotes enclose fields, as in a csv file"
@@ -115,7 +116,8 @@ def _beginning(path: Path, text: str, fmt: FileFormat) -> tuple[str, str | None,
     delimiter = _delimiter(header)
     if not comments or not all(line.startswith("#") for line in comments):
         return text, None, []
-    if not comments[-1].startswith("# ") and 0 < comments[-1].count(delimiter) == header.count(delimiter):
+    last, header = (_QUOTED.sub("", line) for line in (comments[-1], header))
+    if not last.startswith("# ") and 0 < last.count(delimiter) == header.count(delimiter):
         return text, None, []  # the header itself begins with #
     return "\n" * len(lines) + text[begin:], None, [f"{len(comments)} comment lines above the header are skipped"]
 
@@ -174,7 +176,7 @@ def _fitted(path: Path, line: int, row: list[str], names: Sequence[str], fmt: Fi
 
 def _delimiter(text: str) -> str:
     """Return the separator in the header of a csv file: the most frequent of those in use, commas first."""
-    header = re.sub(r'"[^"]*"', "", next((line for line in text.split("\n", 50) if line.strip()), ""))
+    header = _QUOTED.sub("", next((line for line in text.split("\n", 50) if line.strip()), ""))
     return max(DELIMITERS, key=header.count)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +22,7 @@ from gradgate.tasks.types import TRAIN
 
 _NOTHING: tuple[object, ...] = ([], {}, None)
 _ABOUT = ("schema", "features", "info", "meta", "metadata", "licenses")  # keys that describe rows
+_TEXT_OR_END = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|\}')
 _KEY = "id"  # the column of the names of rows in an object of id -> row
 
 
@@ -237,9 +241,41 @@ def _rows_of_split(path: Path, whole: Mapping[str, Any]) -> list[Any]:
     return [dict(zip(names, row, strict=True)) for row in whole["data"]]
 
 
+def strict_decoder(path: Path, line_of: Callable[[str, int], int]) -> json.JSONDecoder:
+    """Return a decoder that refuses objects with one key twice, of which the last would replace the others.
+
+    Args:
+        path: of the file.
+        line_of: returns the line of such a key; takes the key, and how many objects have ended, this one among them.
+    """
+    ended = count(1)
+
+    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found, number = dict(pairs), next(ended)
+        if len(found) < len(pairs):
+            key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            raise DataError(
+                f"{path}:{line_of(key, number)}: an object has the key {key!r:.60} twice; expected each key once. "
+                "Rename or remove one"
+            )
+        return found
+
+    return json.JSONDecoder(object_pairs_hook=read)
+
+
+def line_of_key(text: str, key: str, ended: int) -> int:
+    """Return the line in which a key stands last in an object of a text, where ``ended`` objects have ended with it."""
+    ends = (found.end() for found in _TEXT_OR_END.finditer(text) if found[0] == "}")
+    end = next(islice(ends, ended - 1, None))
+    begin = text.rfind(json.dumps(key, ensure_ascii=False), 0, end)
+    return text.count("\n", 0, begin if begin >= 0 else end) + 1
+
+
 def _whole(path: Path, text: str) -> Any:
     try:
-        return json.loads(text)
+        return strict_decoder(path, partial(line_of_key, text)).decode(text)
+    except DataError:
+        raise
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and text.lstrip().startswith("{"):
             return _several_objects(path, text, error)
@@ -253,10 +289,12 @@ def _whole(path: Path, text: str) -> Any:
 
 def _several_objects(path: Path, text: str, fault: json.JSONDecodeError) -> list[Any]:
     """Return objects that follow each other, each over several lines."""
-    decoder, begin, found = json.JSONDecoder(), 0, []
+    decoder, begin, found = strict_decoder(path, partial(line_of_key, text)), 0, []
     while (begin := _next(text, begin)) < len(text):
         try:
             value, begin = decoder.raw_decode(text, begin)
+        except DataError:
+            raise
         except (ValueError, RecursionError) as error:
             line = getattr(error, "lineno", fault.lineno)
             raise DataError(
@@ -277,11 +315,16 @@ def _lines(text: str) -> list[str]:
 
 
 def _json_lines(path: Path, text: str, most: int | None) -> SourceTable:
-    rows, lines = [], []
+    rows: list[Any] = []
+    lines: list[int] = []
+    decoder = strict_decoder(path, lambda key, ended: lines[-1])
     numbered = ((number, line) for number, line in enumerate(lines_of(text), 1) if line.strip())
     for number, line in islice(numbered, most):
+        lines.append(number)
         try:
-            row = json.loads(line)
+            row = decoder.decode(line)
+        except DataError:
+            raise
         except (ValueError, RecursionError) as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             raise DataError(
@@ -290,7 +333,6 @@ def _json_lines(path: Path, text: str, most: int | None) -> SourceTable:
         if not isinstance(row, dict):
             raise DataError(f"{path}:{number} is not a JSON object; expected one {{...}} on each line")
         rows.append(row)
-        lines.append(number)
     return _viewed(path, rows, lines) if are_viewed(rows) else SourceTable(str(path), by_column(rows), lines)
 
 

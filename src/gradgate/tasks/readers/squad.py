@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError
+from gradgate.tasks.readers.json_rows import line_of_key, strict_decoder
 from gradgate.tasks.readers.rows import MISSING, SourceTable
 
 _BEGINNING = re.compile(r'\s*\{\s*"(version|data)"\s*:')
@@ -29,7 +31,7 @@ def read_squad(path: Path, text: str) -> SourceTable:
         DataError: text that is not JSON, or not of this form.
     """
     try:
-        articles = json.loads(text)["data"]
+        articles = strict_decoder(path, partial(line_of_key, text)).decode(text)["data"]
     except json.JSONDecodeError as error:
         raise DataError(
             f'{path}:{error.lineno} is not JSON: {error.msg}; expected the form of SQuAD, {{"data": [...]}}'

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gradgate.errors import DataError
+from gradgate.errors import DataError, counted, some_of
 from gradgate.tasks.readers.decoding import decode
 from gradgate.tasks.readers.rows import SourceTable
 
 UNLABELLED = ("unsup", "unlabeled", "unlabelled")
 """Names of folders whose texts have no class, as in the film reviews of Maas et al. (2011)."""
+_TEXTS = "*.[tT][xX][tT]"
 
 
 def visible(folder: Path, pattern: str = "*") -> list[Path]:
@@ -23,7 +24,7 @@ def class_folders(folder: Path) -> list[Path]:
     """Return the folders that each hold the texts of one class; empty if the folder has none or only one."""
     if not folder.is_dir():
         return []
-    found = [sub for sub in visible(folder) if sub.is_dir() and sub.name not in UNLABELLED and visible(sub, "*.txt")]
+    found = [sub for sub in visible(folder) if sub.is_dir() and sub.name not in UNLABELLED and visible(sub, _TEXTS)]
     return found if len(found) > 1 else []
 
 
@@ -38,7 +39,7 @@ def read_folders(folder: Path, encoding: str | None = None, most: int | None = N
         raise DataError(
             f"{folder} has fewer than two folders with .txt files; expected one folder per class, as in pos/1.txt"
         )
-    files = [(file, sub.name) for sub in classes for file in sorted(visible(sub, "*.txt"), key=_by_number)[:most]]
+    files = [(file, sub.name) for sub in classes for file in sorted(visible(sub, _TEXTS), key=_by_number)[:most]]
     notes: list[str] = []
     texts = []
     for file, _ in files:
@@ -47,6 +48,7 @@ def read_folders(folder: Path, encoding: str | None = None, most: int | None = N
         notes += said[:1] if not notes else []
     left_out = [name for name in UNLABELLED if (folder / name).is_dir()]
     notes += [f"{folder.name}/{name} is left out: its texts have no class" for name in left_out]
+    notes += [note for sub in classes if (note := _left_out(sub))]
     sources = [str(file) for file, _ in files]
     return SourceTable(
         str(folder),
@@ -55,6 +57,15 @@ def read_folders(folder: Path, encoding: str | None = None, most: int | None = N
         sources=sources,
         notes=tuple(notes),
     )
+
+
+def _left_out(folder: Path) -> str:
+    """Return a note on what else is in the folder of a class; empty without anything."""
+    others = sorted({path.name for path in visible(folder)} - {path.name for path in visible(folder, _TEXTS)})
+    if not others:
+        return ""
+    inside, found = f"{folder.parent.name}/{folder.name}", counted(len(others), "other entry")
+    return f"{inside} has {found} that no row is read from, as texts are .txt files: {some_of(others, 3)}"
 
 
 def _by_number(file: Path) -> list[tuple[int, str]]:
