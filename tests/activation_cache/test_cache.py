@@ -346,6 +346,11 @@ def test_where_measuring_decides_a_prefix_counts_after_a_pass(tmp_path: Path) ->
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(UsageError, match="size=0"):
         ActivationCache(folder=Path("x"), size=0)
+    for number in (float("inf"), float("nan")):
+        with pytest.raises(UsageError, match=f"size={number}.*a finite size above 0"):
+            ActivationCache(folder=Path("x"), size=number)
+        with pytest.raises(UsageError, match=f"passes={number}: .*a finite number of passes"):
+            ActivationCache(folder=Path("x"), passes=number)
     with pytest.raises(UsageError, match="size='many'"):
         ActivationCache(folder=Path("x"), size="many")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="float8"):

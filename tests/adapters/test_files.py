@@ -191,6 +191,7 @@ def test_no_pickle_is_run(saved: Path, tmp_path: Path, monkeypatch: pytest.Monke
         pickle.dumps({"x": Evil()}, protocol=2),
         saved_with_torch({"x": Evil()}),
         saved_with_torch([1, 2]),
+        b"\x80\x02.",
         b"",
         b"x" * 99,
     ):
@@ -199,6 +200,13 @@ def test_no_pickle_is_run(saved: Path, tmp_path: Path, monkeypatch: pytest.Monke
     (saved / "pytorch_adapter.bin").write_bytes(saved_with_torch({"x": 1}))
     refused(saved, "contains objects other than tensors")
     assert not Path("evil").exists()
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.complex64])
+def test_numbers_of_another_dtype_are_refused(saved: Path, dtype: torch.dtype) -> None:
+    key = "bert.encoder.layer.1.output.adapters.task.adapter_up.weight"
+    edit_tensors(saved, lambda tensors: tensors.update({key: torch.zeros(16, 8).to(dtype)}))
+    refused(saved, rf"adapter_up\.weight' is {dtype}.*Expected dense tensors of float16, bfloat16, float32")
 
 
 def saved_with_torch(value: object) -> bytes:

@@ -94,6 +94,25 @@ def test_a_flexible_head_becomes_the_models_own(name: str, config: Any, modules:
     refused(tmp_path, "layers=3.*has another head", tiny(name), head=True)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"config": "x"}, "its config is 'x'.*Expected a mapping"),
+        ({"config": {"layers": 1}, "name": 5}, "its name 5.*Expected a mapping and a text"),
+        ({"label2id": {"a": [1], "b": [2], "c": [3]}}, r"with the labels .*'a': \[1\].*a name for each number from 0"),
+        ({"label2id": {"a": 0, "b": 0, "c": 1}}, "a name for each number from 0"),
+        ({"label2id": ["a", "b", "c"]}, "a name for each number from 0"),
+    ],
+)
+def test_an_odd_head_is_refused_before_the_model_changes(saved: Path, change: dict[str, Any], message: str) -> None:
+    edit(saved, lambda values: values.update(change), "head_config.json")
+    refused(saved, message, head=True)
+    model = tiny("bert")
+    with pytest.warns(UserWarning, match="head was not loaded"):
+        adapters.load(model, saved)
+    assert model.config.label2id == tiny("bert").config.label2id
+
+
 def test_a_masked_language_head_that_is_not_tied_to_these_embeddings_is_refused(tmp_path: Path) -> None:
     model = tiny("bert-lm")
     adapters.add(model, "lang", "pfeiffer+inv:reduction=2")
@@ -122,6 +141,16 @@ def test_a_stack_of_which_one_member_is_damaged_leaves_the_model_without_any(tmp
         edit(tmp_path, lambda values, setup=setup: values.update(adapter_setup=setup), "adapter_setup.json")
         with pytest.raises(AdapterFileError, match=r"only a stack|cannot be the name"):
             adapters.load_setup(other, tmp_path)
+
+
+def test_restoring_from_a_folder_that_is_gone_never_asks_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = tiny("bert")
+    adapters.add(model, "task")
+    with pytest.raises(AdapterFileError, match="There is no adapter at 'checkpoints/task'"):
+        adapters.restore(model, "checkpoints")
 
 
 def test_restoring_is_in_place_and_all_or_nothing(tmp_path: Path) -> None:

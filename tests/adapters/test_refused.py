@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from support.tiny_models import BARE
         ("pfeiffer:leave_out=0/1/2", "names all 3 layers"),
         ("pfeiffer:reduction=1:4", "have no entry for layer 0"),
         ("houlsby:residual_before_ln=post_add", "without original_ln_before"),
+        ("houlsby:init_std=inf", "init_std=inf .*a finite number"),
+        ("pfeiffer:init_weights_seed=99999999999999999999", r"init_weights_seed=9{20} .*to 2\*\*64 - 1"),
         ({"mh_adapter": True, "output_adapter": True}, "needs non_linearity"),
         ({"architecture": "lora", "r": 8}, "'lora'; only bottleneck"),
     ],
@@ -66,6 +69,17 @@ def test_wrong_use_is_refused() -> None:
         adapters.activate(model, "task", "par")
     with pytest.raises(AdapterError, match="Cannot skip 4 layers"):
         adapters.activate(model, "task", skip_layers=4)
+    for layers in (1.0, "1", ["1"], None):
+        with pytest.raises(
+            AdapterError, match=rf"skip_layers: expected numbers of layers.*got {re.escape(repr(layers))}"
+        ):
+            adapters.activate(model, "task", skip_layers=layers)  # type: ignore[arg-type]
+    with pytest.raises(AdapterError, match=r"most=1\.0: expected a number of layers"):
+        adapters.RandomDrop(model, most=1.0)  # type: ignore[arg-type]
+    with pytest.raises(AdapterError, match=r"leave_out: expected numbers of layers.*got 1"):
+        adapters.load(model, "anywhere", leave_out=1)  # type: ignore[arg-type]
+    with pytest.raises(AdapterError, match=r"seed=1180591620717411303424: expected a whole number from -2\*\*63"):
+        adapters.add(model, "seeded", seed=2**70)
     with pytest.raises(AdapterError, match="no adapter 'x'"):
         adapters.remove(model, "task", "x")
     assert list(adapters.added(model)) == ["task", "par"]

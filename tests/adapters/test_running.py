@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from accelerate import dispatch_model
+from accelerate.hooks import ModelHook, add_hook_to_module, remove_hook_from_module
 from torch import Tensor, nn
 
 from gradgate import adapters
@@ -127,3 +130,56 @@ def test_activation_checkpointing_gives_the_same_gradients(name: str) -> None:
         model(**tiny_batch(model)).loss.backward()
         gradients.append({key: p.grad for key, p in model.named_parameters() if p.requires_grad})
     assert all(torch.allclose(gradients[0][key], grad, atol=1e-7) for key, grad in gradients[1].items())
+
+
+class Noting(ModelHook):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def pre_forward(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        return args, kwargs
+
+
+def test_hooks_of_accelerate_run_with_adapters_and_stay_without_them() -> None:
+    model, noting = dispatch_model(tiny("bert"), {"": "cpu"}, force_hooks=True), Noting()
+    for module in (model.bert.encoder.layer[0].output, model.bert.encoder.layer[0].output.LayerNorm):
+        add_hook_to_module(module, noting, append=True)
+
+    def hooked() -> list[Any]:
+        return [vars(module).get(name) for module in model.modules() for name in ("forward", "_old_forward")]
+
+    plain, before = output(model), hooked()
+    adapters.add(model, "task", "houlsby:size=4")
+    disturb(model)
+    noting.calls = 0
+    assert not torch.equal(output(model), plain)
+    adapters.activate(model)
+    assert torch.equal(output(model), plain)
+    assert noting.calls == 4
+    adapters.remove(model)
+    assert torch.equal(output(model), plain)
+    assert hooked() == before
+    adapters.add(model, "task", "houlsby:size=4")
+    remove_hook_from_module(model, recurse=True)
+    adapters.remove(model)
+    assert torch.equal(output(model), plain)
+
+
+def test_an_adapter_of_an_offloaded_layer_is_where_it_computes(tmp_path: Path) -> None:
+    whole = tiny("bert")
+    adapters.add(whole, "task", "pfeiffer+inv:reduction=2")
+    disturb(whole)
+    adapters.save(whole, "task", tmp_path / "task")
+    places = {"bert": "disk", "classifier": "cpu"}
+    model = dispatch_model(tiny("bert"), places, main_device="cpu", offload_dir=tmp_path / "w", force_hooks=True)
+    adapters.activate(model, adapters.load(model, tmp_path / "task", head=False))
+    assert torch.equal(output(model), output(whole))
+
+
+def test_an_adapter_lies_on_the_device_of_its_layer() -> None:
+    model: Any = tiny("bert")
+    model.bert.encoder.layer[1].to("meta")  # as on another device
+    adapters.add(model, "task", "houlsby:size=4")
+    devices = [{p.device.type for p in layer.parameters()} for layer in model.bert.encoder.layer]
+    assert devices == [{"cpu"}, {"meta"}, {"cpu"}]

@@ -84,6 +84,17 @@ def test_random_drop_is_a_function_of_the_step_in_training_alone() -> None:
     assert torch.equal(output(model.train()), plain)
 
 
+def test_removing_the_adapters_ends_their_random_drop() -> None:
+    model = TINY["bert"]()
+    adapters.add(model, "task", "seq_bn:reduction=2")
+    drop = adapters.RandomDrop(model, most=LAYERS, seed=1)
+    adapters.remove(model)
+    assert not model._forward_pre_hooks
+    output(model.train())
+    assert drop.step == 0
+    drop.remove()
+
+
 @given(width=st.integers(2, 24), factor=st.sampled_from([1.0, 2.0, 3.5]), seed=st.integers(0, 99))
 @settings(max_examples=25, deadline=None)
 def test_the_inverse_undoes_the_invertible_adapter(width: int, factor: float, seed: int) -> None:

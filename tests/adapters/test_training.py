@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from transformers import PreTrainedModel, TrainerCallback
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 import gradgate as gg
 from gradgate import adapters
@@ -162,6 +162,13 @@ def test_the_best_model_has_the_adapters_that_it_had(tmp_path: Path) -> None:
     best = int(trainer.state.best_model_checkpoint.rpartition("-")[2])
     assert best < trainer.state.global_step
     assert all(same(tensor, kept.by_step[best][name]) for name, tensor in weights(model).items())
+
+
+def test_each_node_saves_its_adapters_if_each_saves_its_checkpoints(tmp_path: Path) -> None:
+    arguments = TrainingArguments(output_dir=str(tmp_path), save_on_each_node=True, use_cpu=True)
+    state = TrainerState(global_step=4, is_world_process_zero=False)  # as on a second node
+    adapters.AdapterCallback().on_save(arguments, state, TrainerControl(), model=adapted())
+    assert (tmp_path / "checkpoint-4" / "adapters" / "task" / "adapter.safetensors").is_file()
 
 
 def test_resuming_from_a_checkpoint_without_adapters_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, GPT2Config, GPT2LMHeadModel
+from transformers import AutoModel, AutoModelForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 from gradgate import deltas
 from gradgate.deltas.swap import Elements
@@ -149,6 +149,34 @@ def test_a_base_with_other_labels_is_refused_for_its_shape(model: Any, tmp_path:
     model.classifier = nn.Linear(32, 5)
     with pytest.raises(DeltaError, match=r"classifier\..* Load the base in the same shape, with as many labels"):
         deltas.Bank(model).add("task", file)
+
+
+def test_a_delta_of_another_base_of_the_same_architecture_is_refused(
+    bank: deltas.Bank, tiny_model: Path, tmp_path: Path
+) -> None:
+    other = AutoModel.from_pretrained(tiny_model)
+    with torch.no_grad():
+        other.encoder.layer[0].output.dense.weight.add_(1.0)
+    other.save_pretrained(tmp_path / "other")
+    _, file = trained(tmp_path / "other", tmp_path, 2, {QUERY: 1.0})
+    before = state(bank.model)
+    with pytest.raises(DeltaError, match=rf"belongs to the base '{tmp_path / 'other'}'.* model is '{tiny_model}'"):
+        bank.add("other", file)
+    assert bank.names == ("whole", "few", "labels")
+    assert_same_bits(state(bank.model), before)
+
+
+def test_a_model_that_was_trained_after_the_first_delta_is_not_the_base(
+    model: Any, tasks: dict[str, tuple[Any, Path]]
+) -> None:
+    bank = deltas.Bank(model)
+    bank.add("whole", tasks["whole"][1])
+    bank.activate("whole")
+    with torch.no_grad():
+        model.bert.encoder.layer[0].output.dense.weight[0, 0] += 1
+    with pytest.raises(DeltaError, match="differs from the base"):
+        bank.add("few", tasks["few"][1])
+    assert bank.names == ("whole",)
 
 
 CHANGED: dict[str, tuple[Any, str]] = {

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gradgate import deltas
-from gradgate.deltas.patched import entry_of
+from gradgate.deltas.patched import entry_of, weight_files
 from gradgate.deltas.safetensors_file import streamed
 from gradgate.errors import DeltaError
 from support.run_folders import files
@@ -186,6 +186,20 @@ def test_what_is_not_there(tmp_path: Path, base: Path, delta: Path, file: str, n
     (tmp_path / "empty/config.json").write_text("{}")
     with pytest.raises(DeltaError, match=message):
         deltas.apply(tmp_path / file, tmp_path / named, base if named == "base" else tmp_path / "out")
+
+
+def test_a_delta_that_is_its_own_base_is_refused(tmp_path: Path, base: Path, delta: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text("{}")
+    for folder, named in ((base, other), (other, base)):
+        rewritten(delta, say(base=str(named)))
+        (folder / "delta.safetensors").write_bytes(delta.read_bytes())
+    (base / "model.safetensors").unlink()
+    with pytest.raises(DeltaError, match=r"delta\.safetensors has no base: .* lead back to its own folder"):
+        deltas.apply(delta, None, tmp_path / "out")
+    with pytest.raises(DeltaError, match="lead back to its own folder"):
+        weight_files(str(other))
 
 
 def test_an_index_of_shards_that_names_a_path_is_refused(tmp_path: Path, base: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +259,45 @@ def test_a_template_and_the_settings_of_a_tokenizer_travel(tmp_path: Path, tiny_
     assert "tokenizer.json" not in made.origin.files
     again = AutoTokenizer.from_pretrained(deltas.apply(made, None, tmp_path / "again"))
     assert (again.chat_template, again.sep_token, again.model_max_length) == (tokenizer.chat_template, "[MASK]", 77)
+
+
+def test_files_of_the_bases_tokenizer_do_not_override_those_of_the_trained_one(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    from transformers import AutoTokenizer
+
+    base = tmp_path / "base"
+    shutil.copytree(tiny_model, base)
+    (base / "special_tokens_map.json").write_text(json.dumps({"sep_token": "[UNK]"}))
+    (base / "chat_template.jinja").write_text("of the base")
+    (base / "bpe.codes").write_text("of the base")
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    for folder, added in (("settings", []), ("vocabulary", ["[NEW]"])):
+        tokenizer.add_tokens(added)
+        tokenizer.sep_token = "[MASK]"
+        write_model(tmp_path / folder, load_file(base / "model.safetensors"))
+        tokenizer.save_pretrained(tmp_path / folder)
+        made = deltas.create(tmp_path / folder, base, tmp_path / "deltas" / f"{folder}.safetensors")
+        # Alone, in the folder of a run, and next to the base.
+        for delta in (made.path, *(shutil.copy(made.path, other) for other in (tmp_path / folder, base))):
+            applied = deltas.apply(delta, None, tmp_path / "again" / folder / Path(delta).name)
+            again = AutoTokenizer.from_pretrained(applied)
+            assert (again.sep_token, again.chat_template, len(again)) == ("[MASK]", None, len(tokenizer))
+            assert (applied / "bpe.codes").exists() == (
+                folder == "settings" and Path(delta).parent != tmp_path / folder
+            )
+            shutil.rmtree(applied)
+
+
+def test_a_tokenizer_of_any_name_is_kept_and_no_weights_code_or_card(tmp_path: Path) -> None:
+    base, after = {"w": torch.zeros(8)}, {"w": torch.ones(8)}
+    for name in ("spm.model", "bpe.codes", "target.spm", "tekken.json", "word_shape.json", "video_preprocessor.json"):
+        (write_model(tmp_path / "base", base) / name).write_bytes(b"\x00\xff")
+    kept = {path.name for path in (tmp_path / "base").iterdir()}
+    for name in ("tf_model.h5", "pytorch_model.bin.index.json", "modeling.py", "README.md", ".gitattributes"):
+        (tmp_path / "base" / name).write_text("left out")
+
+    there_and_back(tmp_path, base, after)
+
+    assert {path.name for path in (tmp_path / "again").iterdir()} == kept
+    assert (tmp_path / "again" / "spm.model").read_bytes() == b"\x00\xff"

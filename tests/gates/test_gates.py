@@ -75,6 +75,7 @@ def test_the_hash_is_the_published_mixer_in_two_keyed_rounds() -> None:
 @given(keys, offsets, shares, shares)
 @settings(max_examples=50, deadline=None)
 def test_an_element_passes_if_its_number_lies_in_the_window(key: int, offset: int, lo: float, hi: float) -> None:
+    lo, hi = sorted((lo, hi))
     mask = gates.mask(64, lo=lo, hi=hi, key=key, offset=offset)
     assert mask.tolist() == [lo <= gates.uniform(key, offset + i) < hi for i in range(64)]
 
@@ -97,6 +98,7 @@ def test_numba_and_torch_give_the_same_bits(numel: int, dtype: torch.dtype, scal
 @settings(max_examples=100, deadline=None)
 def test_the_public_gate_is_the_reference_anywhere(key: int, offset: int, lo: float, hi: float, dtype: int) -> None:
     values = torch.linspace(-3.0, 3.0, 101).to(DTYPES[dtype])
+    lo, hi = sorted((lo, hi))
     gated = gates.apply_(values.clone(), lo=lo, hi=hi, scale=1.6, key=key, offset=offset)
     assert same_bits(gated, reference.apply_(values.clone(), *window(lo, hi), 1.6, key, offset))
 
@@ -197,7 +199,7 @@ def test_a_wider_window_passes_all_that_a_narrower_one_did(key: int, edges: list
 
 
 def test_the_whole_window_passes_everything_and_an_empty_one_nothing() -> None:
-    for empty in ((0.0, 0.0), (0.3, 0.3), (1.0, 1.0), (0.7, 0.2)):
+    for empty in ((0.0, 0.0), (0.3, 0.3), (1.0, 1.0)):
         assert not gates.mask(1000, lo=empty[0], hi=empty[1], key=KEY).any()
         assert not gates.apply_(torch.ones(1000), lo=empty[0], hi=empty[1], key=KEY).any()
     assert gates.mask(1000, lo=0.0, hi=1.0, key=KEY).all()
@@ -215,7 +217,7 @@ def test_the_edges_of_a_window_are_exact() -> None:
     assert window(one / 2, one) == (1, 1)
 
 
-@pytest.mark.parametrize(("lo", "hi"), [(-0.1, 1.0), (0.0, 1.1), (float("nan"), 1.0), (0.0, float("nan"))])
+@pytest.mark.parametrize(("lo", "hi"), [(-0.1, 1.0), (0.0, 1.1), (float("nan"), 1.0), (0.0, float("nan")), (1.0, 0.2)])
 def test_a_window_outside_of_the_unit_interval_is_refused(lo: float, hi: float) -> None:
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
         gates.mask(1, lo=lo, hi=hi, key=KEY)

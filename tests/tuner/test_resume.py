@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 
 from gradgate import Gradual, Method, Tuner, map_layers
 from gradgate.errors import RunError
+from gradgate.tuner.state import TENSORS_FILE, read_state, write_state
 from support.loop import adamw, assert_same_weights, build, fisher_data, train
 
 STEPS, PER_EPOCH = 12, 3
@@ -105,6 +107,42 @@ def test_a_state_of_another_training_is_refused(state: Any, message: str) -> Non
             tuner.load_state_dict(saved)
         assert tuner.clock.step == 0
         assert tuner.plan == plan
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("sparse:share=0.5,by=magnitude", r"has no choice of weights in .*weight"),
+        ("grades:tau=1e-9", ""),
+    ],
+)
+def test_a_state_without_the_file_of_its_tensors_is_refused(method: str, message: str, tmp_path: Path) -> None:
+    """One of an earlier version, which has no names of tensors, is refused if the method needs them at once."""
+    write_state(tmp_path, state_of(method))
+    whole = read_state(tmp_path)
+    (tmp_path / TENSORS_FILE).unlink()
+    model = build("bert")
+    with attach(model, adamw(model), method) as tuner:
+        with pytest.raises(RunError, match=r"lacks \d+ of its tensors, such as '.*gradgate\.safetensors"):
+            tuner.load_state_dict(read_state(tmp_path))
+        older = {name: value for name, value in read_state(tmp_path).items() if name != "tensor_names"}
+        with pytest.raises(RunError, match=message) if message else nullcontext():
+            tuner.load_state_dict(older)
+        assert tuner.clock.step == (0 if message else 2)
+        tuner.load_state_dict(whole)
+        train(model, tuner.optimizer, 1)
+        assert tuner.clock.step == 3
+
+
+def test_tensors_of_another_kind_are_refused() -> None:
+    model, saved = build("bert"), state_of("sparse:share=0.5,by=magnitude")
+    floats = {name: mask.float() for name, mask in saved["tensors"].items()}
+    with attach(model, adamw(model), "sparse:share=0.5,by=magnitude") as tuner:
+        with pytest.raises(RunError, match=r"choice of weights in .* does not fit this model"):
+            tuner.load_state_dict(saved | {"tensors": floats})
+        with pytest.raises(RunError, match=r"has tensors=\['chosen'\]; expected names with tensors"):
+            tuner.load_state_dict(saved | {"tensors": ["chosen"]})
+        train(model, tuner.optimizer, 1)
 
 
 def test_same_sized_layers_in_another_order_are_not_the_same_optimizer() -> None:

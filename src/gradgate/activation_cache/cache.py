@@ -56,10 +56,12 @@ class ActivationCache:
 
     def __post_init__(self) -> None:
         numbers = all(isinstance(number, Real) for number in (self.size, self.passes))
-        if not numbers or self.dtype not in ("model", "bfloat16") or self.size <= 0 or self.passes < 0:
+        # NaN fails every comparison.
+        in_range = numbers and 0 < self.size < float("inf") and 0 <= self.passes < float("inf")
+        if not in_range or self.dtype not in ("model", "bfloat16"):
             raise UsageError(
                 f"An activation cache cannot have dtype={self.dtype!r}, size={self.size!r}, passes={self.passes!r}: "
-                f"expected 'model' or 'bfloat16', more than 0 GiB, and 0 passes or more."
+                f"expected 'model' or 'bfloat16', a finite size above 0 GiB, and a finite number of passes, 0 or more."
             )
         object.__setattr__(self, "folder", typed_path(self.folder))
         if self.folder.exists() and not self.folder.is_dir():

@@ -62,7 +62,8 @@ class Files:
 def open_files(where: str | os.PathLike[str], *, revision: str | None = None) -> Files:
     """Open the files in a folder, a zip or tar archive, or a repository of the hub.
 
-    The network is used only for an ``owner/name`` that is not a local path, and never with HF_HUB_OFFLINE.
+    The network is used only for a text ``owner/name`` that is not a local path, never for a ``Path``, and never with
+    HF_HUB_OFFLINE.
 
     Raises:
         AdapterFileError: if nothing exists there, or an archive is damaged or has a member outside of itself.
@@ -72,8 +73,8 @@ def open_files(where: str | os.PathLike[str], *, revision: str | None = None) ->
         return Files(str(path), folder=path)
     if path.is_file():
         return Files(str(path), members=_at_config(_archived(path), path))
-    if _HUB_NAME.fullmatch(os.fspath(where)):
-        return Files(os.fspath(where), folder=_from_hub(os.fspath(where), revision))
+    if isinstance(where, str) and _HUB_NAME.fullmatch(where):
+        return Files(where, folder=_from_hub(where, revision))
     raise AdapterFileError(
         f"There is no adapter at {os.fspath(where)!r}. Expected a folder with {CONFIG_FILE}, a zip or tar archive of "
         f"one, or a name on the hub such as 'AdapterHub/bert-base-uncased-pf-imdb'."

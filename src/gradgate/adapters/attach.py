@@ -35,6 +35,7 @@ class Attached:
     Attributes:
         configs: adapter by name, in the order in which they were added.
         setup: what is active.
+        hooks: handles of the model's hooks that end with the adapters.
     """
 
     def __init__(self, model: Any) -> None:
@@ -45,8 +46,9 @@ class Attached:
         self.invertible: InvertibleSite | None = None
         self.overwritten: list[tuple[Parameter, Tensor]] = []
         self._flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-        self._undo: list[tuple[nn.Module, str]] = []  # children and forwards that were added to the model
-        self._hooks: list[Any] = []
+        self._children: list[tuple[nn.Module, str]] = []  # those that were added to the model
+        self._forwards: list[tuple[nn.Module, str, Any]] = []  # with the instance's own before; None if it had none
+        self.hooks: list[Any] = []
         self._put_sites()
 
     def blocks(self, name: str) -> AdapterModules:
@@ -80,13 +82,16 @@ class Attached:
 
     def detach(self) -> None:
         """Restore the model as it was before the first adapter."""
-        for hook in self._hooks:
+        for hook in self.hooks:
             hook.remove()
-        for module, name in reversed(self._undo):
-            if name == "forward":
-                del module.__dict__["forward"]
+        for module, bound, before in reversed(self._forwards):
+            name = bound if bound in module.__dict__ else "forward"  # where accelerate puts it if it removes its hook
+            if before is None:
+                del module.__dict__[name]
             else:
-                del module._modules[name]
+                module.__dict__[name] = before
+        for parent, name in reversed(self._children):
+            del parent._modules[name]
         self.restore_flags()
         for parameter, before in reversed(self.overwritten):
             parameter.data.copy_(before)
@@ -128,12 +133,14 @@ class Attached:
 
     def _put_child(self, parent: nn.Module, name: str, child: nn.Module) -> None:
         parent.add_module(name, child)
-        self._undo.append((parent, name))
+        self._children.append((parent, name))
 
     def _bind(self, module: nn.Module, forward: Callable[..., Any]) -> None:
         # A method could not be pickled; so the class, its name and its checkpoints do not change.
-        module.__dict__["forward"] = partial(forward, module)
-        self._undo.append((module, "forward"))
+        # Under a hook of accelerate, "forward" is the hook, which calls the forward that it stores.
+        name = "_old_forward" if "_hf_hook" in module.__dict__ else "forward"
+        self._forwards.append((module, name, module.__dict__.get(name)))
+        module.__dict__[name] = partial(forward, module)
 
     def _tuned(self, path: str) -> TunedNorms:
         norm = self.base.get_submodule(path)
@@ -150,10 +157,10 @@ class Attached:
             self.invertible = InvertibleSite(self.setup)
             embeddings = self.base.get_submodule(self.architecture.embeddings)
             self._put_child(embeddings, INVERTIBLE, self.invertible)
-            self._hooks.append(embeddings.register_forward_hook(self.invertible.after_embeddings))
+            self.hooks.append(embeddings.register_forward_hook(self.invertible.after_embeddings))
             output = output_embeddings(model)
             if output is not None and output.in_features == embedding_width(self.base):
-                self._hooks.append(output.register_forward_pre_hook(self.invertible.before_output))
+                self.hooks.append(output.register_forward_pre_hook(self.invertible.before_output))
         return self.invertible
 
 

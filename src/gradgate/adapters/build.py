@@ -35,7 +35,7 @@ class AdapterModules:
 
 
 def build(base: Any, architecture: Architecture, config: AdapterConfig, seed: int) -> AdapterModules:
-    """Build the modules of an adapter with fresh weights, in the dtype and on the device of the base model.
+    """Build the modules of an adapter with fresh weights, in the dtype of the base model, on the devices of its layers.
 
     Args:
         base: the encoder or decoder itself, from transformers.
@@ -56,7 +56,8 @@ def build(base: Any, architecture: Architecture, config: AdapterConfig, seed: in
                     blocks.modules[place] = Bottleneck(config, hidden, config.width(number, hidden))
         if config.inv_adapter:
             blocks.modules[INVERTIBLE] = Invertible(config, embedding_width(base))
-    _initialize(blocks, base, config.init_weights_seed if config.init_weights_seed is not None else seed)
+    seed = config.init_weights_seed if config.init_weights_seed is not None else seed
+    _initialize(blocks, base, architecture, seed)
     for path in norm_paths(base, architecture, config.ln_scope):
         blocks.norms[path] = norm_copy(base.get_submodule(path))
     return blocks
@@ -75,10 +76,20 @@ def norm_paths(base: Any, architecture: Architecture, scope: str) -> list[str]:
 
 
 def norm_copy(norm: nn.Module) -> nn.Module:
-    """Copy one of the model's layer norms, trainable and without the copies attached to it."""
+    """Copy one of the model's layer norms, trainable and without the copies attached to it.
+
+    Raises:
+        AdapterError: if its weights are offloaded.
+    """
+    if hasattr(norm, "_hf_hook") and any(parameter.is_meta for parameter in norm.parameters()):
+        raise AdapterError(
+            f"A {type(norm).__name__} that the adapter tunes is not in memory: a device_map offloads it. Load the "
+            f"model without offloading, or use an adapter with ln_scope=none."
+        )
     clone = copy.deepcopy(norm)
     clone._modules.pop("tuned", None)
-    clone.__dict__.pop("forward", None)
+    for name in ("forward", "_old_forward", "_hf_hook"):
+        clone.__dict__.pop(name, None)
     return clone.requires_grad_(True)
 
 
@@ -103,13 +114,24 @@ def _check(base: Any, architecture: Architecture, config: AdapterConfig, layers:
         )
 
 
-def _initialize(blocks: AdapterModules, base: Any, seed: int) -> None:
+def _initialize(blocks: AdapterModules, base: Any, architecture: Architecture, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
-    like = next(p for p in base.parameters() if p.is_floating_point())
-    for module in blocks.modules.values():
+    dtype = next(p.dtype for p in base.parameters() if p.is_floating_point())
+    for place, module in blocks.modules.items():
+        number = place.removeprefix(f"{architecture.layers}.").partition(".")[0]
+        path = architecture.embeddings if place == INVERTIBLE else f"{architecture.layers}.{number}"
         module.to_empty(device="cpu")
         module.initialize(generator)  # type: ignore[operator]
-        module.to(device=like.device, dtype=like.dtype)
+        module.to(device=_device_of(base.get_submodule(path)), dtype=dtype)
+
+
+def _device_of(layer: nn.Module) -> Any:
+    """Return the device on which a layer computes: that of accelerate's hooks if these load its weights."""
+    device = next(layer.parameters()).device
+    if device.type != "meta":
+        return device
+    places = (getattr(getattr(module, "_hf_hook", None), "execution_device", None) for module in layer.modules())
+    return next((place for place in places if place is not None), device)
 
 
 def _is_norm(module: nn.Module) -> bool:

@@ -26,7 +26,7 @@ class AdapterCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Write the adapters into the checkpoint that was just saved."""
-        if state.is_world_process_zero:
+        if args.should_save:  # also on the other nodes, with save_on_each_node=True
             folder = saved_checkpoint(self, args, state.global_step) / FOLDER
             for name in added(kwargs["model"]):
                 save(kwargs["model"], name, folder / name, head=False)

@@ -37,6 +37,7 @@ _UNREAD: dict[str, Any] = {
 }
 # Those of AdapterHub's files; transformers has more.
 _ACTIVATIONS = frozenset(("gelu", "gelu_new", "leakyrelu", "linear", "relu", "sigmoid", "silu", "swish", "tanh"))
+SEEDS = "a whole number from -2**63 to 2**64 - 1"
 _OWN = ("size", "init_std", "ln_scope", "extra")
 
 
@@ -125,7 +126,8 @@ class AdapterConfig:
             ("inv_adapter_reduction_factor", "a number above 0", self._inverse_fits()),
             ("leave_out", "layer numbers from 0", all(number >= 0 for number in self.leave_out)),
             ("init_weights", " or ".join(INITS), self.init_weights in INITS),
-            ("init_std", "0 or more", self.init_std >= 0.0),
+            ("init_std", "a finite number, 0 or more", 0.0 <= self.init_std < float("inf")),
+            ("init_weights_seed", SEEDS, self.init_weights_seed is None or is_seed(self.init_weights_seed)),
             ("ln_scope", "none, encoder or all", self.ln_scope in ("none", "encoder", "all")),
         )
         return [(name, what) for name, what, right in checks if not right]
@@ -244,6 +246,11 @@ def bounded_width(whole: int, factor: float, option: str) -> int:
             f"{WIDEST:,}. Pass a larger factor."
         )
     return max(1, int(whole // factor))
+
+
+def is_seed(value: object) -> bool:
+    """Return True if torch's generators take a value as their seed."""
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**64
 
 
 def _positive(value: float | None) -> bool:

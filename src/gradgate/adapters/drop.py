@@ -28,7 +28,7 @@ class RandomDrop:
 
     Every forward in training mode is a step; ``step`` can be set, as when a training resumes or if one optimizer step
     has several forwards. Evaluation skips the ``skip_layers`` of :func:`activate`. Under ``torch.compile`` each number
-    of layers is compiled once.
+    of layers is compiled once. It ends with :meth:`remove`, or when the model's last adapter is removed.
 
     Args:
         model: with adapters.
@@ -39,13 +39,15 @@ class RandomDrop:
         step: number of steps drawn.
 
     Raises:
-        AdapterError: if the model has no adapters, or fewer layers.
+        AdapterError: if the model has no adapters, or fewer layers, or ``most`` is not a whole number.
     """
 
     def __init__(self, model: nn.Module, *, most: int, seed: int = 0) -> None:
         found = attached(model)
         if found is None:
             raise AdapterError("There is nothing to drop: the model has no adapters. Add or load one first.")
+        if not isinstance(most, int):
+            raise AdapterError(f"most={most!r:.100}: expected a number of layers, such as 2. Pass a whole number.")
         layer_numbers(found, most)
         self.step, self._most, self._seed = 0, most, seed
         self._setup = found.setup
@@ -53,6 +55,7 @@ class RandomDrop:
         eagerly: Any = torch.compiler.disable  # untyped in torch
         # First: a tuner's own hook puts closed layers into evaluation mode, and the model with them.
         self._hook: Any = inner(model).register_forward_pre_hook(eagerly(self._before_forward), prepend=True)
+        found.hooks.append(self._hook)
 
     def _before_forward(self, module: nn.Module, args: object) -> None:
         self._setup.dropped = 0

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from gradgate.adapters.archive import CONFIG_FILE, SETUP_FILE, Files, open_files
 from gradgate.adapters.attach import attach, attached, inner
 from gradgate.adapters.build import build
 from gradgate.adapters.record import VERSION, Record, model_entries
-from gradgate.adapters.stack import activate, active, check_new, remove, require
+from gradgate.adapters.stack import activate, active, check_new, remove, require, whole_numbers
 from gradgate.errors import AdapterError, AdapterFileError, RunError
 from gradgate.files import parse_json, write_files
 from gradgate.places import typed_path
@@ -32,6 +31,7 @@ WEIGHTS_FILES = ("adapter.safetensors", "pytorch_adapter.bin")
 HEAD_FILES = ("model_head.safetensors", "pytorch_model_head.bin")
 HEAD_CONFIG_FILE = "head_config.json"
 NORMS_FILE = "layer_norms.safetensors"
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def load(
@@ -47,9 +47,9 @@ def load(
 
     Args:
         model: from transformers, of the type that the adapter was trained on.
-        where: a folder, a zip or tar archive, or the name of a repository on the hub.
+        where: a folder, a zip or tar archive, or the name of a repository on the hub, as a text.
         name: to load it under; by default that in the file.
-        leave_out: further layers that get no module.
+        leave_out: numbers of further layers that get no module.
         head: load the prediction head, too, into the model's own. None loads one that fits and warns if it does not;
             True requires one; False leaves the model's head as it is.
         revision: branch, tag or commit on the hub.
@@ -59,9 +59,10 @@ def load(
 
     Raises:
         AdapterFileError: if the files are absent, damaged, unsafe or of another model; then the model is unchanged.
-        AdapterError: if the name is taken.
+        AdapterError: if the name is taken, or ``leave_out`` has anything but numbers of layers.
     """
-    return _load(model, open_files(where, revision=revision), name, tuple(leave_out), head)
+    left_out = whole_numbers("leave_out", leave_out)
+    return _load(model, open_files(where, revision=revision), name, left_out, head)
 
 
 def save(
@@ -229,7 +230,7 @@ def read_tensors(files: Files, names: Iterable[str]) -> dict[str, Tensor]:
     """Read the tensors of the first existing file of these names.
 
     Raises:
-        AdapterFileError: if none exists, or it is damaged or has a number that is not finite.
+        AdapterFileError: if none exists, or it is damaged, or has a number that is not finite or of another dtype.
     """
     names = tuple(names)
     for name in names:
@@ -238,14 +239,14 @@ def read_tensors(files: Files, names: Iterable[str]) -> dict[str, Tensor]:
             continue
         try:
             tensors = load_safetensors(data) if name.endswith(".safetensors") else _unpickled(data)
-        except (SafetensorError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
+        except Exception as error:  # pickle, zip, torch and safetensors have errors of their own
             raise AdapterFileError(f"{name} in {files.where} is damaged ({_reason(error)}). Fetch it again.") from None
         if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
             raise AdapterFileError(
                 f"{name} in {files.where} contains objects other than tensors. Expected a mapping of names to tensors; "
                 "fetch it again."
             )
-        _check_finite(tensors, f"{name} in {files.where}")
+        _check_values(tensors, f"{name} in {files.where}")
         return tensors
     raise AdapterFileError(
         f"{files.where} has no {' or '.join(names)}. Expected a folder that adapters.save wrote, or fetch it again."
@@ -259,8 +260,15 @@ def _reason(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def _check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
+def _check_values(tensors: Mapping[str, Tensor], where: str) -> None:
     for name, tensor in tensors.items():
+        is_dense = tensor.layout is torch.strided and not tensor.is_meta
+        if not is_dense or ((tensor.is_floating_point() or tensor.is_complex()) and tensor.dtype not in _FLOATS):
+            raise AdapterFileError(
+                f"{where} cannot be used: {name!r} is {tensor.dtype}, {tensor.layout}, on {tensor.device}. Expected "
+                f"dense tensors of {', '.join(str(dtype).removeprefix('torch.') for dtype in _FLOATS)} or of whole "
+                f"numbers; convert it."
+            )
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise AdapterFileError(
                 f"{where} is damaged: {name!r} contains NaN or infinity. Expected finite numbers; fetch it again or "

@@ -102,7 +102,8 @@ def place(model: Any, record: Mapping[str, Any], tensors: Mapping[str, Tensor], 
     Raises:
         HeadMismatchError: if the model has no such head, or one of another size.
     """
-    if record.get("config") is None:
+    config = record.get("config")
+    if config is None:
         theirs = record.get("model_class")
         if theirs != type(model).__name__:
             raise HeadMismatchError(
@@ -112,10 +113,17 @@ def place(model: Any, record: Mapping[str, Any], tensors: Mapping[str, Tensor], 
         placed = dict(tensors)
         labels = record.get("label2id")
     else:
-        placed = _flexible(model, record, tensors, record.get("name") or name, where)
-        labels = record["config"].get("label2id")
+        named = record.get("name") or name
+        if not isinstance(config, Mapping) or not isinstance(named, str):
+            raise HeadMismatchError(
+                f"{where} has a damaged head: its config is {config!r:.60} and its name {named!r:.60}. Expected a "
+                f"mapping and a text; fetch it again, or load the adapter without head=True."
+            )
+        placed = _flexible(model, config, tensors, named, where)
+        labels = config.get("label2id")
     _check(model, placed, where)
-    return Placed(placed, labels if isinstance(labels, Mapping) else None)
+    _check_labels(labels, where)
+    return Placed(placed, labels)
 
 
 def put(model: Any, found: Attached, placed: Placed | None) -> None:
@@ -159,9 +167,8 @@ def static_record(model: Any) -> dict[str, Any]:
 
 
 def _flexible(
-    model: Any, record: Mapping[str, Any], tensors: Mapping[str, Tensor], name: str, where: str
+    model: Any, config: Mapping[str, Any], tensors: Mapping[str, Tensor], name: str, where: str
 ) -> dict[str, Tensor]:
-    config = record["config"]
     shape = next((shape for shape in _SHAPES.get(model.config.model_type, ()) if _fits(shape, config, model)), None)
     if shape is None:
         kind, layers, between = config.get("head_type"), config.get("layers"), config.get("activation_function")
@@ -223,6 +230,17 @@ def _check(model: Any, placed: Mapping[str, Tensor], where: str) -> None:
                 f"{where} has a head whose {name} is not tied to the embeddings, as the model's is. Load it "
                 f"into a model with tie_word_embeddings=False."
             )
+
+
+def _check_labels(labels: Any, where: str) -> None:
+    if labels is None:
+        return
+    numbers: list[Any] = list(labels.values()) if isinstance(labels, Mapping) else [None]
+    if any(type(number) is not int for number in numbers) or sorted(numbers) != list(range(len(numbers))):
+        raise HeadMismatchError(
+            f"{where} has a head with the labels {labels!r:.100}. Expected a name for each number from 0; fetch it "
+            f"again, or load the adapter without head=True."
+        )
 
 
 def _is_same(parameter: Tensor, tensor: Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from torch import nn
@@ -11,7 +12,7 @@ from torch.nn import Parameter
 from gradgate.adapters.architectures import architecture_of
 from gradgate.adapters.attach import Attached, attach, attached, check_name, inner, output_embeddings
 from gradgate.adapters.build import build
-from gradgate.adapters.config import AdapterConfig, adapter_config
+from gradgate.adapters.config import SEEDS, AdapterConfig, adapter_config, is_seed
 from gradgate.errors import AdapterError, nearest
 
 
@@ -37,9 +38,12 @@ def add(
         seed: of the initial weights, unless the configuration has one; no global generator is touched.
 
     Raises:
-        AdapterError: for an unknown kind, architecture or option, or a name that is taken or invalid.
+        AdapterError: for an unknown kind, architecture or option, a name that is taken or invalid, or a seed that torch
+            cannot take.
     """
     config = adapter_config(kind)
+    if not is_seed(seed):
+        raise AdapterError(f"seed={seed!r:.100}: expected {SEEDS}. Pass another one.")
     host = inner(model)
     check_new(host, name)
     blocks = build(host.base_model, architecture_of(host), config, seed)
@@ -183,18 +187,29 @@ def layer_numbers(adapters: Attached, layers: int | Iterable[int]) -> frozenset[
     """Return the numbers of layers, given as a count from the bottom or as the numbers themselves.
 
     Raises:
-        AdapterError: for one that the model does not have.
+        AdapterError: for one that the model does not have, or anything but whole numbers.
     """
     count = len(adapters.base.get_submodule(adapters.architecture.layers))
     if isinstance(layers, int) and not 0 <= layers <= count:
         raise AdapterError(f"Cannot skip {layers} layers: the model has {count}. Use 0 to {count}.")
-    numbers = frozenset(range(layers) if isinstance(layers, int) else layers)
-    if not numbers <= set(range(count)):
-        raise AdapterError(
-            f"Cannot skip layer {sorted(numbers - set(range(count)))[0]}: there are 0 to {count - 1}. "
-            f"Use numbers in this range."
-        )
-    return numbers
+    numbers = range(layers) if isinstance(layers, int) else whole_numbers("skip_layers", layers)
+    beyond = [number for number in numbers if number not in range(count)]
+    if beyond:
+        raise AdapterError(f"Cannot skip layer {min(beyond)}: there are 0 to {count - 1}. Use numbers in this range.")
+    return frozenset(numbers)
+
+
+def whole_numbers(what: str, numbers: Iterable[int]) -> tuple[int, ...]:
+    """Return the numbers of layers in an argument.
+
+    Raises:
+        AdapterError: for anything but whole numbers; the message begins with ``what``.
+    """
+    is_list = isinstance(numbers, Iterable) and not isinstance(numbers, str | bytes)
+    found = tuple(numbers) if is_list else ()
+    if not is_list or not all(isinstance(number, Integral) for number in found):
+        raise AdapterError(f"{what}: expected numbers of layers, such as [0, 1], got {numbers!r:.100}. Pass a list.")
+    return tuple(map(int, found))
 
 
 def train(model: nn.Module, *names: str) -> None:

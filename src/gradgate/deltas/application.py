@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gradgate.deltas.delta import Delta, load
-from gradgate.deltas.model_files import copy_files, has_tokenizer
+from gradgate.deltas.model_files import copy_files, has_tokenizer, kept_files
 from gradgate.deltas.patched import Patched, open_weights
 from gradgate.deltas.safetensors_file import TensorEntry, streamed
 from gradgate.deltas.weights import INDEX_FILE, WEIGHTS_FILE
@@ -95,9 +95,10 @@ def _shards(entries: dict[str, TensorEntry], most: int) -> Iterator[list[str]]:
 
 
 def _write_files(trained: Patched, folder: Path) -> None:
-    delta_folder = trained.delta.path.parent
-    copy_files(trained.base.folder, folder)  # later files replace earlier ones
-    if has_tokenizer(delta_folder):
-        copy_files(delta_folder, folder)
-    if trained.delta.origin.files:
-        write_files(folder, trained.delta.origin.files)
+    delta_folder, stored = trained.delta.path.parent, trained.delta.origin.files
+    of_folder = [path.name for path in kept_files(delta_folder)] if has_tokenizer(delta_folder) else []
+    copy_files(trained.base.folder, folder, newer=(*stored, *of_folder))
+    if of_folder:  # later files replace earlier ones
+        copy_files(delta_folder, folder, newer=tuple(stored))
+    if stored:
+        write_files(folder, stored)

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from gradgate.deltas.delta import Delta, load
+from gradgate.deltas.delta import Delta, Origin, load
 from gradgate.deltas.patched import Patched, check_base, open_weights
 from gradgate.deltas.swap import Patch, Whole
-from gradgate.deltas.target import Target
+from gradgate.deltas.target import Target, Writes
 from gradgate.errors import BusyError, DeltaError, nearest
 
 
@@ -40,7 +40,8 @@ class Bank:
         self._base = base
         self._target = Target.of(model)
         self._forms = self._target.forms()
-        self._compared: set[str] = set()
+        self._compared: dict[str, Writes] = {}
+        self._first: Origin | None = None  # of the first delta, whose base the model is
         self._patches: dict[str, list[Patch]] = {}
         self._applied: list[Patch] = []  # all that may be in the model, even after an interrupted switch
         self._active: str | None = None
@@ -75,11 +76,13 @@ class Bank:
         delta = file if isinstance(file, Delta) else load(os.fspath(file))
         weights = open_weights(os.fspath(self._base) if self._base is not None else delta.origin.base)
         check_base(weights, delta)
+        self._check_same_base(delta)
         trained = Patched(weights, delta)
         self._target.check_names(trained)
         self.base()
         with self._switching():
-            self._target.check_base(trained, self._compared)
+            self._compared = self._target.check_base(trained, self._compared)
+            self._first = self._first or delta.origin
             self._patches[name] = list(self._target.patches(trained))
         trained.close()
 
@@ -133,6 +136,15 @@ class Bank:
         self.base()
         for hook in self._hooks:
             hook.remove()
+
+    def _check_same_base(self, delta: Delta) -> None:
+        mine, first = delta.origin, self._first
+        if first is not None and mine.base_fingerprint != first.base_fingerprint:
+            raise DeltaError(
+                f"{delta.path} belongs to the base {mine.base!r} (fingerprint {mine.base_fingerprint[:16]}…), and the "
+                f"bank's model is {first.base!r} (fingerprint {first.base_fingerprint[:16]}…). Nothing was changed; "
+                f"make another bank of a model of that base."
+            )
 
     def _check(self, name: str) -> None:
         if name not in self._patches:

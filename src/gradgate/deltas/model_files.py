@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,17 @@ _DECIDES_INPUT = (
 )  # fmt: skip
 """The settings of a tokenizer that decide what a model reads; others, such as versions, differ between equal ones."""
 _NO_LIMIT = 10**12  # a longer model_max_length means that none is known
-_BINARY_TOKENIZERS = ("spiece.model", "tokenizer.model", "sentencepiece.bpe.model")
-_PREPROCESSING = ("preprocessor_config.json", "processor_config.json")
+_VOCABULARIES = (
+    _TOKENIZER, "vocab*", "*_vocab.json", "merges.txt", "dict.txt", "tekken.json", "*.codes", "*.model", "*.spm",
+    "*.tiktoken", "*.tokenizer",
+)  # fmt: skip
+"""Patterns of the files that alone are a tokenizer, or the largest part of one."""
+_NOT_KEPT = (
+    "*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt*", "*.h5", "*.msgpack", "*.onnx*", "*.gguf", "*.ot", "*.npz",
+    "*.pkl", "*.index.json", "adapter_config.json", "*.py", "*.pyc", "*.so", "*.sh", "*.ipynb", "*.md", ".*",
+)  # fmt: skip
+"""Patterns of weights with their indices, of code, and of model cards, which describe only their own model."""
+_MOST_BYTES = 100 << 20  # of a file that no tokenizer is known to have; larger ones are weights or data
 _OF_A_CALL = ("truncation", "padding")  # settings of the tokenizer's last call, which its file stores
 
 
@@ -60,20 +70,46 @@ def dtype_in_memory(files: Mapping[str, str]) -> str | None:
 
 
 def kept_files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a model's folder that belong to its configuration, tokenizer and preprocessing."""
-    names = (*_CONFIGURATIONS, *_OF_TOKENIZER, *_BINARY_TOKENIZERS, *_PREPROCESSING)
-    return (path for name in names if (path := folder / name).is_file())
+    """Yield the files of a model's folder that belong to its configuration, tokenizer and preprocessing.
+
+    They are all but weights, code and model cards, as tokenizers have files of many names.
+    """
+    for path in sorted(folder.iterdir()):
+        if not path.is_file() or _is_one_of(path.name, _NOT_KEPT):
+            continue
+        if _is_one_of(path.name, _VOCABULARIES) or path.stat().st_size <= _MOST_BYTES:
+            yield path
 
 
-def copy_files(source: Path, target: Path) -> None:
-    """Copy the files that :func:`kept_files` yields; raise OSError if one cannot be copied."""
+def copy_files(source: Path, target: Path, newer: Collection[str] = ()) -> None:
+    """Copy the files that :func:`kept_files` yields; raise OSError if one cannot be copied.
+
+    Args:
+        source, target: folders.
+        newer: names of files of a newer tokenizer, which those of the one in ``source`` must not override.
+    """
+    older = _overriding(newer)
     for path in kept_files(source):
-        shutil.copyfile(path, target / path.name)
+        if not _is_one_of(path.name, older):
+            shutil.copyfile(path, target / path.name)
 
 
 def has_tokenizer(folder: Path) -> bool:
     """Return True if a folder contains a tokenizer."""
-    return any((folder / name).is_file() for name in (*_OF_TOKENIZER, *_BINARY_TOKENIZERS))
+    patterns = (*_VOCABULARIES, *_OF_TOKENIZER)
+    return any(_is_one_of(path.name, patterns) and path.is_file() for path in folder.iterdir())
+
+
+def _overriding(newer: Collection[str]) -> tuple[str, ...]:
+    """Return patterns of the files of an older tokenizer that would override these of a newer one."""
+    if any(_is_one_of(name, _VOCABULARIES) for name in newer):
+        return (*_VOCABULARIES, "added_tokens.json", *_SETTINGS_FILES)
+    # Settings alone belong to the older vocabulary, with its added tokens.
+    return _SETTINGS_FILES if any(name in _SETTINGS_FILES for name in newer) else ()
+
+
+def _is_one_of(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _tokenizer_settings(folder: Path) -> dict[str, Any]:

@@ -22,26 +22,44 @@ from gradgate.errors import DeltaError
 RENAMED = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 
 
-def open_weights(name: str) -> Weights:
+def open_weights(name: str, above: tuple[Path, ...] = ()) -> Weights:
     """Open the weights of a model: from a folder, from the hub, or from a folder with a delta and its base.
 
+    Args:
+        name: of the model.
+        above: folders of the deltas of which it is the base.
+
     Raises:
-        DeltaError: if there is no such model, or its files are damaged or belong to another base.
+        DeltaError: if there is no such model, or its files are damaged or belong to another base, or a delta is its
+            own base.
     """
     folder = find_folder(name)
-    if (folder / DELTA_FILE).is_file() and not has_weights(folder):
-        delta = load(folder / DELTA_FILE)
-        return Patched.checked(open_weights(delta.origin.base), delta, folder)
+    delta = _only_delta(folder, above)
+    if delta is not None:
+        return Patched.checked(open_weights(delta.origin.base, (*above, folder.resolve())), delta, folder)
     return Checkpoint(folder, name)
 
 
-def weight_files(name: str) -> list[Path]:
-    """Return the files that :func:`open_weights` reads."""
+def weight_files(name: str, above: tuple[Path, ...] = ()) -> list[Path]:
+    """Return the files that :func:`open_weights` reads; raise DeltaError as it does."""
     folder = find_folder(name)
-    file = folder / DELTA_FILE
-    if file.is_file() and not has_weights(folder):
-        return [file, *weight_files(load(file).origin.base)]
+    delta = _only_delta(folder, above)
+    if delta is not None:
+        return [delta.path, *weight_files(delta.origin.base, (*above, folder.resolve()))]
     return list(Checkpoint(folder, name).files)
+
+
+def _only_delta(folder: Path, above: tuple[Path, ...]) -> Delta | None:
+    """Return the delta in a folder; None if it has whole weights, or neither."""
+    file = folder / DELTA_FILE
+    if not file.is_file() or has_weights(folder):
+        return None
+    if folder.resolve() in above:
+        raise DeltaError(
+            f"{file} has no base: the bases that it and its bases name lead back to its own folder, which has no whole "
+            f"weights. Pass the model that it was trained from as the base, or restore it there."
+        )
+    return load(file)
 
 
 class Mapped:

@@ -19,6 +19,9 @@ from gradgate.deltas.swap import Elements, Patch, Reshaped, Retyped, Settings, W
 from gradgate.errors import DeltaError
 from gradgate.layers.names import unwrap
 
+Writes = tuple[tuple[int, int], ...]
+"""The address and the number of writes of each tensor: one of them changes when a tensor is written or replaced."""
+
 
 @dataclass(frozen=True, eq=False)
 class Target:
@@ -98,30 +101,37 @@ class Target:
                 f"another class. Load the base in the class that the task was trained with."
             )
 
-    def check_base(self, trained: Patched, compared: set[str]) -> None:
-        """Check that the tensors of the model are bit for bit the base's, and add their names to ``compared``.
+    def check_base(self, trained: Patched, compared: Mapping[str, Writes]) -> dict[str, Writes]:
+        """Check that the tensors of the model are bit for bit the base's.
 
         Args:
             trained: the trained model.
-            compared: names on disk that were checked before.
+            compared: what earlier calls returned for the same base. Tensors that were not written since are left out.
+
+        Returns:
+            Name on disk to the writes to the tensors in memory that contain it.
 
         Raises:
             DeltaError: if a tensor is not the base's.
         """
-        parts: set[str] = set()
+        writes: dict[str, Writes] = {}
         for group in self._groups(trained):
-            parts.update(group.disk)
-            if not compared.issuperset(group.disk):
+            written = _writes(group.memory.values())
+            if any(compared.get(name) != written for name in group.disk):
                 self._check_group(trained, group)
+            writes |= dict.fromkeys(group.disk, written)
         for name, entry in trained.base.entries.items():
-            if name not in parts and name not in compared:
-                tensor = self._tensor(name)
-                assert tensor is not None, "the names were checked"
+            if name in writes:
+                continue
+            tensor = self._tensor(name)
+            assert tensor is not None, "the names were checked"
+            writes[name] = _writes([tensor])
+            if compared.get(name) != writes[name]:
                 if tuple(tensor.shape) != entry.shape:
                     raise self._another(trained, name, tensor)
                 self._type_of(trained, name, tensor)
                 self._check_bits(trained, name, tensor, trained.base.read(name, code_of(tensor.dtype)))
-            compared.add(name)
+        return {**compared, **writes}
 
     def _check_group(self, trained: Patched, group: ConvertedTensors) -> None:
         places = group.places()
@@ -247,6 +257,11 @@ class Target:
 
     def _module_of(self, name: str) -> nn.Module:
         return self.model.get_submodule(self.layout.names.get(name, name).rpartition(".")[0])
+
+
+def _writes(tensors: Iterable[Tensor]) -> Writes:
+    # torch counts no writes to inference tensors.
+    return tuple((tensor.data_ptr(), -1 if tensor.is_inference() else tensor._version) for tensor in tensors)
 
 
 def _holders(model: nn.Module, names: Iterable[str]) -> dict[str, tuple[Mapping[str, object], str, object]]:

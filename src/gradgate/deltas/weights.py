@@ -21,7 +21,7 @@ WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 _PICKLED = "pytorch_model.bin"
 _LAYOUTS = ((WEIGHTS_FILE, INDEX_FILE), (_PICKLED, f"{_PICKLED}.index.json"))
-_SMALL_FILES = ("*.json", "*.txt", "*.model")
+_SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.codes", "*.spm", "*.tiktoken", "*.tokenizer")
 
 
 class Weights(Protocol):

@@ -27,7 +27,7 @@ def apply_(tensor: Tensor, *, lo: float, hi: float, key: int, scale: float = 1.0
         The same tensor.
 
     Raises:
-        ValueError: if the window does not lie in [0, 1].
+        ValueError: if the window does not lie in [0, 1], or ``lo`` is above ``hi``.
     """
     first, end = window(lo, hi)
     if end - first == BLOCK:
@@ -63,7 +63,7 @@ def apply_each_(
         offsets: one per tensor; zeros by default.
 
     Raises:
-        ValueError: if the window does not lie in [0, 1], or there is not one key and one offset per tensor.
+        ValueError: for a window as :func:`apply_`, or if there is not one key and one offset per tensor.
     """
     offsets = [0] * len(tensors) if offsets is None else offsets
     if not len(tensors) == len(keys) == len(offsets):
@@ -95,7 +95,7 @@ def restore_(tensor: Tensor, before: Tensor, *, lo: float, hi: float, key: int, 
         The same tensor.
 
     Raises:
-        ValueError: if the window does not lie in [0, 1], or the tensors differ in shape, dtype or device.
+        ValueError: for a window as :func:`apply_`, or if the tensors differ in shape, dtype or device.
     """
     if (tensor.shape, tensor.dtype, tensor.device) != (before.shape, before.dtype, before.device):
         raise ValueError(

@@ -53,11 +53,11 @@ def _counted(word: str) -> bytes:
 @lru_cache
 def window(lo: float, hi: float) -> tuple[int, int]:
     """Return the first and the end of the 32-bit hash values ``h`` with ``lo <= h / 2**32 < hi``."""
-    if not (0.0 <= lo <= 1.0 and 0.0 <= hi <= 1.0):
-        raise ValueError(f"A gate's window must lie in [0, 1]; got lo={lo}, hi={hi}.")
+    if not 0.0 <= lo <= hi <= 1.0:
+        raise ValueError(f"A gate's window must lie in [0, 1], with lo <= hi; got lo={lo}, hi={hi}. Correct its edges.")
     # Rounded up: h / 2**32 >= edge if and only if h >= ceil(edge * 2**32).
     first, end = (-int(-(edge * 2**32) // 1) for edge in (lo, hi))
-    return first, max(first, end)
+    return first, end
 
 
 def mix(value: int) -> int:

@@ -41,7 +41,8 @@ class ElementMasks:
         """
         for name, mask in masks.items():
             parameter = self._parameters.get(name)
-            if parameter is None or mask.numel() != -(-parameter.numel() // 8):
+            bytes_of_bits = None if parameter is None else (-(-parameter.numel() // 8),)
+            if mask.dtype != torch.uint8 or tuple(mask.shape) != bytes_of_bits:
                 raise RunError(
                     f"The saved choice of weights in {name} does not fit this model. Load the model that the state "
                     "was saved with."

@@ -107,6 +107,20 @@ class Gating(Effect):
         """Set the masks of the elements that pass gates with ``chosen``; raise RunError if they fit no parameter."""
         self.masks.load(masks)
 
+    def check_chosen(self, plan: Plan) -> None:
+        """Check that there are masks of the elements that pass a plan's gates with ``chosen``.
+
+        Raises:
+            RunError: if a parameter has none.
+        """
+        names = [name for group, gate in plan.items() if gate.chosen for name in self.groups[group]]
+        lacking = [name for name in names if name not in self.masks.chosen]
+        if lacking:
+            raise RunError(
+                f"The saved state has no choice of weights in {lacking[0]}, of which only some learn. Load the state "
+                f"with the tensors that it was saved with; in a checkpoint they are in a file of their own."
+            )
+
     @property
     def trainable(self) -> frozenset[str]:
         """The names of all parameters that may open."""

@@ -37,6 +37,13 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "timeline": (lambda value: isinstance(value, list | tuple), "a list of phases"),
     "optimizer_parameters": (lambda value: isinstance(value, list | tuple), "a list of names"),
 }
+# States that an earlier version saved lack some of these.
+_FITS_IF_ANY: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "settings": (lambda value: isinstance(value, Mapping), "a mapping"),
+    "length": (lambda value: _is_length(value), "names with numbers of steps"),
+    "tensors": (lambda value: _are_tensors(value), "names with tensors"),
+    "tensor_names": (lambda value: _are_names(value), "a list of names"),
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class TunerState:
         settings: of the tuner besides the method that decide on the weights, as JSON values; empty in a state that an
             earlier version saved.
         length: ``total_steps`` and ``steps_per_epoch`` of the training; as ``settings``.
+        tensor_names: of the tensors that were saved; None in a state that an earlier version saved.
     """
 
     method: str
@@ -68,6 +76,7 @@ class TunerState:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     length: Mapping[str, int | None] = field(default_factory=dict)
+    tensor_names: Sequence[str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values; ``tensors`` is among them only if there are any."""
@@ -82,6 +91,7 @@ class TunerState:
             "optimizer_parameters": self.optimizer_parameters,
             "settings": dict(self.settings),
             "length": dict(self.length),
+            "tensor_names": list(self.tensors),
         }
         return {**values, "tensors": dict(self.tensors)} if self.tensors else values
 
@@ -94,12 +104,12 @@ class TunerState:
         """
         if not isinstance(values, Mapping):
             raise RunError(f"The state of a tuner is a {type(values).__name__}; expected a mapping.")
-        for name, (fits, expected) in _FITS.items():
-            if name not in values:
+        for name, (fits, expected) in (_FITS | _FITS_IF_ANY).items():
+            if name in _FITS and name not in values:
                 raise RunError(
                     f"This is not the state of a tuner: it has no {name!r}. Expected what Tuner.state_dict() returned."
                 )
-            if not fits(values[name]):
+            if name in values and not fits(values[name]):
                 raise RunError(f"The state of a tuner has {name}={_short(values[name])}; expected {expected}.")
         try:
             timeline = Timeline([Phase.from_dict(phase) for phase in values["timeline"]])
@@ -108,12 +118,6 @@ class TunerState:
                 f"The state of a tuner has a timeline that cannot be read ({error}); expected a list of phases, each "
                 f"with 'step' and 'open'."
             ) from None
-        settings = values.get("settings", {})
-        if not isinstance(settings, Mapping):
-            raise RunError(f"The state of a tuner has settings={_short(settings)}; expected a mapping.")
-        length = values.get("length", {})
-        if not isinstance(length, Mapping) or not all(isinstance(count, int | None) for count in length.values()):
-            raise RunError(f"The state of a tuner has length={_short(length)}; expected names with numbers of steps.")
         return cls(
             method=values["method"],
             seed=values["seed"],
@@ -123,9 +127,29 @@ class TunerState:
             timeline=timeline,
             optimizer_parameters=list(values["optimizer_parameters"]),
             tensors=values.get("tensors", {}),
-            settings=settings,
-            length=length,
+            settings=values.get("settings", {}),
+            length=values.get("length", {}),
+            tensor_names=values.get("tensor_names"),
         )
+
+    def check_tensors(self) -> None:
+        """Check that the state has the tensors that it was saved with, and no others.
+
+        Raises:
+            RunError: if not, as when the file of its tensors was not copied with it.
+        """
+        if self.tensor_names is None:
+            return
+        lost = [name for name in self.tensor_names if name not in self.tensors]
+        foreign = [name for name in self.tensors if name not in self.tensor_names]
+        if lost or foreign:
+            fault = (
+                f"lacks {len(lost)} of its tensors, such as {lost[0]!r}" if lost else f"has a foreign {foreign[0]!r}"
+            )
+            raise RunError(
+                f"The saved state {fault}. Expected the tensors that it was saved with: in a checkpoint they are in "
+                f"{TENSORS_FILE}, which must be copied with {STATE_FILE}."
+            )
 
     def check_continues(
         self, method: str, seed: int, optimizer_parameters: list[Any], settings: Mapping[str, Any]
@@ -220,6 +244,18 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(count, int | None) for count in value.values())
+
+
+def _are_tensors(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(tensor, Tensor) for tensor in value.values())
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
 
 
 def _differing(name: str, saved: Any, mine: Any) -> str:

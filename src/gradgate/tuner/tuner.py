@@ -320,15 +320,19 @@ class Tuner:
         Warns if the training has another length, on which the method depends.
 
         Raises:
-            RunError: if it is not a state, or that of another method, seed, layer map, ``lr_scale`` or
-                ``frozen_dropout``, or of an optimizer with its parameters in another order, so that its moments would
-                land on the wrong tensors.
+            RunError: if it is not a state, lacks its tensors, or is that of another method, seed, layer map,
+                ``lr_scale`` or ``frozen_dropout``, or of an optimizer with its parameters in another order, so that its
+                moments would land on the wrong tensors.
         """
         saved = TunerState.from_dict(state)
         saved.check_continues(self.method.fingerprint, self.memory.seed, self._optimizer_names(), self._settings)
         self._effects.load_tensors(saved.tensors)
+        saved.check_tensors()
+        memory = MethodState(seed=self.memory.seed, notes=saved.notes)
+        if saved.step != self.clock.total_steps:  # after the last step nothing was chosen for another one
+            self._gating.check_chosen(self.method.plan(replace(self.clock, step=saved.step), self.layers, memory))
         self._replicas.forget_choice()
-        self.memory = MethodState(seed=self.memory.seed, notes=saved.notes)
+        self.memory = memory
         self.timeline, self._open_sum = saved.timeline, saved.open_sum
         self._go_to(saved.step)
         saved.warn_of_length(self.method, self.clock, self.layers, self.memory)

@@ -179,6 +179,22 @@ def test_models_that_peft_does_not_know_get_it_on_all_linear_modules_of_the_laye
     assert all(torch.equal(after[name][0], old) and after[name][1] == flag for name, (old, flag) in before.items())
 
 
+def test_restoring_leaves_the_head_as_it_is(settings: dict[str, Any], done: Path, tmp_path: Path) -> None:
+    from gradgate.settings.arms.adapter import read_adapter
+
+    setting, model = read_adapter("lora:r=2,init_lora_weights=gaussian"), pretrained(settings, done)
+    assert setting is not None
+    setting.kind.put(model, (), 0)
+    setting.kind.save(model, tmp_path)
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1.0)
+    setting.kind.restore(model, tmp_path)
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, before[name] + ("lora_" not in name)), name
+
+
 @pytest.mark.parametrize(
     ("adapter", "message"),
     [

@@ -243,7 +243,7 @@ def load(model: Any, folder: Path, kind: str, text: str) -> None:
 
 
 def restore(model: Any, folder: Path) -> None:
-    """Load the tensors of a folder into the adapter in a model.
+    """Load the tensors of a folder into the adapter in a model; the head stays as it is.
 
     Raises:
         AdapterFileError: if they are absent, damaged or of another adapter.
@@ -267,11 +267,14 @@ def _config_of(record: dict[str, Any], folder: Path) -> Any:
 
 
 def _fill(model: Any, tensors: dict[str, Tensor], where: str, head: bool) -> None:
-    """Copy tensors into the adapter, and those of the model's own that exist; ``head`` requires all of the head's."""
+    """Copy tensors into the adapter; with ``head`` also into parameters of the model, and require all of the head's."""
     found, host = attached(model), inner(model)
     wanted = list(_tensors_of(found))
     if head:
         wanted += _names_of(found.wrapper, {id(parameter) for parameter in head_parameters(host)})
+    else:
+        own = {name for name, _ in found.wrapper.named_parameters(remove_duplicate=False)}.difference(wanted)
+        tensors = {name: tensor for name, tensor in tensors.items() if name not in own}
     absent = [name for name in wanted if name not in tensors]
     if absent:
         raise AdapterFileError(
