@@ -15,7 +15,7 @@ class Pairing:
         matched: how a difference comes from two arms' runs.
         test: the name of the test.
         over: what the test is over.
-        unit: what a pair is of, or a run where nothing is paired.
+        unit: what the two runs of a pair share; a run if there are no pairs.
     """
 
     matched: str

@@ -150,7 +150,7 @@ class BudgetVerdict:
 
     @property
     def rank(self) -> str:
-        """The reason why an arm is first where nothing was tested: its mean, or scores and losses of parts of runs."""
+        """The reason to name an arm first that no test did: its mean, or scores and losses of parts of runs."""
         return "has the best mean on dev" if self.step_share >= 1 else "is first by scores and losses on dev"
 
     def _all_others(self) -> str:

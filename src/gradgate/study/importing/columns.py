@@ -14,7 +14,7 @@ from gradgate.tasks.metrics.names import metric_column
 
 UNPAIRED, SEED, FOLD = "none", "seed", "fold"
 SEED_COLUMNS = (SEED, "random_seed", "run_seed", "trial", "repeat", "repetition", "replicate")
-"""Columns whose values are of independent runs, in lower case."""
+"""Columns whose values identify independent runs, in lower case."""
 _some = partial(some_of, most=20)
 _NAMES = {
     "arm": ("arm", "method", "system", "approach", "strategy", "algorithm", "experiment_name", "experiment",
