@@ -104,6 +104,7 @@ def test_a_failed_arm_is_never_the_best(clear: list[CurveRow]) -> None:
     curves = as_curves(broken)
     assert curves.runs[RunKey("a0", "toy", 3)].has_failed
     assert truth_of(curves).best == "a1"
+    assert "1 arm with a failed run not compared (a0)" in truth_line(curves, truth_of(curves))
 
 
 def test_training_sets_of_two_sizes_are_two_tasks(clear: list[CurveRow]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from gradgate.errors import counted, some_of
 from gradgate.study.replay.curves import Curves
 from gradgate.study.replay.replay import Replay, Truth
 
@@ -28,9 +29,11 @@ COLUMNS = {
 def truth_line(curves: Curves, truth: Truth) -> str:
     """Return the size of the grid, and whether its best arm is significantly better than every other."""
     grid = curves.grid
+    failed = [arm for arm in grid.arms if arm not in truth.means]
     size = f"{len(grid.arms)} arms x {len(grid.seeds)} seeds, {grid.total_steps:,} steps"
+    size += f"; {counted(len(failed), 'arm')} with a failed run not compared ({some_of(failed, 3)})" if failed else ""
     if truth.second is None:
-        return f"{size}. {truth.best} is its only arm."
+        return f"{size}. {truth.best} is its only arm{' without a failed run' if failed else ''}."
     lead = abs(truth.means[truth.best] - truth.means[truth.second])
     best = f"{truth.best} has the best mean on dev, {lead:.4g} ahead of {truth.second}"
     if len(grid.seeds) * len(grid.steps) < 2:
