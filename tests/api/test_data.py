@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradgate.api.data import model_name, task_name
+import gradgate as gg
+from gradgate.api.data import GivenTask, model_name
 from gradgate.errors import UsageError
 from gradgate.settings.values import several
 from gradgate.tasks import count_rows, find_task, load_task
@@ -37,9 +38,16 @@ TABLES = {
 }
 
 
+def written(task: object, out: Path) -> str:
+    given = GivenTask.of(task, out)
+    given.write()
+    assert given.name is not None
+    return given.name
+
+
 @pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
 def test_a_table_is_divided_as_one_file_is(rows: object, tmp_path: Path) -> None:
-    name = task_name(rows, tmp_path / "runs/x")
+    name = written(rows, tmp_path / "runs/x")
     assert Path(name).is_relative_to(tmp_path / "runs/x-data")
     spec = find_task(name)
     assert {split: sum(counts.values()) for split, counts in count_rows(spec).items()} == {
@@ -57,7 +65,7 @@ def test_names_of_tags_in_lists_are_kept(tmp_path: Path) -> None:
         }
     )
     rows = [{"tokens": ["Anna", "sings", str(number)], "ner_tags": [1, 0, 0]} for number in range(20)]
-    spec = find_task(task_name(datasets.Dataset.from_list(rows, features=features), tmp_path / "run"))
+    spec = find_task(written(datasets.Dataset.from_list(rows, features=features), tmp_path / "run"))
     assert (spec.kind, load_task(spec).labels) == ("token-classification", ("O", "B-PER", "I-PER"))
 
 
@@ -65,15 +73,15 @@ def test_splits_that_are_given_are_kept(tmp_path: Path) -> None:
     splits = datasets.DatasetDict(
         {"train": as_dataset(ROWS[:20]), "validation": as_dataset(ROWS[20:30]), "test": as_dataset(ROWS[30:])}
     )
-    spec = find_task(task_name(splits, tmp_path / "run"))
+    spec = find_task(written(splits, tmp_path / "run"))
     assert count_rows(spec) == {"train": {"en": 20}, "dev": {"en": 10}, "test": {"en": 10}}
     assert load_task(spec).labels == ("bad", "good")
 
 
 def test_equal_rows_are_the_same_task_and_others_are_not(tmp_path: Path) -> None:
-    first = task_name(ROWS, tmp_path / "run")
-    assert task_name(list(ROWS), tmp_path / "run") == first
-    assert task_name(ROWS[2:], tmp_path / "run") != first
+    first = written(ROWS, tmp_path / "run")
+    assert written(list(ROWS), tmp_path / "run") == first
+    assert written(ROWS[2:], tmp_path / "run") != first
 
 
 @pytest.mark.parametrize(
@@ -89,7 +97,14 @@ def test_equal_rows_are_the_same_task_and_others_are_not(tmp_path: Path) -> None
 )
 def test_what_is_no_task_is_refused_with_what_is_expected(task: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
-        task_name(task, tmp_path / "run")
+        written(task, tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("learn", ["train", "compare", "recommend"])
+def test_rows_are_written_only_if_the_settings_are_right(learn: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="batch_size"):
+        getattr(gg, learn)(task=ROWS, out=tmp_path / "run", batch_size=0)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -119,8 +134,8 @@ def frame(**columns: Any) -> Any:
 
 @pytest.mark.parametrize("words", [("training", "val", "testing"), ("Train", "Eval", "held-out")])
 def test_splits_go_by_any_of_their_names(words: tuple[str, str, str], tmp_path: Path) -> None:
-    named = task_name({word: [{"text": word, "label": 1}] for word in words}, tmp_path / "out")
-    files = {path.stem: pq.read_table(path)["text"][0].as_py() for path in Path(named or "").iterdir()}
+    named = written({word: [{"text": word, "label": 1}] for word in words}, tmp_path / "out")
+    files = {path.stem: pq.read_table(path)["text"][0].as_py() for path in Path(named).iterdir()}
     assert files == dict(zip(("train", "dev", "test"), words, strict=True))
 
 
@@ -163,14 +178,14 @@ ODD: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize(("make", "message"), ODD.values(), ids=ODD)
 def test_an_odd_column_is_named(tmp_path: Path, make: Callable[[], Any], message: str) -> None:
     with pytest.raises(UsageError, match=message) as raised:
-        task_name(make(), tmp_path / "out")
+        written(make(), tmp_path / "out")
     assert "Conversion failed" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_values_and_categories_are_written(tmp_path: Path) -> None:
     rows = frame(label=pd.Categorical(["a", "b", None, "a"]), score=[0.5, None, 1.0, float("nan")])
-    name = task_name(rows, tmp_path / "x")
+    name = written(rows, tmp_path / "x")
     table = pq.read_table(str(name))
     assert table.column("label").to_pylist() == ["a", "b", None, "a"]
     assert table.column("score").to_pylist() == [0.5, None, 1.0, None]
@@ -179,6 +194,6 @@ def test_missing_values_and_categories_are_written(tmp_path: Path) -> None:
 def test_rows_of_a_run_in_the_current_folder_lie_next_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
-    name = task_name(ROWS, Path())
+    name = written(ROWS, Path())
     assert Path(str(name)).is_relative_to(tmp_path / "run-data")
     assert list(Path().iterdir()) == []

@@ -12,7 +12,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 from pyarrow import parquet
 
-from gradgate.api.data import task_name
+from gradgate.api.data import GivenTask
 from gradgate.errors import DataError
 from gradgate.tasks import TaskData, find_task, load_task
 from gradgate.tasks.data import load_tests
@@ -215,6 +215,7 @@ def test_rows_in_memory_keep_the_names_of_classes(form: str, tmp_path: Path) -> 
     if form == "arrow":
         rows.to_parquet(tmp_path / "t.parquet")
         rows = parquet.read_table(tmp_path / "t.parquet")
-    name = task_name(rows, tmp_path / "run")
-    assert name is not None
-    assert load_task(find_task(name)).labels == ("negative", "positive")
+    given = GivenTask.of(rows, tmp_path / "run")
+    given.write()
+    assert given.name is not None
+    assert load_task(find_task(given.name)).labels == ("negative", "positive")

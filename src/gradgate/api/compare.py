@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from typing_extensions import Unpack
 
-from gradgate.api.data import model_name, task_name
+from gradgate.api.data import GivenTask, model_name
 from gradgate.api.progress import study_progress
 from gradgate.api.shown import ResultView, data_frame
 from gradgate.places import short_name, typed_path
@@ -149,12 +149,15 @@ def compare(
         InterruptedRunError: when Ctrl-C stopped the study after saving the current runs.
     """
     folder = typed_path(out)
+    given = [GivenTask.of(each, folder) for each in several(task)]
     named = {
         "method": method,
         "model": [model_name(each) for each in several(model)],
-        "task": [task_name(each, folder) for each in several(task)],
+        "task": [each.name for each in given],
     }
     asked = checked_settings(CompareSettings, {**settings, **named})
+    for each in given:
+        each.write()
     return forecast_of(asked, folder, quiet=quiet) if dry_run else compare_in(asked, folder, quiet=quiet)
 
 

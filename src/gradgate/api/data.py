@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -18,35 +19,53 @@ from gradgate.tasks.split_names import EXPECTED, WORDS, by_split
 _NAME = "data"
 
 
-def task_name(task: object, out: Path) -> str | None:
-    """Return the text that stands for a task in settings; None for None.
+@dataclass(frozen=True)
+class GivenTask:
+    """What a user passed as a task: a name, a path, or rows.
 
-    Rows are written next to the folder of what trains on them.
-
-    Rows of one table are divided into train, dev and test as one file is. Equal rows get equal files, so that a run
-    or study continues with them.
-
-    Args:
-        task: a name or path, or rows.
-        out: the folder of the run or study; rows go into ``OUT-data/``, as Parquet files.
-
-    Raises:
-        UsageError: for anything else, or splits with other names.
+    Attributes:
+        name: the text that stands for it in settings; None for None.
+        files: name to content of the files that rows go into; empty for a name or path.
     """
-    if task is None or isinstance(task, str | PathLike):
-        return None if task is None else typed_place(task)
-    if isinstance(task, Mapping):
-        splits = _splits(task)
-        files = {f"{split}.parquet": _parquet(rows) for split, rows in zip(splits, task.values(), strict=True)}
-        if "train.parquet" not in files:
-            raise UsageError(f"task has the splits {', '.join(map(str, task)) or 'none'}; expected train among them.")
-    else:
-        files = {f"{_NAME}.parquet": _parquet(task)}
-    digest = sha256(b"".join(name.encode() + content for name, content in files.items())).hexdigest()[:12]
-    place = out.resolve()  # the name of "." is that of the folder
-    folder = place.parent / f"{place.name}-data" / digest / _NAME
-    write_files(folder, files)
-    return str(folder if isinstance(task, Mapping) else folder / f"{_NAME}.parquet")
+
+    name: str | None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, task: object, out: Path) -> GivenTask:
+        """Return a task; rows are not written yet.
+
+        Rows of one table are divided into train, dev and test as one file is. Equal rows get equal files, so that a
+        run or study continues with them.
+
+        Args:
+            task: a name or path, or rows.
+            out: the folder of the run or study; rows go into ``OUT-data/``, as Parquet files.
+
+        Raises:
+            UsageError: for anything else, or splits with other names.
+        """
+        if task is None or isinstance(task, str | PathLike):
+            return cls(None if task is None else typed_place(task))
+        if isinstance(task, Mapping):
+            splits = _splits(task)
+            files = {f"{split}.parquet": _parquet(rows) for split, rows in zip(splits, task.values(), strict=True)}
+            if "train.parquet" not in files:
+                raise UsageError(
+                    f"task has the splits {', '.join(map(str, task)) or 'none'}; expected train among them."
+                )
+        else:
+            files = {f"{_NAME}.parquet": _parquet(task)}
+        digest = sha256(b"".join(name.encode() + content for name, content in files.items())).hexdigest()[:12]
+        place = out.resolve()  # the name of "." is that of the folder
+        folder = place.parent / f"{place.name}-data" / digest / _NAME
+        return cls(str(folder if isinstance(task, Mapping) else folder / f"{_NAME}.parquet"), files)
+
+    def write(self) -> None:
+        """Write the rows, if it has any, next to the folder of what trains on them."""
+        if self.files and self.name is not None:
+            place = Path(self.name)
+            write_files(place.parent if place.name in self.files else place, self.files)
 
 
 def model_name(model: object) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from gradgate.api.compare import Study
-from gradgate.api.data import model_name, task_name
+from gradgate.api.data import GivenTask, model_name
 from gradgate.api.progress import study_progress
 from gradgate.api.train import Run
 from gradgate.places import typed_path
@@ -101,8 +101,10 @@ def recommend(
         >>> found.run.predict("new.csv")  # doctest: +SKIP
     """
     folder = typed_path(out)
-    named = {"model": model_name(model), "task": task_name(task, folder)}
-    return recommend_in(checked_settings(RecommendSettings, {**settings, **named}), folder, quiet=quiet)
+    given = GivenTask.of(task, folder)
+    asked = checked_settings(RecommendSettings, {**settings, "model": model_name(model), "task": given.name})
+    given.write()
+    return recommend_in(asked, folder, quiet=quiet)
 
 
 def recommend_in(

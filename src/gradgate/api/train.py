@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from typing_extensions import Unpack
 
-from gradgate.api.data import model_name, task_name
+from gradgate.api.data import GivenTask, model_name
 from gradgate.api.progress import run_progress, study_progress
 from gradgate.api.pushing import push_run, refuse_several_models
 from gradgate.api.shown import ResultView, data_frame
@@ -341,8 +341,9 @@ def train(
         InterruptedRunError: when Ctrl-C stopped the run after saving it.
     """
     folder = typed_path(out)
-    named = {"method": method, "model": model_name(model), "task": task_name(task, folder)}
-    config = checked_settings(RunConfig, {**settings, **named})
+    given = GivenTask.of(task, folder)
+    config = checked_settings(RunConfig, {**settings, "method": method, "model": model_name(model), "task": given.name})
+    given.write()
     if dry_run:
         return forecast_of(config, folder, quiet=quiet)
     return train_in(config, folder, quiet=quiet, push_to_hub=push_to_hub, public=public)
