@@ -125,6 +125,34 @@ def test_a_layer_that_closes_is_treated_in_the_optimizer_that_holds_it() -> None
     assert not any(parameter in muon.state or parameter in adamw.state for parameter in closed)
 
 
+@pytest.mark.parametrize("clears", [True, False], ids=["no gradients", "zero gradients"])
+@pytest.mark.parametrize("layers_first", [True, False])
+@pytest.mark.parametrize("method", ["layer-graddrop:p=0.5", "layer-graddrop:p=0.5,mask_target=update", "lpft:every=3"])
+def test_two_optimizers_are_one_in_any_order(method: str, layers_first: bool, clears: bool) -> None:
+    """Also where every layer of one is dropped or closed, so that its step has no gradient."""
+
+    def trained(pick: Callable[[list[Tensor], list[Tensor]], list[Any]]) -> nn.Module:
+        model = build("bert")
+        names = {name for group in map_layers(model).layers for name in group.parameter_names}
+        rest = [parameter for name, parameter in model.named_parameters() if name not in names]
+        optimizers = pick(rest, [model.get_parameter(name) for name in sorted(names)])
+        with attach(model, optimizers, method, total_steps=12) as tuner:
+            for number in range(12):
+                model(**batch(model, number)).loss.backward()
+                for optimizer in optimizers:
+                    optimizer.step()
+                for optimizer in optimizers:
+                    optimizer.zero_grad(set_to_none=clears)
+            assert tuner.clock.step == 12
+        return model
+
+    def made(*groups: list[Tensor]) -> torch.optim.AdamW:
+        return torch.optim.AdamW([{"params": group} for group in groups], lr=1e-2, weight_decay=0.1)
+
+    two = trained(lambda rest, layers: [made(rest), made(layers)][:: -1 if layers_first else 1])
+    assert_same_weights(two, trained(lambda rest, layers: [made(rest, layers)]))
+
+
 def test_nothing_closed_is_moved_by_decay_or_momentum() -> None:
     model = build("bert")
     before = weights(model)

@@ -24,6 +24,10 @@ class Rounds:
 
     One optimizer alone ends a round with each step, and may not step again on the same gradients: they were computed
     under the plan of the step before.
+
+    Attributes:
+        is_late: whether the optimizer that steps now has no gradient, and steps after the end of its round, for which
+            it was not awaited. Its step moves nothing, and is not one of the next round.
     """
 
     def __init__(self, optimizers: Optimizers) -> None:
@@ -33,9 +37,11 @@ class Rounds:
         self._seen: dict[torch.optim.Optimizer, tuple[Tensor, Tensor | None] | None] = {}
         self._broken_off = 0
         self._done_on: list[tuple[Tensor, Tensor, int, Tensor]] = []
+        self._alone = False
+        self.is_late = False
 
     def expect(self, awaited: Set[torch.optim.Optimizer]) -> None:
-        """Wait for these optimizers from now on; one whose parameters are all closed is not awaited."""
+        """Wait for these optimizers from now on."""
         self._awaited = awaited
         self._stepped.clear()
         self._seen.clear()
@@ -47,10 +53,13 @@ class Rounds:
             RunError: if the optimizers never step on the gradients of the same backward pass, or one that steps alone
                 steps twice on them.
         """
-        # The step of an optimizer whose parameters are all closed moves nothing, and may follow those of the others.
-        done_on = self._done_on if optimizer in self._awaited else []
-        self._done_on = [] if optimizer in self._awaited else self._done_on
-        if done_on and all(_is_same(*noted) for noted in done_on):
+        has_ended = bool(self._done_on) and all(_is_same(*noted) for noted in self._done_on)
+        self.is_late = has_ended and not smallest_with_gradient(optimizer, 1)
+        if self.is_late:
+            return
+        if optimizer in self._awaited:
+            self._done_on = []
+        if has_ended and self._alone and optimizer in self._awaited:
             raise RunError(
                 f"{self._optimizers.label(optimizer)} steps a second time on the gradients of one backward pass, whose "
                 f"masks are those of the step before. Call step() once after each backward(), and then zero_grad()."
@@ -72,7 +81,7 @@ class Rounds:
 
     def end(self, optimizer: torch.optim.Optimizer) -> bool:
         """Note that an optimizer has stepped; return True if that ends a round."""
-        if optimizer not in self._awaited:
+        if optimizer not in self._awaited or self.is_late:
             return False
         self._stepped.add(optimizer)
         if len(self._stepped) == len(self._awaited):
@@ -87,9 +96,9 @@ class Rounds:
 
     def remember(self, optimizer: torch.optim.Optimizer) -> None:
         """Note the gradients, after the round that this optimizer ended and the plan that follows."""
-        if len(self._awaited) == 1 and optimizer in self._awaited:
-            gradients = ((one, one.grad) for one in smallest_with_gradient(optimizer, 2))
-            self._done_on = [(one, grad, grad._version, grad.clone()) for one, grad in gradients if grad is not None]
+        self._alone = len(self._awaited) == 1 and optimizer in self._awaited
+        gradients = ((one, one.grad) for one in smallest_with_gradient(optimizer, 2))
+        self._done_on = [(one, grad, grad._version, grad.clone()) for one, grad in gradients if grad is not None]
 
     def _has_new_gradients(self, optimizer: torch.optim.Optimizer) -> bool:
         """Return True if its gradients changed since the first optimizer of the round stepped."""

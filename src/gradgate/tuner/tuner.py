@@ -371,16 +371,20 @@ class Tuner:
     def _set_plan(self, plan: Plan, previous: Plan | None = None) -> None:
         self.timeline.record(self.clock.step, plan)
         opened = self._gating.opened(plan)
-        self._rounds.expect(self._optimizers.holding(map(self._gating.parameters.__getitem__, opened)))
+        moved = [name for group, gate in plan.items() if not gate.closed for name in self._gating.groups[group]]
+        self._rounds.expect(self._optimizers.holding(map(self._gating.parameters.__getitem__, moved)))
         ends = self._watching is None or self.clock.step == self.clock.total_steps
         watched = () if ends else watched_groups(self.method, self.clock, self.layers, self.memory)
         self._effects.on_plan(ComingStep(plan, opened, self.clock.step, self.timeline, previous, watched))
 
     def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
         self._rounds.begin(optimizer)
-        self._effects.before_step(self._step_of(optimizer))
+        if not self._rounds.is_late:
+            self._effects.before_step(self._step_of(optimizer))
 
     def _end_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._rounds.is_late:
+            return
         if was_skipped(optimizer):
             self._effects.cancel_step()
             return
