@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
 
 from gradgate import ActivationCache, Clock, Tuner, map_layers
@@ -150,6 +151,49 @@ def test_frozen_weights_that_change_in_training_make_rows_stale(tmp_path: Path) 
     cached = run("bert", "freeze:layers=2", tmp_path, each_step=load, audit=False)
     assert cached.rows.computed > ROWS
     assert_close(plain, cached)
+
+
+def test_passes_without_the_adapter_have_rows_of_their_own(tmp_path: Path) -> None:
+    """As in DPO, whose reference is the model without its adapter."""
+    model: Any = get_peft_model(build("bert"), LoraConfig(target_modules=["query"], init_lora_weights=False)).train()
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    inputs = tiny_batch(build("bert"))
+    with torch.no_grad():
+        trained = model(**inputs).logits
+        with model.disable_adapter():
+            reference = model(**inputs).logits
+        assert not torch.equal(trained, reference)
+        cache = ActivationCache(folder=tmp_path)
+        with Tuner(
+            model, adamw(model), "freeze:layers=2", total_steps=9, steps_per_epoch=3, activation_cache=cache
+        ) as tuner:
+            for _ in range(3):
+                assert torch.equal(model(**inputs).logits, trained)
+                with model.disable_adapter():
+                    assert torch.equal(model(**inputs).logits, reference)
+            rows = len(inputs["input_ids"])
+            assert tuner.cached_rows == RowCounts(read=4 * rows, computed=2 * rows)
+
+
+def test_rows_of_autocast_are_not_those_of_float32(tmp_path: Path) -> None:
+    model = build("bert").train()
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    inputs = tiny_batch(model)
+    with torch.no_grad():
+        expected = model(**inputs).logits
+        cache = ActivationCache(folder=tmp_path)
+        with Tuner(
+            model, adamw(model), "freeze:layers=2", total_steps=9, steps_per_epoch=3, activation_cache=cache
+        ) as tuner:
+            model(**tiny_batch(model, seed=1))
+            with torch.autocast("cpu", torch.bfloat16):
+                model(**inputs)
+            assert torch.equal(model(**inputs).logits, expected)
+            assert tuner.cached_rows == RowCounts(computed=3 * len(inputs["input_ids"]))
 
 
 @pytest.fixture(scope="module")

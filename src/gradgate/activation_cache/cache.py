@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from gradgate.activation_cache.frozen_prefix import PrefixModules, layer_modules
-from gradgate.activation_cache.replay import Precision, PrefixReplay
+from gradgate.activation_cache.replay import Precision, PrefixReplay, autocast_of
 from gradgate.activation_cache.rows import Batch, NotReusableError, fingerprint, read_batch
 from gradgate.activation_cache.store import ActivationStore
 from gradgate.activation_cache.verify import agree, tolerance
@@ -94,13 +94,12 @@ class RowCounts:
 
 @dataclass
 class _Session:
-    """A prefix with its store; a change of the prefix or its weights starts a new session."""
+    """A prefix with its store, under one precision and with the same adapters switched on."""
 
     replay: PrefixReplay
     precision: Precision
     device: torch.device
     store: ActivationStore
-    state: tuple[Any, ...]
     proved: set[bool] = field(default_factory=set)  # True: a padded batch was compared; False: one without padding
 
 
@@ -126,7 +125,9 @@ class CachedForward:
         self._parts = PrefixModules()
         self._frozen: list[Tensor] = []
         self._homes: list[tuple[Mapping[str, Tensor | None], str, Tensor | None]] = []
-        self._session: _Session | None = None
+        self._sessions: dict[tuple[Any, ...], _Session] = {}
+        self._session: _Session | None = None  # of the current forward pass
+        self._weights: tuple[Any, ...] = ()
         self._busy = False
         self._noted: set[str] = set()
         self._refused = self._why_not()
@@ -177,31 +178,41 @@ class CachedForward:
             self._session.replay.release()
 
     def release(self) -> None:
-        """Close the store, and restore the layers' own ``forward``."""
-        if self._session is not None:
-            self._session.replay.release()
-            self._session.store.close()
-        self._session = None
+        """Close the stores, and restore the layers' own ``forward``."""
+        self._close()
         self._depth = 0
 
     def _open(self, batch: Batch) -> _Session:
-        """Return the session for the current prefix; a new one runs the first row to find the width and dtypes."""
+        """Return the session for the current prefix; a new one runs the first row to find the width and dtypes.
+
+        A change of the weights ends all sessions. Passes that alternate, such as with and without an adapter, have one
+        each.
+        """
         self._check_model()
-        state = self._state()
-        if self._session is not None and self._session.state == state:
-            return self._session
+        if self._weights != (weights := self._written()):
+            self._close()
+            self._weights = weights
+        peft = self._peft_switches()
+        conditions = (autocast_of(next(self._model.parameters())), *self._own_switches(), *peft)
+        self._session = self._sessions.get(conditions)
         if self._session is not None:
-            self._session.store.close()
-            self._session = None
+            return self._session
         replay = PrefixReplay(self._stack, self._depth)
         states, precision = self._run(replay, batch.alone(0))
         stored = torch.bfloat16 if self._cache.dtype == "bfloat16" else precision.dtype
-        settings = [str(precision), str(stored), states.device.type]
+        settings = [str(precision), str(stored), states.device.type, *peft]
         identity = fingerprint(self._model, self._layers, self._closed, self._parts, settings)
         limit = int(self._cache.size * 2**30)
         store = ActivationStore(self._cache.folder, identity, precision.width, stored, limit, self._cache.note)
-        self._session = _Session(replay, precision, states.device, store, state)
+        self._session = self._sessions[conditions] = _Session(replay, precision, states.device, store)
         return self._session
+
+    def _close(self) -> None:
+        for session in self._sessions.values():
+            session.replay.release()
+            session.store.close()
+        self._sessions.clear()
+        self._session = None
 
     def _states(self, session: _Session, batch: Batch) -> Tensor:
         """Return the states of a batch at the boundary, shape (rows, tokens, width); zero at padding."""
@@ -278,11 +289,18 @@ class CachedForward:
         """Return True in a functional call with other tensors: a measurement needs the gradients of closed layers."""
         return any(own.get(name) is not parameter for own, name, parameter in self._homes)
 
-    def _state(self) -> tuple[Any, ...]:
-        """Return a value that changes if a frozen tensor is written or replaced, or another adapter activated."""
-        switched = (module.extra_repr() for module in self._parts.inside if hasattr(module, "varies"))
+    def _written(self) -> tuple[Any, ...]:
+        """Return a value that changes if a frozen tensor is written or replaced."""
         # A replaced tensor has another address; each in-place write raises its version.
-        return (*((tensor.data_ptr(), tensor._version) for tensor in self._frozen), *switched)
+        return tuple((tensor.data_ptr(), tensor._version) for tensor in self._frozen)
+
+    def _own_switches(self) -> list[str]:
+        return [module.extra_repr() for module in self._parts.inside if hasattr(module, "varies")]
+
+    def _peft_switches(self) -> list[str]:
+        """Return which adapters of PEFT are on, per module; these write no tensor."""
+        layers: list[Any] = [module for module in self._parts.inside if hasattr(module, "disable_adapters")]
+        return [f"{layer.disable_adapters} {layer.active_adapters}" for layer in layers]
 
     def _why_not(self) -> str:
         if not self._stack:

@@ -64,7 +64,7 @@ class PrefixReplay:
         seen: list[torch.dtype | None] = []
 
         def noting(layer: nn.Module, own: Forward, *args: Any, **kwargs: Any) -> Any:
-            seen.append(_autocast(_first(layer, args, kwargs)))
+            seen.append(autocast_of(_first(layer, args, kwargs)))
             output = own(*args, **kwargs)
             states = self._note_form(layer, output)
             if self._above is None and layer is self._below[-1]:
@@ -102,7 +102,7 @@ class PrefixReplay:
         def passing(layer: nn.Module, own: Forward, *args: Any, **kwargs: Any) -> Any:
             incoming = _first(layer, args, kwargs)
             if layer is self._below[0]:  # decide once per pass: this input has the precision and shape of the pass
-                self._skips = _autocast(incoming) == precision.autocast and incoming.shape == states.shape
+                self._skips = autocast_of(incoming) == precision.autocast and incoming.shape == states.shape
             if not self._skips:
                 return own(*args, **kwargs)
             is_top = self._above is None and layer is self._below[-1]
@@ -158,6 +158,7 @@ def _first(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T
     return states
 
 
-def _autocast(tensor: Tensor) -> torch.dtype | None:
+def autocast_of(tensor: Tensor) -> torch.dtype | None:
+    """Return the dtype of autocast on a tensor's device; None if it is off."""
     kind = tensor.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
