@@ -9,6 +9,7 @@ import typer
 
 from gradgate.cli.options import AsJson, Config, Out, Quiet, takes_settings
 from gradgate.cli.render import errors, print_json, print_line
+from gradgate.errors import counted, some_of
 from gradgate.settings.imports import ImportSettings
 
 
@@ -44,11 +45,14 @@ def import_(
         return
     if quiet:
         return
-    print_line(f"Read {found.rows_read:,} rows of {len(files)} files, kept {found.rows_kept:,}.")
+    unread = [file.name for file in files if not file.is_read]
+    print_line(f"Read {found.rows_read:,} rows of {len(files) - len(unread)} files, kept {found.rows_kept:,}.")
+    if unread:
+        print_line(f"Left out: {counted(len(unread), 'file')}: JSON of an unknown form ({some_of(unread, 3)})")
     for reason, rows in found.left_out.items():
         print_line(f"Left out: {rows:,} rows: {reason}")
-    counted = ((found.arms, "arms"), (found.tasks, "tasks"), (found.models, "models"), (found.seeds, "seeds"))
-    print_line(f"{', '.join(f'{len(names)} {what}' for names, what in counted)}; reference: {found.arms[0]}")
+    sizes = ((found.arms, "arms"), (found.tasks, "tasks"), (found.models, "models"), (found.seeds, "seeds"))
+    print_line(f"{', '.join(f'{len(names)} {what}' for names, what in sizes)}; reference: {found.arms[0]}")
     for note in found.notes:
         errors.print(note, soft_wrap=True)
     for warning in found.warnings:

@@ -118,10 +118,23 @@ def test_trainer_states_are_curves(tmp_path: Path) -> None:
         history = [{"eval_accuracy": value, "step": step} for step, value in ((10, 0.5), (20, 0.6 + seed / 10))]
         state = {"global_step": 20, "log_history": history}
         (folder / "trainer_state.json").write_text(json.dumps(state))
+        (folder / "config.json").write_text(json.dumps({"model_type": "bert"}))
+        (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": []}))
     imported(tmp_path / "runs", tmp_path / "study")
     runs = read_study(tmp_path / "study").cells
     assert [(run.arm.name, run.seed, run.score("dev")) for run in runs] == [("lora", 0, 0.6), ("lora", 1, 0.7)]
     assert [record.step for record in runs[0].history] == [10, 20]
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    with pytest.raises(DataError, match=r"config\.json is JSON of an unknown form"):
+        imported(tmp_path / "model", tmp_path / "study")
+    write_csv(tmp_path / "r.csv", LONG)
+    imported(tmp_path / "r.csv", tmp_path / "study")
+    with pytest.raises(DataError, match=r"is a study of gradgate and needs no import.*study verdicts"):
+        imported(tmp_path / "study", tmp_path / "again")
 
 
 def test_the_last_checkpoint_of_a_run_has_its_whole_history(tmp_path: Path) -> None:

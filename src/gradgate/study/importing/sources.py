@@ -10,6 +10,7 @@ from typing import Any
 
 from gradgate.errors import DataError
 from gradgate.files import digest
+from gradgate.study.conditions import is_study
 from gradgate.study.importing import own, suites, tables, trackers
 from gradgate.study.importing.raw import RawTable
 
@@ -29,6 +30,11 @@ FORMS = (
     "Trackio: CSV or Parquet of a project",
     "gradgate study export, as JSON, CSV or curves",
 )
+NOT_READ = "JSON of an unknown form, not read"
+
+
+class UnknownFormError(DataError):
+    """A JSON document without results, such as the configuration of a model."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class SourceFile:
     Attributes:
         name: relative to the folder that was named.
         sha256: of its content.
-        form: what it was read as.
+        form: what it was read as; NOT_READ for JSON without results in a folder, such as a model's configuration.
         rows: that it has.
     """
 
@@ -47,16 +53,26 @@ class SourceFile:
     form: str
     rows: int
 
+    @property
+    def is_read(self) -> bool:
+        """Whether results were read from it."""
+        return self.form != NOT_READ
+
 
 def find_files(paths: Iterable[Path]) -> list[tuple[str, Path]]:
     """Return the files with results, each with its name relative to the folder that was named.
 
     Raises:
-        DataError: for a path that does not exist, and for a folder without such a file.
+        DataError: for a path that does not exist, and for a folder without such a file, or of a study.
     """
     found: list[tuple[str, Path]] = []
     for path in paths:
         if path.is_dir():
+            if is_study(path):
+                raise DataError(
+                    f"{path} is a study of gradgate and needs no import: 'gradgate study verdicts {path}' compares its "
+                    f"arms. To join it with other results, import what 'gradgate study export {path} --csv' prints."
+                )
             inside = sorted(file for file in path.rglob("*") if file.is_file() and _is_table(file))
             inside = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
             if not inside:
@@ -72,15 +88,27 @@ def find_files(paths: Iterable[Path]) -> list[tuple[str, Path]]:
 def read_files(paths: Iterable[Path]) -> tuple[list[RawTable], list[SourceFile]]:
     """Read every file with results below some paths.
 
+    JSON of an unknown form is not read if a folder has it, as one of Trainer has the files of its model, too.
+
     Raises:
         DataError: for a file that cannot be read; it is named.
     """
-    read, files = [], []
-    for name, path in suites.without_earlier_states(find_files(paths)):
-        table = read_file(path)
+    named, read, files = list(paths), [], []
+    unknown: list[UnknownFormError] = []
+    for name, path in suites.without_earlier_states(find_files(named)):
+        try:
+            table = read_file(path)
+        except UnknownFormError as error:
+            if path in named:
+                raise
+            unknown.append(error)
+            files.append(SourceFile(name, digest(path), NOT_READ, 0))
+            continue
         rows = len(table.rows) + sum(table.left_out.values())
         read.append(table)
         files.append(SourceFile(name, digest(path), table.form, rows))
+    if unknown and not read:
+        raise unknown[0]
     return read, files
 
 
@@ -114,7 +142,7 @@ def _document(path: Path, text: str) -> RawTable:
         content = content["runs"]  # gradgate's export of a study with a budget
     if isinstance(content, list) and content and all(isinstance(each, Mapping) for each in content):
         return recognised(tables.of_objects(path.name, content))
-    raise DataError(f"{path} is JSON of an unknown form. Expected one of: {'; '.join(FORMS)}.")
+    raise UnknownFormError(f"{path} is JSON of an unknown form. Expected one of: {'; '.join(FORMS)}.")
 
 
 def _is_table(path: Path) -> bool:
