@@ -274,6 +274,7 @@ def test_data_moves_a_yaml_tasks_files(tmp_path: Path) -> None:
         ("format: {header: false}", r"format: .*needs its columns named"),
         ("format: {columns: [a]}", r"columns are for files without a header"),
         ("formats: {test: {header: false}}", r"needs its columns named"),
+        ("text: [a, label]", r"'label' is the label and a text, so the model would read the answer"),
         ("hub: {path: ../../x}", r"hub\.path: String should match"),
         ("- a", r"expected `name: value` lines, found list"),
         ("a: [1\nb: 2", r"task\.yaml:2 cannot be read as YAML"),

@@ -240,6 +240,14 @@ class TaskSpec(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _texts_are_not_the_label(self) -> TaskSpec:
+        if self.label_column in self.text_columns:
+            raise ValueError(
+                f"{self.label_column!r} is the label and a text, so the model would read the answer; name two columns"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _templates_have_languages(self) -> TaskSpec:
         if not self.languages and any(LANGUAGE in file for file in (self.files or {}).values()):
             raise ValueError(f"{LANGUAGE} in `files` stands for each of `languages`; add `languages: [en, de]`")
