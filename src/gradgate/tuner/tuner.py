@@ -65,7 +65,8 @@ class Tuner:
     clock ticks when each of them has stepped on the gradients of one backward pass, in any order. If a gradient scaler
     skips the step of one, none is counted, and the next step has the same plan and masks; an optimizer that steps
     twice before another has restarts that step. The clock does not wait for an optimizer if all of its parameters are
-    closed.
+    closed. A ``torch.amp.GradScaler`` raises for an optimizer without a gradient: step it without the scaler then, or
+    train in bf16.
 
     A hook after the optimizer's step that reads weights, such as one that averages them, is to be registered after the
     tuner is made: masked weights are put back, and 16-bit ones rounded, at the end of the step. Write to 16-bit weights
