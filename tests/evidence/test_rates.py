@@ -38,5 +38,5 @@ def test_the_rates_of_a_study_are_those_of_its_committed_search() -> None:
 
 
 def test_a_study_without_a_committed_search_knows_only_what_was_tried() -> None:
-    (study,) = read_studies(["real-adapters-sciie"])
-    assert study_rates(study, "houlsby:size=256", FULL) == ComparedRates((3e-5, 1e-4, 3e-4, 1e-3))
+    (study,) = read_studies(["real-adapters-sst2"])
+    assert study_rates(study, "houlsby:size=256", FULL) == ComparedRates((1e-4, 3e-4, 1e-3))

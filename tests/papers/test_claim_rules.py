@@ -68,7 +68,6 @@ PARTS: dict[str, dict[tuple[str, str, str], float]] = {
     "A7": {("X", "XNLI", "full"): 5.0},
     "F2": {("XLM-R", task, "full"): 5.0 for task in ("XNLI", "XQuAD", "MLQA")},
     "F4": {("XLM-R", "XNLI", "full"): 0.9},
-    "F7": {("X", task, "1000"): 5.0 for task in ("XNLI", "XQuAD", "MLQA")},
     "F11": {("mDeBERTa", "XNLI", "full"): -5.0},
 }
 ARMS = {
@@ -77,7 +76,6 @@ ARMS = {
     "A7": ("Adapter-64", "Adapter-256"),
     "F2": ("Ada", "Ada+FUN"),
     "F4": ("Ada", "Ada+FUN"),
-    "F7": ("Ada", "Ada+GU"),
     "F11": ("Ada", "Ada+GU"),
 }
 

@@ -260,6 +260,12 @@ def test_the_refusal_has_exit_code_1_and_leaves_nothing(
     assert (code, "--scale 'sample'" in err, (tmp_path / "x").exists()) == (1, True, False)
 
 
+@pytest.mark.parametrize("flag", ["--train-file", "--label", "--kind"])
+def test_the_data_of_one_task_are_not_asked_for(flag: str, command: Command) -> None:
+    said = command("reproduce", "elsa-table4", "--scale", "sample", "--dry-run", flag, "x")
+    assert (said.code, f"No such option: {flag}" in said.err) == (2, True)
+
+
 def test_a_dry_run_starts_nothing(command: Command, tmp_path: Path) -> None:
     code, out, _ = command(
         "reproduce", "graddrop-table1", "--scale", "sample", "--dry-run", "--out", str(tmp_path / "x")
