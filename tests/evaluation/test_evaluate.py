@@ -128,6 +128,19 @@ def test_a_file_is_scored_whole_in_columns_of_its_own(run: Path, tmp_path: Path)
     assert of_task["tests"] == of_run["tests"]
 
 
+def test_the_runs_own_file_is_its_test_split_however_it_is_spelled(
+    settings: dict[str, Any], task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(task / "train.tsv", tmp_path / "one.tsv")
+    monkeypatch.chdir(tmp_path)
+    train(make_config(**settings | {"task": "one.tsv", "steps": 1}), tmp_path / "run")
+    own = evaluate(tmp_path / "run")
+    assert own["task"]["rows"] == {"test": 8}
+    assert evaluate(tmp_path / "run", task="./one.tsv")["tests"] == own["tests"]
+    monkeypatch.chdir("/")
+    assert evaluate(tmp_path / "run", task=str(tmp_path / "one.tsv"))["tests"] == own["tests"]
+
+
 def test_a_file_that_names_its_labels_otherwise_is_not_unlabelled(run: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("text,mood\ngood good,good\nbad bad,bad\n")
     with pytest.raises(DataError, match=r"mine\.csv has no column 'label'; its columns are 'text', 'mood'"):
@@ -217,6 +230,18 @@ def test_the_command_prints_every_language(
     for name in ("test.en", "test.de", "test.sw", "zero-shot average", "distant average"):
         assert name in shown
     assert list(json.loads(said("--json", "--languages", "de,sw"))["tests"]) == ["test.de", "test.sw"]
+
+
+def test_an_evaluation_that_was_cut_short_is_run_again(run: Path, tmp_path: Path) -> None:
+    record = evaluate(run, out=tmp_path / "out")
+    (tmp_path / "out/scores.json").unlink()
+    (tmp_path / "out/predictions/test.en.jsonl").unlink()
+    assert evaluate(run, out=tmp_path / "out") == record == scores_of(tmp_path / "out")
+    (tmp_path / "out/scores.json").unlink()
+    (tmp_path / "out/predictions/mine.jsonl").write_text("{}")
+    with pytest.raises(RunError, match="is not the folder of an evaluation"):
+        evaluate(run, out=tmp_path / "out")
+    assert (tmp_path / "out/predictions/mine.jsonl").exists()
 
 
 def test_files_are_scored_into_folders_of_their_own(run: Path, tmp_path: Path) -> None:

@@ -194,5 +194,7 @@ def test_wrong_usage_is_said_before_a_model_is_loaded(runs: list[Path], command:
         ([str(runs[0]), "--file", "-", "--out", "p.txt"], "ends in .jsonl or .csv"),
     ):
         assert message in command("predict", *words).err
-    with pytest.raises(UsageError, match="is named twice"):
+    with pytest.raises(UsageError, match=r"is named twice\. Name each run once"):
         predict([runs[0], runs[0]], "x")
+    with pytest.raises(UsageError, match=r"full/\.\./full is named twice, also as .*/full\. Name each run once"):
+        predict([runs[0], runs[0] / ".." / runs[0].name], "x")

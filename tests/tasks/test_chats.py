@@ -148,6 +148,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "options of the template": (chat(say("a"), chat_template_kwargs={"x": 1}), r"'chat_template_kwargs', which is not"),
     "functions": (chat(say("a"), functions=TOOLS), r"'functions', which is not read: write them as `tools`"),
     "tools that are none": (chat(say("a"), tools="add"), r"'tools' are not JSON"),
+    "half a character": (chat(say("a"), tools=[{"name": "\ud800"}]), r"'tools' contains half a surrogate pair"),
 }
 
 

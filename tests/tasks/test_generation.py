@@ -19,6 +19,7 @@ from gradgate.tasks.unlabelled import SPLIT, examples_of, load_unlabelled, read_
 from support.generators import TEMPLATE, save_rows, word_tokenizer
 
 IGNORED = -100
+HALF = "half \ud800"
 PAIR = {"prompt": "the day ", "response": "was good"}
 TALK = [
     {"role": "user", "content": "the day"},
@@ -157,6 +158,7 @@ def test_an_encoder_reads_the_prompt_and_labels_are_the_response(tmp_path: Path)
         ({"prompt": " ", "response": "good"}, r"train.jsonl:2: the response has no prompt before it"),
         ({"prompt": 3, "response": "good"}, r"train.jsonl:2: 'prompt' is not text but int"),
         ({"response": "good"}, r"train.jsonl:2 has no 'prompt'"),
+        ({"prompt": "the day", "response": HALF}, r"train.jsonl:2: the response contains half a surrogate pair"),
     ],
 )
 def test_a_row_that_cannot_be_learned_is_named(tmp_path: Path, row: dict[str, Any], message: str) -> None:
@@ -175,6 +177,8 @@ def test_a_row_that_cannot_be_learned_is_named(tmp_path: Path, row: dict[str, An
             r"train.jsonl:2 has no response; expected text, or messages that end with one by the role 'assistant'",
         ),
         (TALK[1:2], r"train.jsonl:2: the response has no prompt before it"),
+        ([{"role": "user", "content": HALF}, TALK[1]], r"train.jsonl:2: message 1 contains half a surrogate pair"),
+        ([{**TALK[0], "name": HALF}, TALK[1]], r"train.jsonl:2: message 1 contains half a surrogate pair"),
     ],
 )
 def test_messages_that_are_no_conversation_are_named(tmp_path: Path, messages: Any, message: str) -> None:

@@ -25,6 +25,7 @@ from gradgate.training.reporting.services import SERVICES
 from gradgate.training.reporting.trackers import final_logs
 from gradgate.training.run import train
 from support.crossed import some_fast
+from support.heard import Heard
 from support.loop import build
 from support.power_cuts import Falls, PowerCutError
 from support.run_folders import assert_same_run
@@ -241,6 +242,25 @@ def test_a_tracker_that_cannot_be_opened_is_named_with_the_remedy(
     monkeypatch.setattr(SERVICES["tensorboard"], "open", fails)
     with pytest.raises(RunError, match=r"report_to=tensorboard: .*no api_key configured"):
         train(config_of(settings, report_to="tensorboard"), tmp_path / "run")
+
+
+@pytest.mark.parametrize("event", ["on_log", "on_train_end"])
+def test_a_run_finishes_without_a_tracker_that_fails(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str
+) -> None:
+    needs("tensorboard")
+    from transformers.integrations import TensorBoardCallback
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise ConnectionError("no route to the server")
+
+    heard = Heard()
+    monkeypatch.setattr(TensorBoardCallback, event, fails)
+    scores = train(config_of(settings, steps=2, report_to="tensorboard"), tmp_path / "run", heard)
+    assert json.loads((tmp_path / "run/scores.json").read_text()) == scores
+    lacking = {"on_log": ["some of what was logged", "the final scores"], "on_train_end": ["the end of the training"]}
+    said = [note.removeprefix("tensorboard lacks ") for note in heard.notes if note.startswith("tensorboard lacks ")]
+    assert [note.partition(", since it failed: no route")[0] for note in said] == lacking[event]
 
 
 def test_it_is_not_another_training(settings: dict[str, Any], plain: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,15 @@ from transformers import PrinterCallback
 from gradgate.errors import UsageError
 from gradgate.evaluation.finished import FinishedRun, begin, load_finished
 from gradgate.files import below, refuse_used
+from gradgate.replacing import is_part
 from gradgate.runs.checkpoints import writing_to
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import write_predictions
 from gradgate.runs.progress import RunProgress
 from gradgate.runs.records import to_json, write_record
 from gradgate.runs.scores import EvaluationRecord
-from gradgate.tasks import TaskData, TaskSpec, find_task
+from gradgate.settings.same import differing
+from gradgate.tasks import TaskData, TaskSpec, find_task, task_names
 from gradgate.tasks.data import load_tests
 from gradgate.tasks.held_out import load_tests_and_dev
 from gradgate.tasks.languages import average
@@ -52,7 +54,7 @@ def evaluate(
 
     Args:
         run: folder of the run.
-        task: a task of the same kind; by default the run's own. All rows of a data file are scored.
+        task: a task of the same kind; by default the run's own. All rows of another data file are scored.
         data: folder with its files.
         text, text_pair, label: columns; by default the task's own.
         languages: score in these only; with ``test_file``, the language of the file.
@@ -71,16 +73,26 @@ def evaluate(
     """
     progress = begin("gradgate evaluate", progress)
     loaded = load_finished(run, of_task=of_task, trust_remote_code=trust_remote_code)
-    other = None if task == loaded.config.task else task
+    other = task
+    if task is not None and _is_own(loaded, task):  # as it is spelled here, since its file may not be found otherwise
+        loaded, other = replace(loaded, config=loaded.config.model_copy(update={"task": task})), None
     columns = {"text": text, "text_pair": text_pair, "label": label}
     spec = _task(loaded, other, data, languages, test_file, columns)
     _check_kind(spec, loaded)
     stem = () if test_file is None else (plain_name(test_file.stem),)
     own_name = "-".join((spec.name, *stem, *(languages or ())))
-    folder = _free_folder(out or below(loaded.folder.path, "evaluations", own_name))
     is_own = other is None and test_file is None
     tests = (load_tests_and_dev if is_own and loaded.config.dev_size else load_tests)(spec, loaded.task.labels)
+    folder = _free_folder(out or below(loaded.folder.path, "evaluations", own_name), tests.tests)
     return dict(to_json(_score_task(loaded, tests, folder, progress)))
+
+
+def _is_own(run: FinishedRun, task: str) -> bool:
+    """Return True if a task is the run's own, however its file or folder is spelled."""
+    own = run.config.task
+    if {own, task} & set(task_names()):  # no file or folder of that name is meant
+        return own == task
+    return not differing({"task": own}, {"task": task}, run.folder.path)
 
 
 def _check_kind(spec: TaskSpec, loaded: FinishedRun) -> None:
@@ -116,11 +128,12 @@ def _score_task(run: FinishedRun, data: TaskData, folder: RunFolder, progress: R
         averages=average(tests, data.languages, data.spec.source),
         classes=classes or None,
     )
-    for old in folder.predictions.glob("*.jsonl"):
-        if old.stem not in predictions:
-            old.unlink()  # of another evaluation into this folder
-    write_predictions(folder, predictions)
-    write_record(folder.scores_file, record)
+    with writing_to(folder.path):
+        for old in folder.predictions.glob("*.jsonl"):
+            if old.stem not in predictions:
+                old.unlink()  # of another evaluation into this folder
+        write_predictions(folder, predictions)
+        write_record(folder.scores_file, record)
     return record
 
 
@@ -164,8 +177,8 @@ def _task_of_file(run: FinishedRun, file: Path, languages: Sequence[str] | None,
     return spec.model_copy(update={"source": languages[0]}) if languages else spec
 
 
-def _free_folder(path: Path) -> RunFolder:
-    """Return the folder of an evaluation.
+def _free_folder(path: Path, splits: Collection[str]) -> RunFolder:
+    """Return the folder of an evaluation of these splits.
 
     Raises:
         UsageError: for a file.
@@ -173,8 +186,16 @@ def _free_folder(path: Path) -> RunFolder:
     """
     folder = RunFolder(path)
     if folder.run_file.exists() or not folder.finished:
-        refuse_used(folder.path, "is not the folder of an evaluation")
+        besides = (folder.predictions.name,) if _has_own_predictions(folder, splits) else ()
+        refuse_used(folder.path, "is not the folder of an evaluation", besides)
     return folder
+
+
+def _has_own_predictions(folder: RunFolder, splits: Collection[str]) -> bool:
+    """Return True if a folder has what an evaluation of these splits leaves that was cut short while it wrote."""
+    names = {f"{split}.jsonl" for split in splits}
+    predictions = folder.predictions
+    return predictions.is_dir() and all(is_part(file) or file.name in names for file in predictions.iterdir())
 
 
 def _score(

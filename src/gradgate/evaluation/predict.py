@@ -141,11 +141,15 @@ def _kept(table: SourceTable, examples: SourceTable, names: Sequence[str]) -> li
 
 def names_of(runs: Sequence[Path]) -> list[str]:
     """Return the runs' paths without their common parent; raise UsageError without a run, or for one named twice."""
-    twice = [run for run in runs if list(runs).count(run) > 1]
-    if twice or not runs:
-        raise UsageError(f"{twice[0]} is named twice." if twice else "No run is named; expected one folder or more.")
+    if not runs:
+        raise UsageError("No run is named; expected one folder or more.")
     paths = [run.resolve() for run in runs]
-    common = os.path.commonpath(paths) if len(set(paths)) > 1 else paths[0].parent
+    for place, path in enumerate(paths):
+        first = runs[paths.index(path)]
+        if path in paths[:place]:
+            also = "" if first == runs[place] else f", also as {first}"
+            raise UsageError(f"{runs[place]} is named twice{also}. Name each run once.")
+    common = os.path.commonpath(paths) if len(paths) > 1 else paths[0].parent
     return [path.relative_to(common).as_posix() for path in paths]
 
 

@@ -149,7 +149,8 @@ class BestCheckpoint(TrainerCallback):  # type: ignore[misc]
     def kept(self) -> tuple[Path, dict[str, Any]] | None:
         """Return the folder of the best weights and its dev scores with their ``step``; None before the first score."""
         sealed = [file.parent for file in self.folder.best.glob(f"step-*/{SEAL_FILE}")]
-        scored = [(folder, read_json(folder / "dev.json")) for folder in sealed]
+        # A metric that selects nothing may be NaN.
+        scored = [(folder, read_json(folder / "dev.json", finite=False)) for folder in sealed]
         return max(scored, key=lambda f: (self._sign * f[1][self.metric], -f[1]["step"]), default=None)
 
     def is_lost(self, checkpoint: Path) -> bool:

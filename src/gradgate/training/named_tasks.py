@@ -73,6 +73,12 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
             f"dev_size={config.dev_size}: rows of one task are held out of its train, but task={config.task!r} is "
             f"several. Leave it out, or train one task."
         )
+    refuse_generation_settings(config, f"task={config.task!r} is several tasks of other kinds")
+    if config.open_new_tokens:
+        raise UsageError(
+            f"open_new_tokens=: new tokens are learned with one task, but task={config.task!r} is several. Train one "
+            f"task with it, then the tasks together from that run's model folder without it."
+        )
     if config.adapter is not None:
         raise UsageError(
             f"adapter=: adapters are trained on one task, but task={config.task!r} is several. Train the tasks "
@@ -98,6 +104,17 @@ def find_multitask_of(config: RunConfig) -> MultitaskSpec:
             f"of their own. Train it alone: task={generated[0]!r}."
         )
     return spec
+
+
+def refuse_generation_settings(config: RunConfig, why: str) -> None:
+    """Refuse the settings that only a generation task has; ``why`` says that the task is another.
+
+    Raises:
+        UsageError: naming those that are set.
+    """
+    flags = [f"{name}=" for name in ("packing", "max_new_tokens") if getattr(config, name) is not None]
+    if flags:
+        raise UsageError(f"{', '.join(flags)}: these are for tasks of kind generation, and {why}. Leave them out.")
 
 
 def several_in_one_process(config: RunConfig) -> str:

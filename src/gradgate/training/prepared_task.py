@@ -19,7 +19,7 @@ from gradgate.tasks.multitask import is_multitask
 from gradgate.training.class_weights import check_classes
 from gradgate.training.generation.task import PreparedGeneration
 from gradgate.training.multitask.task import PreparedMultitask
-from gradgate.training.named_tasks import find_task_of, refuse_mix
+from gradgate.training.named_tasks import find_task_of, refuse_generation_settings, refuse_mix
 from gradgate.training.single_task import PreparedSingleTask
 
 
@@ -126,10 +126,5 @@ def prepared(data: TaskData, config: RunConfig) -> PreparedSingleTask:
                 f"out."
             )
         return PreparedGeneration.of(data, config)
-    flags = [f"{name}=" for name in ("packing", "max_new_tokens") if getattr(config, name) is not None]
-    if flags:
-        raise UsageError(
-            f"{', '.join(flags)}: these are for tasks of kind generation, and {data.spec.name} is {data.spec.kind}. "
-            f"Leave them out."
-        )
+    refuse_generation_settings(config, f"{data.spec.name} is {data.spec.kind}")
     return PreparedSingleTask(data)

@@ -186,8 +186,8 @@ def _train_prepared(run: PreparedRun, trackers: Trackers, stop: Event, until: in
         return None
     check_complete(trainer, folder)
     scores = _score(run, trainer, best, timer)
-    trackers.report(scores)
     launch.on_first(lambda: _finish(folder, scores, config.keep_model))
+    trackers.report(scores)  # last, since a tracker that cannot be reached is no reason to lose the run
     return scores
 
 

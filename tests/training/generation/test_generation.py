@@ -14,7 +14,7 @@ import torch
 from datasets import Dataset
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from gradgate.errors import DataError, RunError, UsageError
+from gradgate.errors import DataError, NonFiniteError, RunError, UsageError
 from gradgate.evaluation.evaluate import evaluate
 from gradgate.evaluation.finished import load_finished
 from gradgate.evaluation.predict import predict
@@ -342,6 +342,12 @@ def test_what_is_cut_is_said_and_lost_responses_are_left_out(
     lost = save_rows(tmp_path / "lost", {"train": [long] * 3, "dev": rows(4, 1)})
     with pytest.raises(DataError, match=r"in 3 of 3 rows, the first at .*train.jsonl:1. Raise max_length="):
         train(configure(task=str(lost), max_length=8), tmp_path / "none")
+
+
+def test_a_loss_on_dev_that_is_not_finite_is_said_with_the_remedy(configure: Configure, tmp_path: Path) -> None:
+    with pytest.raises(NonFiniteError, match=r"After step 1: the loss on dev is nan\. Lower lr="):
+        train(configure(lr=3e39, warmup=0, steps=1), tmp_path / "run")
+    assert not any((tmp_path / "run/best").glob("*/dev.json"))
 
 
 def test_a_tokenizer_without_a_padding_token_pads_with_its_end(configure: Configure, tmp_path: Path) -> None:

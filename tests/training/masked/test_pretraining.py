@@ -182,6 +182,9 @@ def test_texts_come_from_lines_and_columns(tmp_path: Path) -> None:
         read_texts(str(tmp_path / "rows.csv"), "text")
     with pytest.raises(DataError, match=r"absent\.txt is missing"):
         read_texts(str(tmp_path / "absent.txt"), "text")
+    (tmp_path / "half.jsonl").write_text('{"text": "whole"}\n{"text": "half \\ud800"}\n')
+    with pytest.raises(DataError, match=r"half\.jsonl:2: 'text' contains half a surrogate pair"):
+        read_texts(str(tmp_path / "half.jsonl"), "text")
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(DataError, match="has no text"):
         read_texts(str(tmp_path / "empty.txt"), "text")

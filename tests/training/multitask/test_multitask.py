@@ -26,6 +26,7 @@ from gradgate.settings.run import make_config
 from gradgate.training.arguments import training_arguments
 from gradgate.training.multitask.model import MultitaskModel
 from gradgate.training.multitask.task import PreparedMultitask
+from gradgate.training.named_tasks import check_tasks
 from gradgate.training.pretrained import load_tokenizer
 from gradgate.training.preview import preview
 from gradgate.training.run import train
@@ -184,6 +185,20 @@ def test_one_task_is_trained_from_the_encoder_with_frozen_layers(
     for name, tensor in start.items():
         frozen = name.startswith(("embeddings.", "encoder.layer.0."))
         assert torch.equal(tensor, end[f"bert.{name}"]) == frozen, name
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"packing": True, "max_new_tokens": 7}, "packing=, max_new_tokens=: these are for tasks of kind generation"),
+        ({"open_new_tokens": True}, "open_new_tokens=: .* Train one task with it, then the tasks together"),
+    ],
+)
+def test_settings_that_several_tasks_would_ignore_are_refused(
+    together: dict[str, Any], changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        check_tasks(make_config(**together | changes))
 
 
 def test_a_run_that_was_paused_and_lost_its_power_ends_as_if_unbroken(

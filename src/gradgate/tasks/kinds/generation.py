@@ -11,7 +11,7 @@ from gradgate.errors import DataError
 from gradgate.tasks.kinds import conversations, sequence
 from gradgate.tasks.kinds.base import PLACE, CellType, Examples, Scored, TaskData, make_rows, tokenize_rows
 from gradgate.tasks.metrics.texts import score_texts
-from gradgate.tasks.readers.rows import SourceTable, as_text
+from gradgate.tasks.readers.rows import SourceTable, as_text, check_characters
 from gradgate.tasks.readers.turns import ASSISTANT, USER, Turn, check_row_fields, read_turns, tools_of
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import KIND_INFO, GenerationOptions
@@ -236,5 +236,9 @@ def _check(turns: list[Turn], place: str) -> None:
         raise DataError(f"{place}: the response is blank; expected text. Add it or remove the row")
     if not any(turn.content.strip() for turn in turns[:-1]):
         raise DataError(f"{place}: the response has no prompt before it. Add one or remove the row")
+    for number, turn in enumerate(turns, 1):
+        name = "the response" if number == len(turns) else f"message {number}"
+        for text in (turn.role, turn.content, json.dumps(dict(turn.fields), ensure_ascii=False)):
+            check_characters(text, name, lambda: place)
     if any("\0" in turn.content for turn in turns):
         raise DataError(f"{place} contains a null character; remove it")

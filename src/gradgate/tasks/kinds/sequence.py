@@ -9,7 +9,7 @@ import numpy as np
 
 from gradgate.errors import DataError, NonFiniteError, RunError
 from gradgate.tasks.kinds.base import tokenize_rows
-from gradgate.tasks.readers.rows import SourceTable, as_text
+from gradgate.tasks.readers.rows import SourceTable, as_text, check_characters
 from gradgate.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -95,13 +95,7 @@ def is_blank(cell: Any, table: SourceTable, row: int, name: str) -> bool:
             f"{table.place(row)}: {name!r} is not text but {type(cell).__name__} ({cell!r:.80}). Pass another "
             f"column or correct it"
         )
-    try:
-        cell.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{table.place(row)}: {name!r} contains half a surrogate pair ({cell!r:.80}); expected whole characters. "
-            f"Correct it"
-        ) from error
+    check_characters(cell, repr(name), lambda: table.place(row))
     if "\0" in cell:
         raise DataError(f"{table.place(row)}: {name!r} contains a null character; remove it")
     return not cell.strip()

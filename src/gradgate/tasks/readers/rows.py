@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,6 +83,25 @@ def as_text(cell: Any) -> str:
     if cell is None or cell is MISSING:
         return ""
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
+
+
+def check_characters(text: str, name: str, place: Callable[[], str]) -> None:
+    """Refuse half a surrogate pair, which JSON can write as an escape, and which no tokenizer takes.
+
+    Args:
+        text: any text of a row.
+        name: what the message calls it.
+        place: returns the place of the row.
+
+    Raises:
+        DataError: naming the place.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{place()}: {name} contains half a surrogate pair ({text!r:.80}); expected whole characters. Correct it"
+        ) from error
 
 
 def renamed(table: SourceTable, names: Mapping[str, str]) -> SourceTable:

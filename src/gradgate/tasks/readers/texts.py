@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gradgate.errors import DataError
@@ -11,7 +12,7 @@ from gradgate.places import typed_path
 from gradgate.tasks.readers.decoding import decode, lines_of
 from gradgate.tasks.readers.files import ENDINGS, detect, missing, read_table
 from gradgate.tasks.readers.hub import check_reachable, read_split
-from gradgate.tasks.readers.rows import SourceTable
+from gradgate.tasks.readers.rows import SourceTable, check_characters
 from gradgate.tasks.types import FileFormat, HubSource
 
 _ONE_FILE = "one of its files in its place"
@@ -68,7 +69,7 @@ def texts_of(source: SourceTable | Sequence[str], column: str, where: str, asked
     """Return the texts of a column of a table, or of lines; blank ones are left out.
 
     Raises:
-        DataError: no such column, a cell that is not text, or no text at all.
+        DataError: no such column, a cell that is not text or has half a character, or no text at all.
     """
     cells = _cells(source, column, asked) if isinstance(source, SourceTable) else source
     texts = [text for cell in cells if (text := cell.strip())]
@@ -85,6 +86,7 @@ def _cells(table: SourceTable, column: str, asked: Asked) -> list[str]:
                 f"{table.place(row)}: {column!r} is not text but {type(cell).__name__} ({cell!r:.80}). Pass "
                 f"another {asked.column} or correct it"
             )
+        check_characters(cell, repr(column), partial(table.place, row))
     return list(cells)
 
 

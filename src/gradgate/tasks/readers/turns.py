@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradgate.errors import DataError
-from gradgate.tasks.readers.rows import MISSING, SourceTable
+from gradgate.tasks.readers.rows import MISSING, SourceTable, check_characters
 
 ASSISTANT, USER, SYSTEM = "assistant", "user", "system"
 _SHAREGPT = {
@@ -151,7 +151,9 @@ def tools_of(table: SourceTable, row: int) -> list[Any] | None:
             raise DataError(f"{place}: 'tools' are not JSON ({error}): {cell!r:.80}. {_EXPECTED_TOOLS}") from None
     if not isinstance(cell, list) or not all(isinstance(tool, Mapping) for tool in cell):
         raise DataError(f"{place}: 'tools' are {cell!r:.80}. {_EXPECTED_TOOLS}")
-    return [_plain(tool) for tool in cell] or None
+    tools = [_plain(tool) for tool in cell]
+    check_characters(json.dumps(tools, ensure_ascii=False), "'tools'", lambda: place)
+    return tools or None
 
 
 def _is_set(cell: Any) -> bool:

@@ -20,16 +20,20 @@ from gradgate.runs.tracked import SentLogs, TrackersRecord
 from gradgate.settings.run import RunConfig
 from gradgate.training.reporting.services import PROJECT, SERVICES, Service, TrackedRun
 
-_PRINTING = ("on_train_begin", "on_train_end", "on_save")  # events in which trackers print
+_LATER = {"on_save": "a checkpoint", "on_train_end": "the end of the training"}
+"""Events of a tracker that is open -> what it lacks if it fails in one of them."""
+_LOGS, _SCORES = "some of what was logged", "the final scores"
 
 
 class Trackers:
     """The trackers of one training: a context that closes them. In processes but the first, it has none.
 
+    One that fails once it is open, as when its server cannot be reached, does not end the training.
+
     Args:
         config: of the run, which names the trackers.
         folder: of the run.
-        note: receives a sentence if a tracker cannot be closed.
+        note: receives a sentence on what a tracker lacks, or if it cannot be closed.
 
     Raises:
         RunError: if ``trackers.json`` is damaged.
@@ -39,14 +43,15 @@ class Trackers:
         self.names = config.trackers if launch.is_first() else ()
         self._config, self._folder, self._note = config, folder, note
         self._record = TrackersRecord.of(folder) if self.names else TrackersRecord()
-        self._open: dict[str, tuple[Service, Any]] = {}
+        self._open: dict[str, tuple[Service, Callable[..., None]]] = {}
+        self._lacks: set[tuple[str, str]] = set()
         self._trainer: Any = None
 
     def __enter__(self) -> Trackers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for name, (service, _callback) in self._open.items():
+        for name, (service, _log) in self._open.items():
             try:
                 with redirect_stdout(sys.stderr):
                     service.close(failed=kind is not None)
@@ -98,31 +103,50 @@ class Trackers:
             raise RunError(
                 f"report_to={name}: the run cannot be opened there: {hub.first_line(error)}. {service.remedy}"
             ) from error
-        self._open[name] = service, callback
-        self._log_once(callback, sent)
+        log = self._logging_once(callback.on_log, sent)
+        self._open[name] = service, log
+        callback.on_log = self._noting(name, _LOGS, log)
         callback.on_predict = _nothing  # it would log dev scores again, without a step
-        for event in _PRINTING:
-            setattr(callback, event, _printing_aside(getattr(callback, event)))
+        callback.on_train_begin = _printing_aside(callback.on_train_begin)
+        for event, what in _LATER.items():
+            setattr(callback, event, self._noting(name, what, getattr(callback, event)))
         self._record.write(self._folder)
 
-    def _log_once(self, callback: Any, sent: SentLogs) -> None:
-        log = callback.on_log
+    def _logging_once(self, log: Callable[..., Any], sent: SentLogs) -> Callable[..., None]:
+        """Return what logs each step once."""
 
-        def on_log(args: Any, state: Any, control: Any, logs: Mapping[str, Any], **kwargs: Any) -> None:
+        def once(args: Any, state: Any, control: Any, logs: Mapping[str, Any], **kwargs: Any) -> None:
             fresh = sent.unsent(logs, state.global_step)
             if fresh:
-                with redirect_stdout(sys.stderr):
-                    log(args, state, control, logs=fresh, **kwargs)
+                log(args, state, control, logs=fresh, **kwargs)
                 sent.add(fresh, state.global_step)
                 self._record.write(self._folder)
 
-        callback.on_log = on_log
+        return once
+
+    def _noting(self, name: str, what: str, event: Callable[..., Any]) -> Callable[..., None]:
+        """Return an event of a tracker that notes what the tracker lacks if it fails, the first time it does."""
+        event = _printing_aside(event)
+
+        def noting(*args: Any, **kwargs: Any) -> None:
+            try:
+                event(*args, **kwargs)
+            except Exception as error:  # each tracker has errors of its own; the run's files are whole
+                if (name, what) not in self._lacks:
+                    self._lacks.add((name, what))
+                    self._note(
+                        f"{name} lacks {what}, since it failed: {hub.first_line(error)}. The run's own folder has "
+                        f"everything."
+                    )
+
+        return noting
 
     def report(self, scores: Scores) -> None:
         """Log the scores on the test splits and what was forgotten, at the last step."""
         trainer, logs = self._trainer, final_logs(scores)
-        for _, callback in self._open.values():
-            callback.on_log(trainer.args, trainer.state, trainer.control, logs=logs, model=trainer.model)
+        for name, (_, log) in self._open.items():
+            report = self._noting(name, _SCORES, log)
+            report(trainer.args, trainer.state, trainer.control, logs=logs, model=trainer.model)
 
 
 def _nothing(*_: Any, **__: Any) -> None:
