@@ -51,6 +51,19 @@ def model_source(name: str) -> str:
     return name
 
 
+def is_here(name: str) -> bool:
+    """Return whether a model is embedded, in a folder, or in the cache of the hub."""
+    if name in sample.MODELS or typed_path(name).is_dir():
+        return True
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        return isinstance(try_to_load_from_cache(name, CONFIG_FILE), str)
+    except HFValidationError:  # no name of the hub
+        return False
+
+
 def check_sizes(values: Mapping[str, Any], where: object) -> None:
     """Refuse a model whose configuration asks for far more layers, experts or labels than any has.
 

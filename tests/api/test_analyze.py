@@ -70,3 +70,7 @@ def test_wrong_requests_are_named(study: gg.Study, tmp_path: Path) -> None:
         gg.analyze("representations", study, token=5)
     with pytest.raises(RunError, match="nowhere"):
         gg.analyze("fisher", tmp_path / "nowhere")
+    with pytest.raises(UsageError, match=r"^No run was named; expected a study"):
+        gg.analyze("fisher", [])
+    with pytest.raises(UsageError, match=r"^There is no analysis 3\. Expected one of representations"):
+        gg.analyze(3, study)  # type: ignore[arg-type]

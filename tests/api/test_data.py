@@ -88,7 +88,9 @@ def test_equal_rows_are_the_same_task_and_others_are_not(tmp_path: Path) -> None
     ("task", "message"),
     [
         (3, "task is a int; expected a task's name"),
-        ([], "task is a list; expected a task's name"),
+        ([], "^task has no rows"),
+        ({"train": ROWS, "dev": []}, r"^task\['dev'\] has no rows\. Expected one or more"),
+        ({"train": [1]}, r"^task\['train'\] is a list; expected rows: "),
         ([1, 2], "task is a list; expected"),
         ({"train": ROWS, "tests": ROWS}, r"a split 'tests'. Did you mean 'test'"),
         ({"test": ROWS}, "has the splits test; expected train"),

@@ -64,6 +64,8 @@ def test_wrong_rows_are_named(run: gg.Run) -> None:
         run.evaluate(unlabelled)
     with pytest.raises(UsageError, match="texts without labels"):
         run.evaluate(TEXTS)
+    with pytest.raises(UsageError, match=r"^rows= has no rows"):
+        run.evaluate([])
 
 
 def test_run_shows_itself(run: gg.Run, capsys: pytest.CaptureFixture[str]) -> None:

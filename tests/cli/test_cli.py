@@ -71,7 +71,9 @@ def test_layers_are_shown_as_a_tree_and_as_json(command: Command, tiny_model: Pa
 def test_methods_are_listed_with_options_and_papers(command: Command) -> None:
     shown = command("methods").out
     records = json.loads(command("methods", "--json").out)
-    assert [record["name"] for record in records] == [info.name for info in gradgate.methods()]
+    assert [record["name"] for record in records] == [
+        *(info.name for info in gradgate.methods()), "plan:FILE", "axolotl:FILE",
+    ]  # fmt: skip
     for record in records:
         assert record["name"] in shown
         assert record["paper"]
@@ -330,6 +332,8 @@ def test_a_training_size_is_a_number_of_rows_or_all(command: Command, text: str,
         (["train", "--epochs", "1", "--steps", "1"], 2, "pass --epochs or --steps, not both"),
         (["train", "--task", "sst3"], 2, "Did you mean 'sst2'"),
         (["compare"], 2, "at least one method (--method)"),
+        (["train", "--test-each-epoch", "--skip-test"], 2, "--test-each-epoch scores the test splits and --skip-test"),
+        (["train", "--dev-size", "9", "--dev-file", "d.csv"], 2, "--dev-size takes dev from train and --dev-file is"),
         (["plan"], 2, "--steps is missing"),
         (["train", "--model", "no-such/model"], 1, "check the name and the network"),
         (["layers", "no-such/model"], 1, "check the name and the network"),

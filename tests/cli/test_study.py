@@ -60,7 +60,8 @@ def test_only_runs_that_the_study_has_are_retried(command: Command, study: Path)
     assert code == 2
     assert "--method ful: no run of the study matches. Did you mean 'full'?" in err
     assert command("study", "retry", str(study), "--seed", "7").code == 2
-    assert command("study", "retry", str(study), "-m", "full", "--seed", "0").out.startswith("0 runs wait again")
+    assert command("study", "retry", str(study), "-m", "full", "--seed", "0").out == "None of these runs has failed.\n"
+    assert command("study", "retry", str(study), "--seed", "2").out.startswith("2 runs wait already; start them with:")
 
 
 def test_runs_are_exported_as_json_and_csv(command: Command, study: Path) -> None:

@@ -78,7 +78,8 @@ def test_trainers_names_are_answered(command: Command, theirs: str, ours: str, t
     shown = f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
     with pytest.raises(UsageError, match=f"'{theirs}': gradgate's name is {name}={value}"):
         checked_settings(RunConfig, {theirs: 1})
-    assert f"gradgate's flag is {shown}." in command("train", f"--{theirs.replace('_', '-')}", "1").err
+    flag = f"--{theirs.replace('_', '-')}"
+    assert f"No such option: {flag}. gradgate's flag is {shown}." in command("train", flag, "1").err
     (tmp_path / "c.yaml").write_text(f"{theirs}: 1\n")
     said = command("train", "--config", str(tmp_path / "c.yaml"))
     assert f"gradgate's name is {shown}" in " ".join(said.err.split())

@@ -58,6 +58,18 @@ def test_the_delta_of_any_model(tmp_path: Path, tiny_model: Path, command: Comma
     assert (said.code, "belongs to the base" in said.err) == (1, True)
 
 
+def test_a_study_or_nothing_in_place_of_a_run_is_named(tmp_path: Path, command: Command) -> None:
+    run = tmp_path / "study/runs/full/seed-0"
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    for words in (("apply", str(tmp_path / "study")), ("create", str(tmp_path / "study"))):
+        said = command("delta", *words, "-o", str(tmp_path / "out"))
+        assert said.code == 1
+        assert f"holds no run: {tmp_path / 'study/run.json'} is missing. Name a run of it, as {run}." in said.err
+    said = command("delta", "create", "no-such-model", "-o", str(tmp_path / "out"))
+    assert (said.code, "There is no folder no-such-model, and no model of this name" in said.err) == (2, True)
+
+
 def test_a_run_that_trained_an_adapter_is_told_that_it_needs_no_delta(
     tmp_path: Path, command: Command, settings: dict[str, Any]
 ) -> None:

@@ -336,3 +336,5 @@ def test_several_runs_become_a_folder_each(runs: dict[str, Path], tmp_path: Path
     assert [each["as"] for each in json.loads(said.out)] == ["transformers", "peft"]
     assert (tmp_path / "out/full/model.safetensors").is_file()
     assert (tmp_path / "out/lora/adapter_model.safetensors").is_file()
+    said = command("export", str(tmp_path / "full"), str(tmp_path / "lora"), "-o", str(tmp_path / "again"))
+    assert f"{tmp_path / 'again/full'} loads without gradgate:\n" in said.out

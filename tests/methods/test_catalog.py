@@ -132,7 +132,7 @@ def test_the_text_of_a_method_leaves_defaults_out() -> None:
     [
         ("gradul", r"There is no method 'gradul'\. Did you mean 'gradual'.*Known: full, head, probe, freeze"),
         ("layer_graddrop", r"Did you mean 'layer-graddrop'"),
-        ("zzz", r"There is no method 'zzz'\. Known: full"),
+        ("zzz", r"There is no method 'zzz'\. Known: full.*, plan:FILE, axolotl:FILE \(see"),
         ("", r"There is no method ''"),
         ("graddrop:q=0.2", r"'graddrop' has no option 'q'.*Options: p=0.2, mask_target=grad"),
         ("gradual:evry=5", r"no option 'evry'\. Did you mean 'every'"),

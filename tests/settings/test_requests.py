@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+import gradgate as gg
 from gradgate.errors import UsageError
 from gradgate.settings.base import CheckedSettings, checked_settings, passed
+from gradgate.settings.command_line import train_command
 from gradgate.settings.compare import CompareSettings, RecommendSettings
 from gradgate.settings.memory import MemorySettings, head_of
 from gradgate.settings.plan import PlanSettings
-from gradgate.settings.run import EstimatedSettings, RunConfig, SharedSettings
+from gradgate.settings.run import EstimatedSettings, RunConfig, SharedSettings, make_config
 from gradgate.study.arms import estimated_arms
 
 ROOT = Path(__file__).parents[2]
@@ -70,11 +72,24 @@ def test_passed_settings_reach_the_runs() -> None:
         ({"gpus_per_run": 0.5}, "^gpus_per_run= is for a Ray cluster"),
         ({"ray": "auto", "workers": 4}, "^workers=4 and ray= cannot be combined"),
         ({"precision": "bfloat16"}, "goes to weights="),
+        ({"search": "lr=1e-4", "lr": 1e-3}, r"^search='lr' tries its own values .* so that lr=0\.001 has no effect"),
+        ({"search": "tapt-steps=4,8", "tapt_epochs": 1}, r"so that tapt_epochs=1\.0 has no effect"),
+        ({"master": "none"}, "^master='none' has no effect on weights in float32"),
+        ({"activation_cache": "off", "activation_cache_size": 3}, r"^activation_cache_size=3\.0 has no effect"),
+        ({"store": "delta", "keep_model": False}, "^store='delta' has no effect with keep_model=False"),
     ],
 )
 def test_wrong_requests_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         checked_settings(CompareSettings, {"method": "full", **values})
+
+
+@pytest.mark.parametrize("name", ["lr", "epochs"])
+def test_a_probe_is_refused_settings_of_steps(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=rf"^{name}=0\.5 has no effect on 'probe', which takes no training steps"):
+        gg.train(method="probe", out=tmp_path, quiet=True, **{name: 0.5})  # type: ignore[arg-type]
+    command = train_command(make_config(method="probe", batch_size=4, **{name: 0.5}), "out")
+    assert command == "gradgate train --model sample --task sample -m probe --batch-size 4 --out out"
 
 
 def test_memory_describes_the_same_training() -> None:

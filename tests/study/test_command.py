@@ -82,6 +82,7 @@ def test_a_search_is_repeated(asked: Any, tmp_path: Path) -> None:
     settings = asked(compare_command([replace(grid_of(tmp_path), search=space.record())], "again"))
     assert settings.search == ("lr=1e-5..1e-4", "weight_decay=0,0.1")
     assert (settings.trials, settings.search_seeds, settings.prune) == (3, 2, True)
+    assert not {"lr", "weight_decay"} & settings.run.model_fields_set  # refused next to a search of them
 
 
 def test_no_folder_of_this_machine_is_named(tmp_path: Path) -> None:

@@ -84,6 +84,11 @@ def test_the_source_without_a_test_split_is_scored_by_its_dev_rows(tmp_path: Pat
     assert find_task(str(tmp_path), languages=["de"]).languages == ("de",)
 
 
+def test_a_folder_without_the_files_is_named_before_its_languages(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"train\.en\.jsonl is missing; .* holds no files\. Put the file there"):
+        find_task("sample", data=tmp_path, languages=["en"])
+
+
 @pytest.mark.parametrize(
     ("languages", "tested"),
     [

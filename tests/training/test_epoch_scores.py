@@ -115,6 +115,6 @@ def test_what_is_read_back(tmp_path: Path) -> None:
 
 
 def test_it_does_not_go_with_leaving_the_tests_alone() -> None:
-    with pytest.raises(UsageError, match="test_each_epoch scores the test splits and skip_test leaves them alone"):
+    with pytest.raises(UsageError, match="test_each_epoch= scores the test splits and skip_test= leaves them alone"):
         make_config(test_each_epoch=True, skip_test=True)
     assert make_config(test_each_epoch=True).fingerprint() == make_config().fingerprint()

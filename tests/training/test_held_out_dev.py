@@ -110,5 +110,5 @@ def test_a_run_without_test_rows_is_scored_later_on_the_original_dev_rows(
 def test_several_tasks_and_two_dev_splits_are_refused(settings: dict[str, Any], tiny_task: Path) -> None:
     with pytest.raises(UsageError, match=r"dev_size=20: rows of one task are held out .*'sample\+sample-nli' is sev"):
         check_tasks(make_config(task="sample+sample-nli", dev_size=20))
-    with pytest.raises(UsageError, match=r"dev_size takes dev from train and dev_file is another dev; pass one"):
+    with pytest.raises(UsageError, match=r"dev_size= takes dev from train and dev_file= is another dev; pass one"):
         config_of(settings, dev_file=tiny_task / "dev.tsv")

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from gradgate import Gradual, Method, Tuner, map_layers
-from gradgate.errors import RunError
+from gradgate.errors import RunError, UsageError
 from gradgate.tuner.state import TENSORS_FILE, read_state, write_state
 from support.loop import adamw, assert_same_weights, build, fisher_data, train
 
@@ -62,6 +62,16 @@ def test_without_a_saved_state_the_step_is_enough() -> None:
         assert tuner.plan == plan
         assert tuner.timeline.phases == phases
         assert tuner.clock.step == 5
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [(9, "^step=9: expected at most total_steps=8"), ("5", "^step='5': expected a whole number"), (-1, "^step=-1")],
+)
+def test_a_step_outside_of_the_training_is_refused(step: Any, message: str) -> None:
+    model = build("bert")
+    with Tuner(model, adamw(model), "full", total_steps=8) as tuner, pytest.raises(UsageError, match=message):
+        tuner.resume_at(step)
 
 
 def test_a_state_can_be_taken_back() -> None:

@@ -13,6 +13,7 @@ from gradgate.runs.records import RunRecord, read_record
 from gradgate.runs.state import RunState
 from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.conditions import condition_folders, is_study
+from gradgate.study.imported import refuse_without_models
 from gradgate.study.results import read_study
 from gradgate.study.run_result import RunResult
 from gradgate.study.study_file import STUDY_FILE
@@ -72,7 +73,8 @@ def find_runs(paths: Sequence[Path], note: Callable[[str], None]) -> list[RunGro
         note: called with what is left out.
 
     Raises:
-        UsageError: for a study together with others, runs of different models or tasks, or two of one arm and seed.
+        UsageError: for a study together with others, runs of different models or tasks, two of one arm and seed, or
+            imported results.
         RunError: for a folder that holds neither, one that is damaged, or one without a run that kept its model.
     """
     parts = find_parts(paths)
@@ -175,6 +177,7 @@ def _check_distinct(records: Sequence[tuple[Path, RunRecord]]) -> None:
 
 
 def _of_study(folder: Path, part: str, note: Callable[[str], None]) -> RunGroup:
+    refuse_without_models(folder)
     results = read_study(folder)
     for problem in results.problems:
         note(problem)

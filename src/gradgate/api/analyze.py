@@ -95,11 +95,13 @@ def analyze(
         One result per task and model; a single one for runs, and for a study of one task and model.
 
     Raises:
-        UsageError: for an unknown analysis or setting, or several runs without ``out``.
+        UsageError: for an unknown analysis or setting, no run, or several runs without ``out``.
         RunError: for a folder without runs that kept their model.
     """
     analysis = _read(what, settings)
     paths = folders_of(runs)
+    if not paths:
+        raise UsageError("No run was named; expected a study, or one finished run or more.")
     note = (lambda text: None) if quiet else (lambda text: errors.print(text, soft_wrap=True))
     return list(analyze_in(analysis, paths, None if out is None else typed_path(out), note, quiet=quiet))
 
@@ -129,7 +131,8 @@ def analyze_in(
 
 def _read(what: str, settings: Mapping[str, Any]) -> Analysis[Any, Any]:
     if what not in _NAMES:
-        raise UsageError(f"There is no analysis {what!r}.{nearest(what, _NAMES)} Expected one of {', '.join(_NAMES)}.")
+        near = nearest(what, _NAMES) if isinstance(what, str) else ""
+        raise UsageError(f"There is no analysis {what!r:.80}.{near} Expected one of {', '.join(_NAMES)}.")
     if what == "fisher":
         if settings:
             raise UsageError(f"fisher takes no settings, got {', '.join(settings)}. Leave them out.")

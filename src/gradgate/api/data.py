@@ -49,13 +49,16 @@ class GivenTask:
             return cls(None if task is None else typed_place(task))
         if isinstance(task, Mapping):
             splits = _splits(task)
-            files = {f"{split}.parquet": _parquet(rows) for split, rows in zip(splits, task.values(), strict=True)}
+            files = {
+                f"{split}.parquet": _parquet(rows, f"task[{word!r}]")
+                for split, (word, rows) in zip(splits, task.items(), strict=True)
+            }
             if "train.parquet" not in files:
                 raise UsageError(
                     f"task has the splits {', '.join(map(str, task)) or 'none'}; expected train among them."
                 )
         else:
-            files = {f"{_NAME}.parquet": _parquet(task)}
+            files = {f"{_NAME}.parquet": _parquet(task, "task")}
         digest = sha256(b"".join(name.encode() + content for name, content in files.items())).hexdigest()[:12]
         place = out.resolve()  # the name of "." is that of the folder
         folder = place.parent / f"{place.name}-data" / digest / _NAME
@@ -97,12 +100,12 @@ def _splits(task: Mapping[object, object]) -> list[str]:
     return [splits[str(name)] for name in task]
 
 
-def _parquet(rows: object) -> bytes:
+def _parquet(rows: object, name: str) -> bytes:
     """Write rows to a Parquet file; raise UsageError for data without rows."""
     from pyarrow import Table, parquet
 
     file = io.BytesIO()
-    table = arrow_table(rows)
+    table = arrow_table(rows, name)
     if isinstance(rows, Table):
         table = table.replace_schema_metadata(names_in(rows.schema))
     parquet.write_table(table, file)

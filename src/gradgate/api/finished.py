@@ -112,9 +112,8 @@ def evaluate(
             target = Path(scratch) / "evaluation"
         with _as_source(rows) as source:
             if not isinstance(source, Path):
-                raise UsageError(
-                    "rows= are texts without labels. Expected dicts or a DataFrame with labels, or a file."
-                )
+                what = "are texts without labels" if source else "has no rows"
+                raise UsageError(f"rows= {what}. Expected dicts or a DataFrame with labels, or a file.")
             return evaluate_run(folder, **{**dict(asked), "test_file": source}, out=target, progress=progress)
 
 

@@ -13,6 +13,7 @@ EXPECTED = (
     "list of dicts, or a dict of these under train, dev and test"
 )
 _EXPECTED_ROWS = "expected texts, pairs of texts, dicts or a DataFrame with the columns of the task, or a file"
+_EXPECTED_SPLIT = "expected rows: a pandas DataFrame, a datasets.Dataset, or a list of dicts"
 _MOST_KINDS = 3  # that a message lists
 
 
@@ -21,7 +22,7 @@ def arrow_table(rows: Any, name: str = "task") -> Any:
 
     Args:
         rows: a DataFrame, a ``datasets.Dataset``, an Arrow table, or dicts.
-        name: of the parameter, for messages.
+        name: of the parameter, or of the split in it as ``task['dev']``, for messages.
 
     Raises:
         UsageError: for data without rows, two columns of one name, or a column with values that are not text, numbers
@@ -37,7 +38,10 @@ def arrow_table(rows: Any, name: str = "task") -> Any:
     unnamed = next((each for each, _ in columns if each is None or each != each or each == ""), _ALL_NAMED)
     if unnamed is not _ALL_NAMED:
         raise UsageError(f"{name} has a column without a name ({unnamed!r}). Give it one, or leave it out.")
-    return pa.table([_array(str(each), values, name) for each, values in columns], names=names)
+    table = pa.table([_array(str(each), values, name) for each, values in columns], names=names)
+    if not table.num_rows:
+        raise UsageError(f"{name} has no rows. Expected one or more; add rows, or leave it out.")
+    return table
 
 
 _ALL_NAMED = object()
@@ -56,6 +60,8 @@ def _columns(rows: Any, parameter: str) -> list[tuple[Any, Any]]:
         return [(series.name, series) for series in rows.get_columns()]
     if isinstance(rows, pa.Table):
         return list(zip(rows.column_names, rows.columns, strict=True))
+    if isinstance(rows, list | tuple) and not rows:
+        return []
     if isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
         names = dict.fromkeys(name for row in rows for name in row)
         if not names:
@@ -63,7 +69,8 @@ def _columns(rows: Any, parameter: str) -> list[tuple[Any, Any]]:
                 f"{parameter} has {len(rows)} rows without a column. Expected dicts such as {{'text': 'good'}}."
             )
         return [(name, [row.get(name) for row in rows]) for name in names]
-    raise UsageError(f"{parameter} is a {type(rows).__name__}; {_EXPECTED_ROWS if parameter == 'rows' else EXPECTED}.")
+    expected = {"task": EXPECTED, "rows": _EXPECTED_ROWS}.get(parameter, _EXPECTED_SPLIT)
+    raise UsageError(f"{parameter} is a {type(rows).__name__}; {expected}.")
 
 
 def _with_names(rows: Any) -> list[tuple[Any, Any]]:

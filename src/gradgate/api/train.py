@@ -24,6 +24,7 @@ from gradgate.settings.finished import Dtype, EvaluateSettings, ExportSettings, 
 from gradgate.settings.keywords import EvaluateKeywords, PredictKeywords, RunKeywords
 from gradgate.settings.run import RunConfig, make_config
 from gradgate.settings.signature import takes
+from gradgate.settings.unused import check_unused, check_unused_by_probe
 from gradgate.tasks.languages import average_label
 from gradgate.training.named_tasks import check_tasks
 
@@ -358,6 +359,8 @@ def train_in(
     if not RunFolder(folder).is_done(config):
         config.require_trackers()
         config.check_tapt()
+        check_unused(config)
+        check_unused_by_probe(config)
         check_tasks(config)
     repository = None if push_to_hub is None else _repository(config, push_to_hub, public)
 
@@ -385,6 +388,8 @@ def forecast_of(config: RunConfig, folder: Path, *, quiet: bool = False) -> Fore
     if not RunFolder(folder).is_done(config):
         config.require_trackers()
         config.check_tapt()
+        check_unused(config)
+        check_unused_by_probe(config)
         check_tasks(config)
 
     from gradgate.study.forecast import forecast_run

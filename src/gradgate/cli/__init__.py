@@ -178,9 +178,12 @@ def _refuse_empty(words: Sequence[str]) -> None:
 def _show_usage(error: Any) -> int:
     """Print what typer says of a command line that it cannot read, through the console."""
     text = io.StringIO()
+    ours = _gradgate_flag(error)
+    if ours:
+        error.possibilities = None  # flags that only look alike
     error.show(file=text)
     errors.print(
-        f"{text.getvalue().rstrip()}{_nearest_choice(error)}{_gradgate_flag(error)}{_flag_of_value(error)}",
+        f"{text.getvalue().rstrip()}{_nearest_choice(error)}{ours}{_flag_of_value(error)}",
         soft_wrap=True,
     )
     return int(error.exit_code)
@@ -196,7 +199,7 @@ def _gradgate_flag(error: Any) -> str:
     """Return gradgate's flag for one that is a name of Trainer's."""
     ours = gradgate_name(str(getattr(error, "option_name", "")))
     name = str(ours).partition("=")[0]
-    return "" if ours is None else f" gradgate's flag is {in_flags(ours, {name: flag(name)})}."
+    return "" if ours is None else f". gradgate's flag is {in_flags(ours, {name: flag(name)})}."
 
 
 def _flag_of_value(error: Any) -> str:

@@ -52,9 +52,7 @@ def create(
 
         made = delta_of_run(run, out_file, base)
     elif base is None:
-        raise UsageError(
-            f"{model} is not a run, so its base is not known. Add --base with the model it was trained from."
-        )
+        raise _without_base(model)
     else:
         from gradgate import deltas
 
@@ -134,13 +132,30 @@ def _file_of(place: Path) -> Path:
         from gradgate.runs.model import check_trained_model
         from gradgate.runs.records import RunRecord, read_record
 
-        if (folder := RunFolder(place)).run_file.is_file():
-            check_trained_model(folder, read_record(folder.run_file, RunRecord))
+        folder = RunFolder(place)
+        folder.require_scores()
+        check_trained_model(folder, read_record(folder.run_file, RunRecord))
         raise UsageError(
             f"{place} holds no {DELTA_FILE}: a run keeps its model whole where that is not much larger. Write one with "
             f"'gradgate delta create {place} -o FILE', or pass a delta file."
         )
     return found
+
+
+def _without_base(model: str) -> UsageError:
+    """Return why a delta of something other than a run cannot be made; RunError for the folder of a study."""
+    from gradgate.hub import is_here
+    from gradgate.runs.folder import RunFolder
+
+    path = typed_path(model)
+    if any(path.glob("runs/*/*/run.json")):
+        RunFolder(path).require_scores()  # names one of these
+    if not path.exists() and not is_here(model):
+        return UsageError(
+            f"There is no folder {model}, and no model of this name on this machine. Expected a run, or a model with "
+            f"--base, the model it was trained from. Check the name."
+        )
+    return UsageError(f"{model} is not a run, so its base is not known. Add --base with the model it was trained from.")
 
 
 def _show(held: dict[str, Any], as_json: bool) -> None:

@@ -93,7 +93,8 @@ def _show(made: Sequence[ExportedModel], address: str | None, *, quiet: bool, as
         for each in made:
             print_line(f"{each.folder}: {each.form}" + ("" if each.task is None else f", {each.task}"))
         if made:
-            print_line(f"It loads {'with' if made[0].form == 'delta' else 'without'} gradgate:")
+            first = "It" if len(made) == 1 else str(made[0].folder)
+            print_line(f"{first} loads {'with' if made[0].form == 'delta' else 'without'} gradgate:")
             print_line(made[0].code.rstrip())
         if address is not None:
             print_line(f"The model is at {address}")

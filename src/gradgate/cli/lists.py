@@ -19,6 +19,7 @@ from gradgate.cli.render import console, print_json
 from gradgate.errors import UsageError, some_of
 from gradgate.methods import MethodInfo
 from gradgate.methods import methods as catalog_of_methods
+from gradgate.methods.catalog import methods_of_files
 from gradgate.places import typed_place
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _WIDEST = 100  # characters of a text of a row
 
 def methods(as_json: AsJson = False, config_file: Config = None) -> None:
     """List the methods with options, defaults and papers."""
-    catalog = catalog_of_methods()
+    catalog = [*catalog_of_methods(), *methods_of_files()]
     if as_json:
         print_json([info.record() for info in catalog])
     else:

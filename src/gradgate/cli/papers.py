@@ -80,6 +80,7 @@ Preset = Annotated[
         autocompletion=presets_named, help="A table or figure of a paper, such as elsa-table4; see 'gradgate papers'."
     ),
 ]
+_OF_ONE_TASK = ("train_file", "dev_file", "test_file", "text", "text_pair", "label", "kind")  # a preset has several
 Scale = Annotated[str, typer.Option(help="full, or sample for the same grid on the embedded model and data.")]
 PaperModels = Annotated[
     list[str] | None,
@@ -89,7 +90,7 @@ PaperModels = Annotated[
 ]
 
 
-@takes_settings("data", of=ReproduceSettings)
+@takes_settings("data", *_OF_ONE_TASK, of=ReproduceSettings)
 def reproduce(
     settings: ReproduceSettings,
     preset: Preset,

@@ -74,8 +74,13 @@ def retry(
     again = queue.retry(lambda run: _is_asked_for(run, arm, seed))
     for run in again:
         print_line(run.label)
-    waiting = "1 run waits again; start it" if len(again) == 1 else f"{len(again)} runs wait again; start them"
-    print_line(f"{waiting} with: gradgate worker {study}")
+    waiting = len(again) or sum(_is_asked_for(run, arm, seed) for run in queue.runs() if run.state == "waiting")
+    if not waiting:
+        print_line("No run has failed." if arm is None and seed is None else "None of these runs has failed.")
+        return
+    when = "again" if again else "already"
+    wait = f"waits {when}; start it" if waiting == 1 else f"wait {when}; start them"
+    print_line(f"{counted(waiting, 'run')} {wait} with: gradgate worker {study}")
 
 
 def _is_asked_for(run: QueuedRun, arm: Arm | None, seed: int | None) -> bool:

@@ -138,9 +138,9 @@ def verdicts(
 
     A verdict is better, worse, non-inferior, equivalent or inconclusive.
 
-    Better and worse: a paired t-test over seeds at p < 0.05, Holm-corrected over the arms of one task and model. Non-
-    inferior: worse by less than the margin, one-sided at 95 %. Equivalent: within the margin, by two one-sided tests.
-    An inconclusive verdict says how many seeds would decide it at the observed spread. If the runs stored their
+    Better and worse: a paired t-test over seeds at p < 0.05, Holm-corrected over the arms of one task and model.
+    Non-inferior: worse by less than the margin, one-sided at 95 %. Equivalent: within the margin, by two one-sided
+    tests. An inconclusive verdict says how many seeds would decide it at the observed spread. If the runs stored their
     predictions, a second interval resamples test rows together with seeds.
     """
     from gradgate.study.row_noise import row_verdicts

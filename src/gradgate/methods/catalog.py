@@ -115,6 +115,19 @@ def methods() -> list[MethodInfo]:
     ]
 
 
+def methods_of_files() -> list[MethodInfo]:
+    """Return the methods that a file describes, which have its path in place of options."""
+    from gradgate.methods.axolotl import AxolotlFile
+    from gradgate.methods.plan_file import PlanFile
+
+    kinds: tuple[type[Method], ...] = (PlanFile, AxolotlFile)
+    return [MethodInfo(_with_file(cls.name), cls, cls.summary, cls.source, cls.deviates, {}) for cls in kinds]
+
+
+def _with_file(name: str) -> str:
+    return f"{name}:FILE"
+
+
 def method(spec: str | Method) -> Method:
     """Return the method that a text such as ``"gradual:every=50,order=bottom-up"`` names.
 
@@ -194,8 +207,8 @@ def _build(spec: Spec) -> Method:
                 f"gradgate.train and gradgate.compare take {shown(str(spec))} itself."
             )
         raise MethodError(
-            f"There is no method {shown(spec.name)}.{nearest(spec.name, _known())} "
-            f"Known: {', '.join(_known())} (see 'gradgate methods')."
+            f"There is no method {shown(spec.name)}.{nearest(spec.name, known_names())} "
+            f"Known: {', '.join([*_known(), *map(_with_file, _SYNTAX.plain)])} (see 'gradgate methods')."
         )
     options = spec.renamed(cls.aliases).typed({name: option_types(cls)[name] for name in _defaults(cls)})
     missing = [

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gradgate.errors import listed
+from gradgate.methods.fixed import Probe
 from gradgate.places import short_name
 from gradgate.settings.run import RunConfig
+from gradgate.settings.unused import UNUSED_BY_A_PROBE
 
 RECOMMENDED = "runs/recommended"
 """The folder that a recommended command trains into."""
@@ -101,9 +103,14 @@ def _texts(config: RunConfig) -> list[str | Path]:
 
 
 def given_settings(config: RunConfig) -> dict[str, Any]:
-    """Return the settings that are not the defaults as plain values, and always model, task, method and rate."""
-    record = config.record()
+    """Return the settings that are not the defaults as plain values, and always model, task, method and rate.
+
+    A probe takes no steps, and is refused settings of them.
+    """
+    unused = UNUSED_BY_A_PROBE if isinstance(config.method, Probe) else ()
+    record = {name: value for name, value in config.record().items() if name not in unused}
     defaults = {name: field.default for name, field in RunConfig.model_fields.items()}
-    always = {name: record[name] for name in ("model", "task", "method", "adapter", "lr") if record[name] is not None}
+    first = ("model", "task", "method", "adapter", "lr")
+    always = {name: record[name] for name in first if record.get(name) is not None}
     rest = {name: value for name, value in record.items() if name not in always and value is not None}
     return always | {name: value for name, value in rest.items() if value != defaults[name]}

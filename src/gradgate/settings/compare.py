@@ -16,6 +16,7 @@ from gradgate.settings.budget import Budget, parse_budget
 from gradgate.settings.data import SubjectSettings
 from gradgate.settings.fields import AdaptersField, ArmsField, PlacesField
 from gradgate.settings.run import RunConfig, SharedSettings
+from gradgate.settings.unused import check_searched, check_unused
 from gradgate.settings.values import read_search, read_seeds, read_train_sizes, repeated, several
 
 QUEUE_VARIABLE = "GRADGATE_QUEUE"
@@ -261,7 +262,8 @@ class CompareSettings(ExecutionSettings, BudgetSettings, SearchSettings, SharedS
 
     @model_validator(mode="after")
     def _of_runs(self) -> CompareSettings:
-        _ = self.run
+        check_unused(self.run)
+        check_searched(self.search, self.run)
         return self
 
     @cached_property
@@ -307,7 +309,7 @@ class RecommendSettings(SharedSettings, SubjectSettings):
 
     @model_validator(mode="after")
     def _of_runs(self) -> RecommendSettings:
-        _ = self.run
+        check_unused(self.run)
         return self
 
     @cached_property

@@ -117,7 +117,7 @@ class DataSettings(CheckedSettings):
     @model_validator(mode="after")
     def _one_dev(self) -> DataSettings:
         if self.dev_size is not None and self.dev_file is not None:
-            raise ValueError("dev_size takes dev from train and dev_file is another dev; pass one of them")
+            raise ValueError("dev_size= takes dev from train and dev_file= is another dev; pass one of them")
         return self
 
 

@@ -52,5 +52,7 @@ class EvaluationSettings(CheckedSettings):
     @model_validator(mode="after")
     def _scored_or_not(self) -> EvaluationSettings:
         if self.test_each_epoch and self.skip_test:
-            raise ValueError("test_each_epoch scores the test splits and skip_test leaves them alone; pass one of them")
+            raise ValueError(
+                "test_each_epoch= scores the test splits and skip_test= leaves them alone; pass one of them"
+            )
         return self

@@ -80,5 +80,5 @@ class PrecisionSettings(CheckedSettings):
     @model_validator(mode="after")
     def _one_half(self) -> PrecisionSettings:
         if self.weights == "bfloat16" and self.precision == "fp16":
-            raise ValueError("weights=bfloat16 and precision=fp16 cannot be combined; use precision bf16 or fp32")
+            raise ValueError("weights=bfloat16 and precision=fp16 cannot be combined; use precision=bf16 or fp32")
         return self

@@ -11,6 +11,7 @@ from gradgate.places import typed_path
 from gradgate.runs.folder import RunFolder
 from gradgate.study.budget.verdict import BudgetVerdict
 from gradgate.study.conditions import read_conditions
+from gradgate.study.imported import refuse_without_models
 from gradgate.study.results import StudyResults, read_study
 from gradgate.study.run_result import RunResult
 from gradgate.study.study_file import STUDY_FILE
@@ -37,7 +38,7 @@ def best_run(path: Path) -> ChosenRun:
     mean score on dev, over the seeds that all arms have. Of its runs, the one with the best score on dev is taken.
 
     Raises:
-        UsageError: for a study of several tasks or models, which has no best run.
+        UsageError: for a study of several tasks or models, which has no best run, or imported results.
         RunError: for a folder that holds neither, a run that has not finished or kept no model, or a study without one.
     """
     path = typed_path(path)
@@ -56,6 +57,7 @@ def best_run(path: Path) -> ChosenRun:
 def _of_study(path: Path) -> ChosenRun:
     from gradgate.study.budget.file import read_budget
 
+    refuse_without_models(path)
     results = read_study(path)
     runs = [
         run

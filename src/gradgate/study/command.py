@@ -34,7 +34,8 @@ def compare_command(grids: Sequence[Grid], out: str) -> str:
         words += [word for adapter in first.adapters for word in flags_of({"adapter": adapter or "none"})]
     seeds = f"{first.seeds[0]}," if len(first.seeds) == 1 else ",".join(map(str, first.seeds))
     words += [*flags_of({"seeds": seeds}), *_search(first.search)]
-    left_out = (*_CROSSED, *_OF_A_RUN, *(["lr"] if _tries_default_rates(first.search) else []))
+    searched = () if first.search is None else first.search.settings
+    left_out = {*_CROSSED, *_OF_A_RUN, *(name for setting in searched for name in setting)}
     shared = {name: value for name, value in settings[0].items() if name not in left_out}
     return shlex.join([*words, *flags_of(shared), "--out", out])
 

@@ -103,6 +103,15 @@ def refuse_training(folder: Path) -> None:
         )
 
 
+def refuse_without_models(folder: Path) -> None:
+    """Raise UsageError for an imported study, or a part of one, where a trained model is needed."""
+    if is_imported(folder):
+        raise UsageError(
+            f"{folder} holds imported results, which have scores and no models. Expected runs that gradgate trained: "
+            f"name one, or a study of them; 'gradgate report {folder}' compares the scores."
+        )
+
+
 def read_imported(folder: Path) -> tuple[list[ImportedScore], list[ImportedCosts]]:
     """Read both files of an imported study.
 

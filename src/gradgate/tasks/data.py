@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradgate.errors import DataError, UsageError
@@ -171,14 +170,6 @@ def _counted(spec: TaskSpec, tables: dict[str, SourceTable]) -> dict[str, dict[s
     for split, table in tables.items():
         counts.setdefault(base_of(split), {})[spec.language_of(split)] = len(table)
     return counts
-
-
-def absent_files(spec: TaskSpec) -> dict[str, Path]:
-    """Return the train and dev files that are missing, so that nothing can be trained: split -> file."""
-    if spec.folder is None:
-        return {}
-    places = {split: spec.folder / spec.places[split] for split in TRAIN_AND_DEV if split in spec.places}
-    return {split: path for split, path in places.items() if not files_of(path)}
 
 
 def _listed(spec: TaskSpec) -> str:

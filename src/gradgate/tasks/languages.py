@@ -9,11 +9,14 @@ of the Indo-European family.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
 from gradgate.errors import DataError, UsageError, nearest
 from gradgate.tasks.language_codes import short_code
+from gradgate.tasks.readers.files import files_of
+from gradgate.tasks.readers.files import missing as missing_file
 from gradgate.tasks.spec import TaskSpec
 from gradgate.tasks.types import LANGUAGE, TRAIN, TRAIN_AND_DEV, base_of, scored
 
@@ -152,7 +155,7 @@ def in_languages(spec: TaskSpec, languages: Iterable[str], dev_is_scored: bool =
 
     Raises:
         UsageError: for a task in one language, or for a language that it is not in.
-        DataError: for a language of the task without anything to score.
+        DataError: for a language of the task without anything to score, or a folder without any of its files.
     """
     wanted = tuple(dict.fromkeys(languages))
     if not spec.languages:
@@ -171,10 +174,14 @@ def in_languages(spec: TaskSpec, languages: Iterable[str], dev_is_scored: bool =
     there = [spec.language_of(split) for split in scored(splits) if split not in unscored]
     missing = [language for language in wanted if language not in there]
     if missing:
+        absent = absent_files(spec)
+        if not there and absent:
+            raise DataError(f"{missing_file(next(iter(absent.values())))}. Put the file there, or name another one")
+        has_dev = "dev" in splits and "dev" not in absent
         raise DataError(
             f"languages={','.join(wanted)}: {spec.folder or spec.name} has nothing to score in {', '.join(missing)}; "
             f"it has {', '.join(dict.fromkeys(there)) or 'no test split'}"
-            f"{_how_to_score_source(spec) if spec.source in missing and 'dev' in splits else ''}"
+            f"{_how_to_score_source(spec) if spec.source in missing and has_dev else ''}"
         )
     kept = {s: place for s, place in splits.items() if s in TRAIN_AND_DEV or spec.language_of(s) in wanted}
     update: dict[str, Any] = {"files": kept}
@@ -188,6 +195,14 @@ def _how_to_score_source(spec: TaskSpec) -> str:
         f". Its dev split in {spec.source}, the source, selects checkpoints. With dev_size=, rows of train do that and "
         f"this split is scored"
     )
+
+
+def absent_files(spec: TaskSpec) -> dict[str, Path]:
+    """Return the train and dev files that are missing, so that nothing can be trained: split -> file."""
+    if spec.folder is None:
+        return {}
+    places = {split: spec.folder / spec.places[split] for split in TRAIN_AND_DEV if split in spec.places}
+    return {split: path for split, path in places.items() if not files_of(path)}
 
 
 def absent_languages(spec: TaskSpec) -> tuple[str, ...]:

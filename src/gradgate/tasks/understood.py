@@ -9,11 +9,12 @@ from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from gradgate.tasks.data import absent_files, absent_notes, count_rows, kind_of, reading_notes
+from gradgate.tasks.data import absent_notes, count_rows, kind_of, reading_notes
 from gradgate.tasks.folders import FOUND
 from gradgate.tasks.forms import FORMS
 from gradgate.tasks.forms.base import LOOKED_AT
 from gradgate.tasks.kinds.generation import turns_of
+from gradgate.tasks.languages import absent_files
 from gradgate.tasks.readers.file_forms import FILE_FORMS
 from gradgate.tasks.readers.files import files_of, missing, read_table, type_of
 from gradgate.tasks.readers.rows import MISSING, SourceTable

@@ -15,7 +15,7 @@ from torch import nn
 from gradgate.activation_cache import ActivationCache, Horizon, RowCounts
 from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
-from gradgate.errors import AttachError
+from gradgate.errors import AttachError, UsageError
 from gradgate.layers import LayerMap, named_parameters
 from gradgate.layers.find import fitting_map
 from gradgate.layers.lr_scale import checked_lr_scale
@@ -342,8 +342,12 @@ class Tuner:
         """Resume after ``step`` optimizer steps without a saved state: the plan is a function of the step.
 
         Raises:
+            UsageError: for anything but a step of the training.
             RunError: if the method also needs what it measured, or the weights that it began with.
         """
+        step, total = whole_number("step", step, least=0), self.clock.total_steps
+        if total is not None and step > total:
+            raise UsageError(f"step={step}: expected at most total_steps={total}, the end of the training.")
         check_resumable(self.method, "There is no saved state", "Pass that state to Tuner as state=.")
         self.timeline, self._open_sum = Timeline(), 0.0
         for done in range(step):

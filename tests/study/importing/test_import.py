@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gradgate as gg
+from gradgate.analysis.runs import find_runs
 from gradgate.errors import DataError, RunError, UsageError
 from gradgate.report.sections import find_cautions, find_sections
 from gradgate.report.study_summary import summarize_study
 from gradgate.settings.base import checked_settings
 from gradgate.settings.imports import ImportSettings
+from gradgate.study.best_run import best_run
 from gradgate.study.export import records
 from gradgate.study.imported import refuse_training
 from gradgate.study.importing.judgeable import read_judgeable
@@ -443,6 +446,13 @@ def test_nothing_is_trained_in_an_import(tmp_path: Path) -> None:
         refuse_training(tmp_path / "study")
     with pytest.raises(UsageError, match="nothing can be trained"):
         gg.compare("sample", "sample", ["full"], out=tmp_path / "study", steps=1)
+
+
+@pytest.mark.parametrize("use", [best_run, lambda folder: find_runs([folder], print)], ids=["export", "analyze"])
+def test_an_import_has_no_models(use: Callable[[Path], object], tmp_path: Path) -> None:
+    imported(write_csv(tmp_path / "r.csv", LONG), tmp_path / "study")
+    with pytest.raises(UsageError, match="holds imported results, which have scores and no models"):
+        use(tmp_path / "study")
 
 
 def test_data_frames_and_names_that_open_nothing(tmp_path: Path) -> None:

@@ -230,8 +230,10 @@ def test_one_seed_ranks_and_tests_nothing(clear: list[CurveRow]) -> None:
 
 def test_rows_that_are_not_a_grid_are_refused(clear: list[CurveRow], tmp_path: Path) -> None:
     curves = as_curves(clear)
-    with pytest.raises(UsageError, match=r"share of 1\.5"):
+    with pytest.raises(UsageError, match=r"^budget=1\.5: expected a share above 0 and at most 1, such as 0\.1\.$"):
         replay(curves, 1.5)
+    with pytest.raises(UsageError, match=r"^repeats=0: expected 1 or more\.$"):
+        replay(curves, 0.5, repeats=0)
     with pytest.raises(DataError, match="two rows at one step"):
         as_curves([*clear, clear[0]])
     with pytest.raises(DataError, match="No seed was run with every one of the 2 arms"):

@@ -38,7 +38,7 @@ from gradgate.specs import Spec, shown, split_joined
 
 _RATE = "lr"
 _OF_BOTTLENECKS = (*ALIASES, POOLER, *AdapterConfig.__dataclass_fields__)
-_OF_A_PROBE = ("batch_size", "max_length")
+OF_A_PROBE = ("batch_size", "max_length")
 _WORDS = "|".join(OWN_SETTINGS)
 # The longest names first: "pfeiffer" begins "pfeiffer+inv".
 _ADAPTER = re.compile(rf"\s*(?:{'|'.join(map(re.escape, sorted(NAMES, key=len, reverse=True)))})\s*(?=[:+]|$)")
@@ -218,7 +218,7 @@ def read_arm(given: object) -> Arm:
 
 def _check_effects(arm: Arm) -> None:
     """Raise SpecError for an adapter or settings that have no effect on a probe."""
-    unused = [f"{name}={value}" for name, value in arm.overrides.items() if name not in _OF_A_PROBE]
+    unused = [f"{name}={value}" for name, value in arm.overrides.items() if name not in OF_A_PROBE]
     if not arm.is_trained and (arm.adapter is not None or unused):
         what = unused[0] if arm.adapter is None else f"the adapter {str(arm.adapter)!r}"
         raise SpecError(

@@ -194,8 +194,10 @@ def replay(
 
 def allocator_of(curves: Curves, share: float, repeats: int) -> Allocator:
     """Return what spends a share of a grid's steps; raise UsageError for a share or number of repeats out of range."""
-    if not 0 < share <= 1 or repeats < 1:
-        raise UsageError(f"A share of {share:g} with {repeats} repeats: expected a share in (0, 1] and 1 or more.")
+    if not 0 < share <= 1:
+        raise UsageError(f"budget={share:g}: expected a share above 0 and at most 1, such as 0.1.")
+    if repeats < 1:
+        raise UsageError(f"repeats={repeats}: expected 1 or more.")
     return Allocator(curves.grid, int(share * curves.grid.total_steps * (1 + 1e-12)))
 
 
