@@ -21,7 +21,7 @@ _NAME = "data"
 
 @dataclass(frozen=True)
 class GivenTask:
-    """What a user passed as a task: a name, a path, or rows.
+    """The task that a user passed: a name, a path, or rows.
 
     Attributes:
         name: the text that stands for it in settings; None for None.
