@@ -25,10 +25,12 @@ class GivenTask:
 
     Attributes:
         name: the text that stands for it in settings; None for None.
-        files: name to content of the files that rows go into; empty for a name or path.
+        folder: where rows go; None for a name or path.
+        files: name to content of the files of the folder.
     """
 
     name: str | None
+    folder: Path | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
 
     @classmethod
@@ -62,13 +64,12 @@ class GivenTask:
         digest = sha256(b"".join(name.encode() + content for name, content in files.items())).hexdigest()[:12]
         place = out.resolve()  # the name of "." is that of the folder
         folder = place.parent / f"{place.name}-data" / digest / _NAME
-        return cls(str(folder if isinstance(task, Mapping) else folder / f"{_NAME}.parquet"), files)
+        return cls(str(folder if isinstance(task, Mapping) else folder / f"{_NAME}.parquet"), folder, files)
 
     def write(self) -> None:
         """Write the rows, if it has any, next to the folder of what trains on them."""
-        if self.files and self.name is not None:
-            place = Path(self.name)
-            write_files(place.parent if place.name in self.files else place, self.files)
+        if self.folder is not None:
+            write_files(self.folder, self.files)
 
 
 def model_name(model: object) -> str | None:

@@ -356,12 +356,7 @@ def train_in(
     """Train with checked settings; see :func:`train`."""
     RunFolder(folder).refuse_other_files()
     check_public(push_to_hub, public)
-    if not RunFolder(folder).is_done(config):
-        config.require_trackers()
-        config.check_tapt()
-        check_unused(config)
-        check_unused_by_probe(config)
-        check_tasks(config)
+    _check(config, folder)
     repository = None if push_to_hub is None else _repository(config, push_to_hub, public)
 
     from gradgate.training.run import train as train_run  # torch loads after the settings are checked
@@ -371,6 +366,17 @@ def train_in(
         if repository is not None:
             progress.note(f"The model is at {push_run(folder, repository, ExportSettings())}")
     return Run(folder)
+
+
+def _check(config: RunConfig, folder: Path) -> None:
+    """Check what a run needs before it begins; one that is done needs nothing."""
+    if RunFolder(folder).is_done(config):
+        return
+    config.require_trackers()
+    config.check_tapt()
+    check_unused(config)
+    check_unused_by_probe(config)
+    check_tasks(config)
 
 
 def _repository(config: RunConfig, name: str, public: bool) -> HubRepository | None:
@@ -385,12 +391,7 @@ def _repository(config: RunConfig, name: str, public: bool) -> HubRepository | N
 def forecast_of(config: RunConfig, folder: Path, *, quiet: bool = False) -> Forecast:
     """Forecast a training with checked settings; see :func:`train`."""
     launch.refuse("gradgate train --dry-run", "forecasts a run")
-    if not RunFolder(folder).is_done(config):
-        config.require_trackers()
-        config.check_tapt()
-        check_unused(config)
-        check_unused_by_probe(config)
-        check_tasks(config)
+    _check(config, folder)
 
     from gradgate.study.forecast import forecast_run
 

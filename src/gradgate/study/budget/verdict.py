@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gradgate.errors import listed
 from gradgate.settings.arms.recorded import ArmName
 
 
@@ -146,7 +147,7 @@ class BudgetVerdict:
         if not others:
             return f"Inconclusive: {leader} is the only remaining arm."
         are = "is" if len(others) == 1 else "are"
-        return f"Inconclusive: {leader} leads, but {_listed(others)} {are} not significantly worse."
+        return f"Inconclusive: {leader} leads, but {listed(others)} {are} not significantly worse."
 
     @property
     def rank(self) -> str:
@@ -164,7 +165,7 @@ class BudgetVerdict:
         leader, *others = self.winners
         if not others:
             return f"{leader} is the only remaining arm."
-        return f"Of the remaining {_listed(self.winners)}, {leader} {self.rank}."
+        return f"Of the remaining {listed(self.winners)}, {leader} {self.rank}."
 
     @property
     def details(self) -> str:
@@ -196,7 +197,7 @@ class BudgetVerdict:
         bounds = {each.arm: each.behind for each in self.within}
         known = [arm for arm in self.winners if arm in bounds]
         if len(known) > 1:
-            shown = _listed([f"{arm} ({_amount(bounds[arm], self.factor)})" for arm in known])
+            shown = listed([f"{arm} ({_amount(bounds[arm], self.factor)})" for arm in known])
             whole = "arm with full runs" if self.uncompared else "arm"
             yield f"On dev, with 95 % confidence for all, these are behind the best {whole} by at most: {shown}."
 
@@ -226,13 +227,8 @@ def _amount(value: float, factor: int) -> str:
 
 def _some(names: Sequence[str]) -> str:
     """Return up to three names, or how many there are."""
-    return _listed(names) if len(names) <= 3 else f"{len(names)} arms"
+    return listed(names) if len(names) <= 3 else f"{len(names)} arms"
 
 
 def _are(names: Sequence[str]) -> str:
     return f"{_some(names)} {'is' if len(names) == 1 else 'are'}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names as ``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
