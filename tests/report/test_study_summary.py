@@ -51,7 +51,8 @@ def test_the_answer_names_the_best_with_its_evidence(tmp_path):
 def test_a_correction_can_take_the_answer_back(tmp_path):
     scores = {"full": FULL, "gradual:every=40": GRADUAL, "head": [0.5, 0.7, 0.8], "bitfit": [0.5, 0.6, 0.8]}
     assert verdict(findings(tmp_path, methods=tuple(scores), scores=scores)).endswith(
-        "p = 0.020, 0.059 after Holm's correction for 3 tests): not worse than full by more than 1 point."
+        "+2.3 over full (corrected 95% CI −0.2 to +4.9, p = 0.059 after Holm's correction for 3 tests): not worse than "
+        "full by more than 1 point."
     )
 
 
@@ -59,7 +60,10 @@ def test_when_the_reference_is_best_the_nearest_other_is_named(tmp_path):
     scores = {"full": GRADUAL, "gradual:every=40": FULL, "head": [0.5, 0.51, 0.53]}
     answer = verdict(findings(tmp_path, methods=METHODS, scores=scores))
     assert answer.startswith("full scored highest on test: 72.3 ± 2.1 macro-F1 (3 seeds). It is the reference; ")
-    assert "the next best, gradual:every=40, is at −2.3 against full (95% CI −3.8 to −0.9, p = 0.020" in answer
+    assert (
+        "the next best, gradual:every=40, is at −2.3 against full (corrected 95% CI −3.8 to −0.9, p = 0.020 after"
+        in answer
+    )
 
 
 def test_lower_is_better_for_errors(tmp_path):

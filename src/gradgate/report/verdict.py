@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from gradgate.errors import counted, listed
-from gradgate.report.formats import abridged, p_equation, p_value, said_once
+from gradgate.report.formats import abridged, p_equation, said_once
 from gradgate.report.pairing import UNPAIRED
 from gradgate.report.study_summary import ArmSummary, StudySummary
 from gradgate.report.verdict_sentence import allowed
@@ -172,12 +172,12 @@ def _difference(study: StudySummary, arm: ArmSummary) -> str:
         return f"{by} ({versus.note}): inconclusive"
     all_paired = versus.n == arm.score.n == reference.score.n
     pairs = "" if all_paired or study.pairing is UNPAIRED else f"{counted(versus.n, f'common {study.pairing.unit}')}, "
-    after = "also" if p_value(arm.p) == p_value(versus.p) else p_value(arm.p)
-    corrected = f", {after} after Holm's correction for {study.tests_done} tests"
-    evidence = (
-        f"{pairs}95% CI {study.format.interval(versus.interval)}, {p_equation(versus.p)}"
-        f"{corrected if study.tests_done > 1 else ''}"
-    )
+    assert arm.judged is not None
+    judged = arm.judged.verdict
+    many = judged.family > 1
+    interval = f"{'corrected ' if many else ''}95% CI {study.format.interval(judged.interval_corrected)}"
+    corrected = f" after Holm's correction for {judged.family} tests" if many else ""
+    evidence = f"{pairs}{interval}, {p_equation(arm.p)}{corrected}"
     return f"{by} ({evidence}): {_word(study, arm)}"
 
 
