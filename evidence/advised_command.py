@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from evidence.effects import FULL, ON_LANGUAGES
+from evidence.arms import FULL
+from evidence.effects import ON_LANGUAGES
 from evidence.rates import rate_to_take, rates_to_try
 from evidence.summaries import ArmInSituation, SituationAdvice
 from gradgate.report.formats import learning_rate

@@ -13,6 +13,12 @@ from evidence.studies import Study
 from gradgate.settings.arms.recorded import arm_of_texts
 from gradgate.study.replay.curve_rows import WHOLE, CurveRow, read_rows
 
+FULL = "full"
+_FEW_STEPS = 100
+"""Grids on real data with fewer are left out: they end long before their arms are trained.
+
+Those whose full fine-tuning took an end of the rates are left out too: an arm may be better than it at this rate only.
+"""
 _SETTING = "setting."
 
 
@@ -114,6 +120,12 @@ def grid_arms(grid: ReplayedGrid) -> list[MeasuredArm]:
         tried = [lr for lr in rates if lr is not None]
         arms.append(MeasuredArm(name, scores, at_an_end=bool(tried) and rate in (min(tried), max(tried)), rate=rate))
     return arms
+
+
+def is_too_short(grid: ReplayedGrid) -> bool:
+    """Return True if a grid on real data has too few steps, or rates, for full fine-tuning to learn."""
+    full = next(arm for arm in grid_arms(grid) if arm.name == FULL)
+    return bool(grid.data) and (grid.compare["steps"] < _FEW_STEPS or full.at_an_end)
 
 
 def is_on_dev(rows: Sequence[CurveRow]) -> bool:

@@ -8,7 +8,7 @@ from functools import cache
 from statistics import fmean
 from typing import TypeVar
 
-from evidence.arms import MeasuredArm, grid_arms, is_on_dev, scored_languages, study_arms
+from evidence.arms import FULL, MeasuredArm, grid_arms, is_on_dev, is_too_short, scored_languages, study_arms
 from evidence.authors import FILE as AUTHORS_FILE
 from evidence.authors import MULTI, RATE_OF_FULL, UNTRAINED, arm_of, read_rates
 from evidence.foreign import PEFT_RATES, SETFIT, ForeignScore, compared_arms, read_foreign
@@ -30,7 +30,6 @@ from gradgate.study.replay.curve_rows import read_rows
 from gradgate.tasks.find import find_task
 
 K = TypeVar("K")
-FULL = "full"
 ENGLISH, MANY = "English", "many languages, trained in one"
 CLASSIFY, ENTITIES, TAGS, GENERATE = "classification", "named entities", "parts of speech", "generation"
 ANSWERS = "question answering"
@@ -43,11 +42,6 @@ PROBED = "sentence encoder of 110 M"
 EMBEDDED = "embedded encoder of 2.2 M"
 FEW = "under 1,000 rows"
 HUNDREDS, THOUSANDS, ALL = "375 to 1,600 rows", "1,000 or more rows", "2,500 to 393,000 rows"
-FEW_STEPS = 100
-"""Grids on real data with fewer are left out: they end long before their arms are trained.
-
-Those whose full fine-tuning took an end of the rates are left out too: an arm may be better than it at this rate only.
-"""
 MATH = "20,000 rows"
 MISMATCHED = "MNLI-mm"
 """Scores of MNLI's runs on other genres."""
@@ -215,11 +209,11 @@ def _of_grids() -> Iterator[ArmEffect]:
     for grid in read_grids().values():
         if not grid.curves.exists():
             continue
+        if is_too_short(grid):
+            continue
         task, model, steps = grid.compare["task"], grid.compare["model"].rpartition("/")[2], grid.compare["steps"]
         named = {arm.name: arm for arm in grid_arms(grid)}
         full = named.pop(FULL)
-        if grid.data and (steps < FEW_STEPS or full.at_an_end):
-            continue
         where = Where(_kind(task), THOUSANDS, SMALL) if grid.data else Where(_kind(task), HUNDREDS, EMBEDDED)
         short = short_training_of_grid(grid)
         on_dev = ("scores on dev",) * is_on_dev(read_rows(grid.curves))

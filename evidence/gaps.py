@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evidence.arms import MeasuredArm, grid_arms, study_arms
+from evidence.arms import MeasuredArm, grid_arms, is_too_short, study_arms
 from evidence.grids import read_grids
 from evidence.studies import read_studies
 from gradgate.settings.arms.own_settings import TAPT_LENGTHS
@@ -24,7 +24,7 @@ def _gaps() -> Iterator[RecordedGap]:
             for size, arms in study_arms(study).items():
                 yield from _behind(f"{study.name} {size}".strip(), _kind(study.compare["task"]), arms)
     for grid in read_grids().values():
-        if grid.curves.exists():
+        if grid.curves.exists() and not is_too_short(grid):
             yield from _behind(f"grids/{grid.name}", _kind(grid.compare["task"]), grid_arms(grid))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evidence.arms import grid_arms
-from evidence.effects import FULL
+from evidence.arms import FULL, grid_arms
 from evidence.grids import GRIDS, ReplayedGrid
 from evidence.limits import SHORT_TRAINING, short_training_of_grid
 from evidence.replay.baselines import BASELINES, replay_all

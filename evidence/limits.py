@@ -13,19 +13,23 @@ from evidence.studies import Study
 from gradgate.errors import listed
 from gradgate.settings.arms.arm import split_arm
 from gradgate.study.replay.curve_rows import WHOLE, read_rows
+from gradgate.tasks.find import find_task
 
-SHORT_TRAINING, AT_AN_END, TIED, NEAR_GUESSING, AT_CEILING, LANGUAGES, AFTER_TEST = NAMES = (
+SHORT_TRAINING, AT_AN_END, TIED, NEAR_GUESSING, AT_CEILING, FAMILIAR, LANGUAGES, AFTER_TEST = NAMES = (
     "short training",
     "rates at the edge",
     "rates tied on dev",
     "scores near guessing",
     "scores at the ceiling",
+    "encoder trained for similarity before",
     "little trained language adapters",
     "changed after scores on test",
 )
 TRACES, REPRESENTATIONS = "traces at different rates", "representations at different rates"
 """The limits of claims that compare Fisher traces, which a learning rate changes as a schedule does, or how far
 representations move, which it changes too."""
+DEV_ROWS = "dev rows that picked the rates"
+"""The limit of claims that compare scores on dev."""
 CEILING = 0.99
 """Of a score that is at most 1: if all arms reach it, there is little left in which they could differ."""
 RISES = 1.0
@@ -37,7 +41,7 @@ class Limit:
     """One thing about the training of a study that may change its verdicts.
 
     Attributes:
-        name: one of ``NAMES``, ``TRACES`` or ``REPRESENTATIONS``.
+        name: one of ``NAMES``, ``TRACES``, ``REPRESENTATIONS`` or ``DEV_ROWS``.
         how: in what way.
         arms: those that it is about; None for all.
     """
@@ -58,7 +62,8 @@ class Limit:
 def limits_of(study: Study) -> tuple[Limit, ...]:
     """Return the limits of a study, from its committed curves and search, and from its file for what these lack."""
     after = (Limit(AFTER_TEST, study.after_test_scores),) * bool(study.after_test_scores)
-    return (*_short_training(study), *_rates(study), *_guessing(study), *_ceiling(study), *_languages(study), *after)
+    of_scores = (*_guessing(study), *_ceiling(study), *_familiar(study))
+    return (*_short_training(study), *_rates(study), *of_scores, *_languages(study), *after)
 
 
 def limits_of_measurements(study: Study) -> tuple[Limit, ...]:
@@ -109,8 +114,10 @@ def short_training_of_grid(grid: ReplayedGrid) -> Limit | None:
 
 
 def _rising(rises: Mapping[str, float], arms: int) -> str:
-    points = " to ".join(dict.fromkeys(f"{rise:.1f}" for rise in (min(rises.values()), max(rises.values()))))
-    return f"dev of {_named(list(rises), arms)} still rises by {points} points at the end, on average"
+    least, most = min(rises.values()), max(rises.values())
+    points = " to ".join(dict.fromkeys(f"{rise:.1f}" for rise in (least, most)))
+    first = f", most in `{max(rises, key=lambda arm: rises[arm])}`" if most - least > RISES else ""
+    return f"dev of {_named(list(rises), arms)} still rises by {points} points at the end, on average{first}"
 
 
 def _rates(study: Study) -> Iterator[Limit]:
@@ -141,6 +148,11 @@ def _ceiling(study: Study) -> Iterator[Limit]:
     means = [arm.mean for arms in study_arms(study).values() for arm in arms] if study.is_committed else []
     if means and min(means) >= CEILING:
         yield Limit(AT_CEILING, f"all arms reach {100 * min(means):.1f} to {100 * max(means):.1f} on test")
+
+
+def _familiar(study: Study) -> Iterator[Limit]:
+    if study.data == "real" and find_task(study.compare["task"]).kind == "regression":
+        yield Limit(FAMILIAR, "by those who published it")
 
 
 def _languages(study: Study) -> Iterator[Limit]:

@@ -27,7 +27,7 @@ def _of_training(studies: Sequence[Study]) -> Iterator[str]:
     counts = {name: sum(name in own for own in limited.values()) for name in NAMES}
     having = listed(f"{_have(count)} {name}" for name, count in counts.items() if count and name != AFTER_TEST)
     yield (
-        f"Of {len(real)} studies on real data, {having}; {counts[AFTER_TEST]} were changed after scores on test were "
+        f"Of {len(real)} studies on real data, {having}; {_were(counts[AFTER_TEST])} changed after scores on test were "
         f"known. {_have(sum(not own for own in limited.values()))} none of these limits. A verdict has those of its "
         "studies in its line."
     )
@@ -46,6 +46,10 @@ def _of_training(studies: Sequence[Study]) -> Iterator[str]:
 
 def _have(count: int) -> str:
     return f"{count} has" if count == 1 else f"{count} have"
+
+
+def _were(count: int) -> str:
+    return f"{count} was" if count == 1 else f"{count} were"
 
 
 def _picked(runs: Sequence[SearchedRun]) -> Iterator[float]:
@@ -68,10 +72,11 @@ def _of_repetitions(studies: Sequence[Study], again: Mapping[str, Repetition]) -
     here = [each for each in found if each.machine == "same"]
     elsewhere = [each for each in found if each.machine == "another"]
     same = sum(each.equal == each.numbers for each in here)
+    equal = "all of these" if same == len(here) else f"{same} of these"
     yield (
-        f"{len(found)} of the {len(searched)} studies with a committed search were run again from a fresh clone, "
-        f"{generated} of them on generated data. {len(here)} were run on the same machine; in {same} of these every "
-        "number was the same to the last digit. "
+        f"{len(found)} of the {len(searched)} studies with a committed search {'was' if len(found) == 1 else 'were'} "
+        f"run again from a fresh clone, {generated} of them on generated data. {_were(len(here))} run on the "
+        f"same machine; in {equal} every number was the same to the last digit. "
         f"{_elsewhere(elsewhere)} All are among the shorter studies, and not all were drawn at random."
     )
 

@@ -283,6 +283,6 @@ def _again(found: Repetition | None) -> str:
     if found.machine == "another":
         where, moved = " on another machine", f"; means of arms moved by at most {found.moved:.2f}"
     verdicts = f"; {found.verdicts} verdicts changed" if found.verdicts else ""
-    return (
-        f" Run again{where}: {found.equal} of {found.numbers} numbers are the same to the last digit{moved}{verdicts}."
-    )
+    are = "is" if found.equal == 1 else "are"
+    equal = f"{found.equal} of {found.numbers} numbers {are} the same to the last digit"
+    return f" Run again{where}: {equal}{moved}{verdicts}."

@@ -12,8 +12,9 @@ from gradgate.study.row_noise import row_verdicts
 
 CAPTION = """\
 A table of differences has them in points, with their 95 % intervals: over seeds alone, and if seeds and test rows are
-drawn again (the multi-bootstrap); the last column is the share of the variance that is due to rows alone. The intervals
-are not corrected for the number of arms. Only studies that were recorded with the predictions of each row have one."""
+drawn again (the multi-bootstrap), never narrower than over seeds alone; the last column is the share of the variance
+that is due to rows alone. The intervals are not corrected for the number of arms. Only studies that were recorded with
+the predictions of each row have one."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import yaml
 
+from evidence.arms import read_runs
 from evidence.commands import anywhere, first_rows, flags, gradgate
 from evidence.language_adapters import ROWS as LANGUAGES
 from evidence.language_adapters import pretrain, pretrained
@@ -143,8 +144,12 @@ def keep(study: Study, out: Path) -> None:
     """Replace a study's committed numbers, runs and figures; what it no longer has goes.
 
     Raises:
-        FileNotFoundError: if the report lacks a figure; nothing is replaced then.
+        FileNotFoundError: if the report lacks a figure.
+        ValueError: if the committed runs are other ones, with scores on test, and the study does not say what changed.
+            Nothing is replaced in either case.
     """
+    if not study.after_test_scores and study.runs.exists():
+        _require_same_runs(study, out / "runs" / study.runs.name)
     drawn = {figure.file: figure.drawn(out / study.name).read_bytes() for figure in study.figures}
     for file in (study.runs, study.curves, study.search, study.row_noise, study.languages):
         file.unlink(missing_ok=True)
@@ -160,6 +165,20 @@ def keep(study: Study, out: Path) -> None:
     kept.mkdir(parents=True)
     for name, figure in drawn.items():
         (kept / name).write_bytes(figure)
+
+
+def _require_same_runs(study: Study, new: Path) -> None:
+    """Refuse runs of other arms, seeds or lengths than those that are committed, whose scores on test are known."""
+    committed, found = (set(map(_trained, read_runs(file))) for file in (study.runs, new))
+    if committed != found:
+        raise ValueError(
+            f"The runs of {study.name} are not those that are committed, whose scores on test are known. "
+            "Say what changed in after_test_scores of its file, such as 'three of eight seeds'."
+        )
+
+
+def _trained(run: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(run[name] for name in ("train_size", "method", "adapter", "seed", "cost.steps"))
 
 
 def _leave_out(measures: Collection[str], results: Path, name: str) -> None:

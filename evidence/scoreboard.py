@@ -11,6 +11,7 @@ from evidence.doubts import limits_of_authors, limits_of_verdict, names_of
 from evidence.limits import Limit
 from evidence.studies import FOLDER, Study
 from evidence.verdicts import AUTHORS, CONTRADICTS, Checked, deciding, share_of_parts
+from gradgate.errors import listed
 from gradgate.papers.check import ClaimVerdict
 from gradgate.papers.claims.base import UNKNOWN
 from gradgate.papers.published import papers
@@ -153,7 +154,7 @@ def scoreboard_page(found: Sequence[Checked], cells: Sequence[BoardCell]) -> str
     by_claim: dict[str, list[BoardCell]] = {}
     for cell in cells:
         by_claim.setdefault(cell.row.claim, []).append(cell)
-    blocks = [_INTRODUCTION, _counts(cells), _grid(found, by_claim), _BEHIND]
+    blocks = [_INTRODUCTION, _counts(cells), _elsewhere(cells), _grid(found, by_claim), _BEHIND]
     blocks += ["\n".join(_behind(each, by_claim[each.claim.id])) for each in found]
     open_claims = [each for each in found if not _is_decided(by_claim[each.claim.id])]
     blocks.append(deciding_section(open_claims))
@@ -172,6 +173,17 @@ def _counts(cells: Sequence[BoardCell]) -> str:
         states = [sum(cell.row.verdict == state and not cell.is_empty for cell in own) for state in _SIGNS]
         lines.append(f"| {source} | {' | '.join(map(str, states))} | {len(own) - sum(states)} |")
     return "\n".join(lines)
+
+
+def _elsewhere(cells: Sequence[BoardCell]) -> str:
+    """Say which claims real data decide on other tasks than the paper's; empty if there is none."""
+    decided = [cell for cell in cells if cell.row.source == "real" and cell.row.verdict != UNKNOWN]
+    others = [cell.row.claim for cell in decided if _OTHER_TASKS in cell.small_print]
+    if not others:
+        return ""
+    are = "is" if len(others) == 1 else "are"
+    claims = f"{listed(others)} {are} decided on other tasks than the paper's"
+    return f"Of {len(decided)} claims that real data decide, {claims}."
 
 
 def _grid(found: Sequence[Checked], by_claim: dict[str, list[BoardCell]]) -> str:

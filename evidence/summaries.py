@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from evidence.effects import AFTER_TAPT, FULL, ON_LANGUAGES, OTHER_MODEL, SIMILARITY, ArmEffect, Where
+from evidence.arms import FULL
+from evidence.effects import AFTER_TAPT, ON_LANGUAGES, OTHER_MODEL, ArmEffect, Where
 from evidence.pooling import LEVEL, Pooled, alone, both, random_effects
 
 NOT_SHOWN = "no arm is shown to be better, or as good and cheaper"
@@ -137,12 +138,11 @@ class SituationAdvice:
         shown = self.shown or self.arms[0]
         tasks, few = shown.pooled.tasks, shown.pooled.tasks < 3 or shown.runs < 3
         generated = ("generated data",) * ("embedded" in self.where.model)
-        familiar = ("encoder trained for similarity before",) * (self.where.kind == SIMILARITY)
         level = "low" if few or generated or OTHER_MODEL in shown.doubts or shown.most_in_doubt else "medium"
         if level == "medium" and tasks >= 5 and not any(effect.limits for effect in shown.effects):
             level = "high"
         tasks_and_runs = f"{tasks} task{'s' * (tasks > 1)}", f"{shown.runs} or more runs per arm"
-        return f"{level}: {', '.join((*tasks_and_runs, *shown.caveats, *familiar, *generated))}"
+        return f"{level}: {', '.join((*tasks_and_runs, *shown.caveats, *generated))}"
 
 
 def summarize(where: Where, effects: Sequence[ArmEffect]) -> SituationAdvice | None:

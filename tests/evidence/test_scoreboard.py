@@ -17,6 +17,7 @@ from gradgate.papers.claims import claims, find_claim
 from gradgate.papers.claims.base import Claim, ClaimCheck, ClaimOutcome, State
 from gradgate.papers.scoreboard import FILE, SCOREBOARD, SOURCES, ScoreboardRow, scoreboard
 
+SST2 = {"task": "sst2"}
 CLAIM = Claim("E1", "elsa", "a < b & c")
 
 
@@ -45,7 +46,7 @@ def test_a_verdict_on_short_training_or_rates_at_the_edge_says_so_in_its_line() 
     assert "short training (" in e8.note
     assert "rates at the edge (" in e8.note
     line = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("<tr><td>E8<"))
-    assert "<small>other tasks, short training, rates at the edge</small>" in line
+    assert "<small>other tasks, short training, rates at the edge, changed after scores on test</small>" in line
 
 
 def test_what_collapsed_runs_change_is_in_the_note_and_a_changed_verdict_in_the_cell() -> None:
@@ -92,7 +93,9 @@ def test_the_papers_tasks_come_before_others(own: State) -> None:
 
 
 def test_limits_of_the_study_follow_the_number() -> None:
-    study = Study(name="s", title="", paper="elsa", data="real", differs="", short_training="9 steps", compare={})
+    study = Study(
+        name="s", title="", paper="elsa", data="real", differs="", short_training="9 steps", compare={"task": "sst2"}
+    )
     checked = Checked(CLAIM, (), {"real": (verdict("holds", stand_in=True, parts=("x/s.csv",)),)})
     cell = next(cell for cell in scoreboard_cells([checked], [study]) if cell.row.source == "real")
     assert cell.row.note.endswith("; other tasks; own rates; short training (9 steps)")
@@ -101,7 +104,9 @@ def test_limits_of_the_study_follow_the_number() -> None:
 
 def test_numbers_of_other_tasks_have_the_limits_of_their_own_studies() -> None:
     long, short = (
-        Study(name=name, title="", paper="elsa", data="real", differs="", short_training=steps, compare={})
+        Study(
+            name=name, title="", paper="elsa", data="real", differs="", short_training=steps, compare={"task": "sst2"}
+        )
         for name, steps in (("long", ""), ("short", "9 steps"))
     )
     own = verdict("holds", parts=("x/long.csv",))
