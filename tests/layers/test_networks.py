@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformers import CLIPConfig, CLIPModel
 
 import gradgate as gg
 from gradgate.clock import Clock
@@ -31,6 +32,13 @@ from support.placing import depth_names, places
 from support.tiny_models import TINY, WIDTH
 from support.tiny_towers import TOWERS
 
+SMALL: dict[str, Any] = {
+    "hidden_size": 8,
+    "intermediate_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "projection_dim": 4,
+}
 CASES = pytest.mark.parametrize(("build", "towers", "left_out", "beside"), NETWORKS.values(), ids=list(NETWORKS))
 
 
@@ -182,6 +190,17 @@ def test_methods_follow_each_networks_own_depth(
     retriever: LayerMap, text: str, steps: list[int], plans: list[str]
 ) -> None:
     assert [opened(text, retriever, step) for step in steps] == plans
+
+
+@pytest.mark.parametrize("text", ["gradual:every=5", "random:every=5", "gradfreeze"])
+def test_the_embeddings_of_text_open_with_the_lowest_layer_of_text(text: str) -> None:
+    config = CLIPConfig(text_config=SMALL, vision_config={**SMALL, "num_hidden_layers": 4, "patch_size": 112})
+    layers = map_layers(CLIPModel(config))
+    bottom = next(group.name for group in layers.towers["text"])
+    plans = [gg.method(text).checked_plan(Clock(step, 8, 32), layers, MethodState()) for step in range(32)]
+    shown = [plan["embeddings"].closed for plan in plans]
+    assert shown == [plan[bottom].closed for plan in plans]
+    assert len({*shown}) == 2
 
 
 def test_rates_fall_along_each_network(retriever: LayerMap) -> None:

@@ -153,6 +153,7 @@ def test_a_sparse_gate_keeps_its_window_at_another_rate() -> None:
     [
         ("gradual+graddrop", r"'gradual\+graddrop' is not a valid combination: .*'graddrop' decides that as well"),
         ("layerwise-lr+gradual:every=4", r"the first method decides .*'gradual:every=4' decides"),
+        ("probe:c=1+mixout", r"'probe:c=1\.0' takes no training steps.* train the head with 'head\+mixout'"),
         ("gradual+layerwise", r"There is no method 'layerwise'\. Did you mean 'layerwise-lr'"),
         ("gradual+", r"There is no method 'gradual\+'"),
     ],

@@ -75,6 +75,7 @@ def test_a_saved_state_is_of_the_method_with_its_rows() -> None:
     [
         ("gradual:every=2+layerwise-lr:decay=0.5", 0.5**4),
         ("full+layerwise-lr:decay=0.5", 0.5**4),
+        ("layerwise-lr:decay=0.5", 0.5**4),
         ("gradual:every=2,warm_open=4", 1.0),
         ("gradual:every=2", 1.0),
     ],

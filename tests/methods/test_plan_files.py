@@ -9,17 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gradgate import Clock, Method, MethodInfo, MethodState, Plan, method
+from gradgate import Clock, Method, MethodInfo, MethodState, Plan, Tuner, map_layers, method
 from gradgate.errors import MethodError
 from gradgate.methods import OPEN, Gate, plan_file
 from gradgate.methods.phases import Phase
 from gradgate.methods.plan_file import PlanFile, read_plan, read_timeline
 from gradgate.methods.timeline import Timeline, changes, foresee
 from support.every_method import EVERY_METHOD, FOUR, a_method
+from support.loop import adamw, assert_same_weights, build, train
 
 GROUPS = FOUR.names
 
@@ -125,6 +127,36 @@ def test_a_file_reads_back_as_the_timeline_that_was_written(tmp_path: Path) -> N
     timeline = foresee(method("graddrop-epoch-toggle+layerwise-lr:decay=0.5"), FOUR, Clock(0, 3, 10))
     (tmp_path / "plan.yaml").write_text(timeline.to_yaml())
     assert read_timeline(tmp_path / "plan.yaml") == timeline
+
+
+def test_a_file_trains_as_the_method_that_it_was_written_for(tmp_path: Path) -> None:
+    # A drawn layer restarts its optimizer, weights are mixed, and the model's dropout is off.
+    own, file = "lisa:layers=1,every=1+mixout:p=0.5", tmp_path / "plan.yaml"
+    file.write_text(foresee(method(own), map_layers(build("bert")), Clock(0, 2, 4)).to_yaml())
+    trained = []
+    for text in (own, f"plan:{file}"):
+        model = build("bert", dropout=True)
+        optimizer = adamw(model)
+        torch.manual_seed(0)
+        with Tuner(model, optimizer, text):
+            train(model, optimizer, 4)
+        trained.append(model)
+    assert_same_weights(*trained)
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ("drop", "traits is 'drop': expected a mapping"),
+        ({"state": "drop"}, "unknown entry 'state' of traits; expected state_of_closed, "),
+        ({"state_of_closed": "Drop"}, "state_of_closed is 'Drop': expected keep, reset, drop, offload"),
+        ({"mixing": {"p": 2, "unit": "neuron"}}, r"mixing is .*: expected values such as \{p: 0\.9"),
+    ],
+)
+def test_other_traits_in_a_file_are_refused(traits: Any, message: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump({"phases": [{"step": 0, "open": ["head"]}], "traits": traits}))
+    with pytest.raises(MethodError, match=f"is not a plan: {message}"):
+        read_plan(str(tmp_path / "plan.yaml"))
 
 
 def test_a_plan_is_hashable_and_is_told_apart_by_what_it_holds(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from peft import LoraConfig, get_peft_model
 
 from gradgate import ActivationCache, Clock, LayerMap, MethodState, Tuner, map_layers, method
 from gradgate.cli.models import draw_timeline
@@ -151,3 +152,18 @@ def test_a_drawn_plan_has_a_line_a_layer_unless_it_is_expanded(parts: LayerMap) 
     assert len(folded.splitlines()) == 5 + 3
     assert len(expanded.splitlines()) == len(parts) + 3
     assert all(len(line) <= 80 for line in folded.splitlines())
+
+
+@pytest.mark.filterwarnings("error:.*in which nothing can learn")
+@pytest.mark.parametrize("text", ["hft", "spectrum:share=0.5", "lisa:layers=2,every=9,unit=module"])
+def test_both_matrices_of_lora_learn_where_one_is_opened(text: str) -> None:
+    """LoRA begins with B = 0: A without B has no gradient. Here layer 2 has no LoRA, and is not opened."""
+    config = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], layers_to_transform=[0, 1])
+    model = get_peft_model(build("llama"), config)
+    optimizer, before = adamw(model, weight_decay=0.0), weights(model)
+    with Tuner(model, optimizer, text) as tuner:
+        opened = [group for group in tuner.layers.layers if not tuner.plan[group.name].closed]
+        train(model, optimizer, 3)
+    found = {group.name: {name for name in group.parameter_names if "lora_" in name} for group in opened}
+    assert all(len(names) == 2 and group.split(".")[-1] in {"q_proj", "v_proj"} for group, names in found.items())
+    assert moved(before, model) == set().union(*found.values())

@@ -394,3 +394,32 @@ def test_the_error_of_a_missing_parameter_says_what_to_do() -> None:
     model = build("bert")
     with pytest.raises(AttachError, match=re.escape("Build the optimizer from all of model.parameters()")):
         Tuner(model, torch.optim.AdamW(model.classifier.parameters()), "full")
+
+
+# Schedules that are too long.
+
+
+@pytest.mark.parametrize(
+    ("method", "closed", "every"),
+    [
+        ("lpft", "embeddings, layers.0, layers.1, layers.2", 19),
+        ("gradual:every=11+layerwise-lr", "embeddings, layers.0", 10),
+        ("blocks:order=top-down", "layers.0, layers.1", 9),
+        ("gradfreeze:layers_per_epoch=1", "embeddings, layers.0", None),
+    ],
+)
+def test_a_training_too_short_for_its_schedule_is_warned_of(method: str, closed: str, every: int | None) -> None:
+    model = build("bert")
+    remedy = f"every={every} or less" if every else "a faster schedule"
+    told = rf"leaves {closed} closed to the end of this training: .* its 20 steps\. Use {remedy}, or train for more"
+    with pytest.warns(UserWarning, match=told), Tuner(model, adamw(model), method, total_steps=20, steps_per_epoch=10):
+        pass
+
+
+@pytest.mark.parametrize(
+    "method", ["head", "freeze:layers=1", "lisa:layers=1", "layer-graddrop:p=0.9", "gradual:every=10", "blocks:every=9"]
+)
+def test_a_schedule_that_ends_in_time_and_a_random_draw_are_not_warned_of(method: str, recwarn: Any) -> None:
+    model = build("bert")
+    with Tuner(model, adamw(model), method, total_steps=20):
+        assert not [warned for warned in recwarn if "closed to the end" in str(warned.message)]

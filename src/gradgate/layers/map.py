@@ -110,6 +110,7 @@ class LayerMap:
 
         ``part`` makes groups such as ``layers.3.attention``, ``module`` such as ``layers.3.attention.q_proj``: the
         modules with parameters of their own, under the shortest end of their path that is unique within the part.
+        All that PEFT adds to one module, such as the two matrices of LoRA, is one group: ``layers.3.adapter.q_proj``.
 
         Raises:
             LayerMapError: for any other unit.

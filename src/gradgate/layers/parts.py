@@ -44,6 +44,15 @@ def parts_of(model: nn.Module, layers: Iterable[nn.Module], trace: Trace | None)
     return found
 
 
+def adapted_modules(model: nn.Module) -> dict[int, str]:
+    """Return the canonical path of the module that each of PEFT's parameters adapts, by the parameter's ``id``."""
+    found: dict[int, str] = {}
+    for path, module in model.named_modules():
+        for parameter in _added_by_peft(module):
+            found.setdefault(id(parameter), canonical_name(path))
+    return found
+
+
 def prompts_of(model: nn.Module) -> set[str]:
     """Return the canonical names of the parameters that make the prompts of PEFT's prompt, prefix and p-tuning."""
     return {
@@ -114,13 +123,18 @@ def _is_norm(module: nn.Module, trace: Trace) -> bool:
 
 
 def _added(module: nn.Module) -> Iterator[nn.Parameter]:
-    """Yield the parameters that an adapter library put into a module; PEFT's layers list the names of theirs."""
+    """Yield the parameters that an adapter library put into a module."""
+    yield from _added_by_peft(module)
+    if type(module).__module__.startswith("gradgate.adapters."):
+        yield from module.parameters()
+
+
+def _added_by_peft(module: nn.Module) -> Iterator[nn.Parameter]:
+    """Yield the parameters that PEFT put into a module; its layers list the names of theirs."""
     for name in getattr(module, "adapter_layer_names", ()):
         added = getattr(module, name, None)
         if isinstance(added, nn.Module):
             yield from added.parameters()
-    if type(module).__module__.startswith("gradgate.adapters."):
-        yield from module.parameters()
 
 
 def _size(parameters: Iterable[nn.Parameter]) -> int:

@@ -14,7 +14,7 @@ from gradgate.layers.flow import kinds_of
 from gradgate.layers.map import LayerMap, human
 from gradgate.layers.names import canonical_name, named_parameters, tied_names
 from gradgate.layers.networks import networks_of
-from gradgate.layers.parts import parts_of, prompts_of
+from gradgate.layers.parts import adapted_modules, parts_of, prompts_of
 from gradgate.layers.probe import Span, Trace
 from gradgate.layers.quantized import weight_count, weight_shape
 from gradgate.layers.stacks import Stack, in_running_order
@@ -141,12 +141,13 @@ class Placement:
 
     def _weights(self, in_layers: Container[str]) -> dict[str, Weight]:
         parts = parts_of(self.model, [layer.module for layer in self.layers], self.trace)
-        tables = _tables(self.model)
+        tables, adapted = _tables(self.model), adapted_modules(self.model)
         return {
             name: Weight(
                 weight_shape(parameter),
                 parts.get(id(parameter), "other" if name in in_layers else ""),
                 id(parameter) in tables,
+                adapted.get(id(parameter), ""),
             )
             for name, parameter in self.parameters.items()
         }

@@ -23,11 +23,13 @@ class Weight:
         part: ``attention``, ``mlp``, ``norm``, ``experts``, ``router``, ``adapter`` or ``other``; empty in
             the embeddings and the head except for norms and adapters.
         rows: True if each row belongs to one token: a table of embeddings, or an output layer over tokens.
+        adapts: the path of the module that PEFT adapts with this parameter; empty for all other parameters.
     """
 
     shape: tuple[int, ...]
     part: str = ""
     rows: bool = False
+    adapts: str = ""
 
     @property
     def count(self) -> int:
@@ -92,12 +94,14 @@ def _unit_names(group: Group, weights: Mapping[str, Weight], unit: Unit) -> dict
     of_part = {name: f"{group.name}.{weights[name].part}" for name in group.parameter_names}
     if unit == "part":
         return of_part
+    # LoRA begins with B = 0, so A alone has no gradient: what PEFT adds to one module opens and closes together.
+    paths = {name: weights[name].adapts or name.rpartition(".")[0] for name in of_part}
     modules: dict[str, dict[str, None]] = {}
     for name, part in of_part.items():
-        modules.setdefault(part, {})[name.rpartition(".")[0]] = None
+        modules.setdefault(part, {})[paths[name]] = None
     within = _common_path(group.parameter_names)
-    ends = {part: _shortest_ends(list(paths), within) for part, paths in modules.items()}
-    named = {name: ends[part][name.rpartition(".")[0]] for name, part in of_part.items()}
+    ends = {part: _shortest_ends(list(inside), within) for part, inside in modules.items()}
+    named = {name: ends[part][paths[name]] for name, part in of_part.items()}
     return {
         name: part if named[name] == part.rpartition(".")[2] else f"{part}.{named[name]}"
         for name, part in of_part.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from gradgate import gates
@@ -12,7 +12,7 @@ from gradgate.layers import LayerMap
 from gradgate.layers.units import EMBEDDINGS, HEAD
 from gradgate.methods.mixins import HasStateOption, HasUnitOption
 from gradgate.methods.plan import Plan
-from gradgate.methods.traits import MethodState, State
+from gradgate.methods.traits import MethodState, State, Traits
 from gradgate.methods.unfreezing import refuse_shared_layers
 
 Ends = Literal["open", "closed"]
@@ -84,6 +84,10 @@ class Blocks(HasStateOption, HasUnitOption):
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         return self._always(layers).union(*self._blocks(layers))
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, by_schedule=True)
 
     def _always(self, layers: LayerMap) -> frozenset[str]:
         return frozenset() if self.ends == "blocks" else open_ends(layers, self.ends)

@@ -13,6 +13,7 @@ from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Selection
 from gradgate.measure import Request
 from gradgate.methods.base import Method
+from gradgate.methods.fixed import Probe
 from gradgate.methods.mixins import Modifier
 from gradgate.methods.plan import Plan
 from gradgate.methods.traits import MethodState, Traits
@@ -88,6 +89,12 @@ class Combined(MethodWrapper):
             )
         if sum(method.traits.mixing is not None for method in self.methods) > 1:
             raise MethodError(f"{self.spec!r} mixes weights twice. Use mixout once.")
+        if isinstance(self.wrapped, Probe):
+            how = "+".join(method.spec for method in self.methods[1:])
+            raise MethodError(
+                f"{self.spec!r} is not a valid combination: {self.wrapped.spec!r} takes no training steps, so nothing "
+                f"can be changed about how it learns. Use it alone, or train the head with 'head+{how}'."
+            )
 
     def plan(self, clock: Clock, layers: LayerMap, memory: MethodState) -> Plan:
         gates = dict(self.wrapped.plan(clock, layers, memory))

@@ -55,9 +55,6 @@ class GradFreeze(LateOpening, HasStateOption):
             opens |= self._of_axis(order, clock)
         return opens
 
-    def bottom(self, layers: LayerMap) -> int | None:
-        return layers.layers.index(max(layers.axes, key=len)[0]) if layers.axes else 0
-
     def _of_axis(self, order: Sequence[int], clock: Clock) -> dict[int, int]:
         count, epoch = len(order), clock.epoch
         each = -(-count // clock.epochs) if self.layers_per_epoch == "auto" else self.layers_per_epoch

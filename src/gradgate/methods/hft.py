@@ -65,8 +65,8 @@ class HFT(HasStateOption, HasUnitOption):
         return (clock.step // self.every + 1) * self.every if self.every else None
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
-        """Return all layers: which half is drawn depends on the seed."""
-        return open_ends(layers, self.ends).union(group.name for group in layers.layers)
+        """Return all layers that can learn: which half is drawn depends on the seed."""
+        return open_ends(layers, self.ends).union(g.name for g in layers.layers if layers.can_learn(g.name))
 
 
 def _categories(layers: LayerMap) -> dict[str, dict[str, list[str]]]:

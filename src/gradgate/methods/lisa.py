@@ -99,7 +99,7 @@ class LISA(HasStateOption, HasUnitOption):
         return (clock.step // self.every + 1) * self.every
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
-        return frozenset(group.name for group in layers.layers) | open_ends(layers, self.ends)
+        return open_ends(layers, self.ends).union(self._names(layers))
 
     def requests(self, clock: Clock, layers: LayerMap, memory: MethodState) -> tuple[Request, ...]:
         every = tuple(self._names(layers))

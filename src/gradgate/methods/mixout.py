@@ -9,7 +9,7 @@ from gradgate.clock import Clock
 from gradgate.layers import LayerMap
 from gradgate.methods.mixins import Modifier
 from gradgate.methods.plan import OPEN, Plan
-from gradgate.methods.traits import MethodState, MixoutSettings, Traits
+from gradgate.methods.traits import MethodState, MixoutSettings, MixoutUnit, Traits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Mixout(Modifier):
     )
 
     p: float = 0.9
-    unit: Literal["neuron", "element"] = "neuron"
+    unit: MixoutUnit = "neuron"
     dropout: Literal["replace", "keep"] = "replace"
 
     def __post_init__(self) -> None:

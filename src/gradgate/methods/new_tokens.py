@@ -10,7 +10,7 @@ from gradgate.layers import LayerMap
 from gradgate.layers.selectors import Rows, Selection, select, union
 from gradgate.layers.units import EMBEDDINGS, HEAD
 from gradgate.methods.base import Method
-from gradgate.methods.combined import MethodWrapper
+from gradgate.methods.combined import Combined, MethodWrapper
 from gradgate.methods.layerwise_lr import RateModifier
 from gradgate.methods.plan import OPEN, Plan
 from gradgate.methods.traits import MethodState
@@ -52,7 +52,7 @@ class NewTokens(MethodWrapper):
         A closed group has no rate of its own, and one that opens slowly would slow down what has learned all along.
         """
         found: dict[str, float] = {}
-        for method in getattr(self.method, "methods", ()):
+        for method in self.method.methods if isinstance(self.method, Combined) else (self.method,):
             if isinstance(method, RateModifier):
                 for group, factor in method.rates(clock, layers, memory).items():
                     found[group] = found.get(group, 1.0) * factor

@@ -6,7 +6,7 @@ import json
 import warnings
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from gradgate.clock import Clock
 from gradgate.errors import MethodError, RunError, nearest
 from gradgate.files import from_here, read_bytes, remedy
-from gradgate.layers import LayerMap
+from gradgate.layers import LayerMap, Unit
 from gradgate.methods.base import Method
 from gradgate.methods.phases import Phase
 from gradgate.methods.plan import Plan
@@ -42,6 +42,7 @@ class PlanFile(Method):
         file: the YAML file, as ``plan:FILE`` names it on the command line.
         phases: the phases in the file, by rising step; the first begins at step 0.
         made_by: the method that the file was written for, if it opened single weights of a group; empty otherwise.
+        written: the traits in the file: what that method did besides opening and closing.
     """
 
     name: ClassVar[str] = "plan"
@@ -51,6 +52,7 @@ class PlanFile(Method):
     file: str
     phases: tuple[Phase, ...]
     made_by: str = ""
+    written: Traits = field(default_factory=Traits)
 
     def __post_init__(self) -> None:
         steps = self._steps
@@ -64,9 +66,10 @@ class PlanFile(Method):
 
     @cached_property
     def traits(self) -> Traits:
-        """The traits, with the unit of the names in the file."""
+        """The traits in the file, with the unit of the names in it."""
         longest = max((name.count(".") for name in self._reached), default=0)
-        return Traits(unit="layer" if longest < 2 else "part" if longest == 2 else "module")
+        unit: Unit = "layer" if longest < 2 else "part" if longest == 2 else "module"
+        return replace(self.written, unit=unit, by_schedule=True)
 
     def check(self, layers: LayerMap) -> None:
         if self.made_by:
@@ -109,8 +112,11 @@ class PlanFile(Method):
 
     @cached_property
     def digest(self) -> str:
-        """16 hexadecimal digits, equal for files with equal phases."""
-        content = json.dumps([phase.to_dict() for phase in self.phases], sort_keys=True)
+        """16 hexadecimal digits, equal for files with equal phases and traits."""
+        written = [phase.to_dict() for phase in self.phases]
+        if traits := self.written.to_dict():
+            written.append(traits)
+        content = json.dumps(written, sort_keys=True)
         return sha256(content.encode()).hexdigest()[:16]
 
     @cached_property
@@ -131,7 +137,7 @@ def read_plan(file: str) -> PlanFile:
     file = typed_place(file)
     try:
         record = _read(Path(file))
-        phases = _phases_in(record)
+        phases, traits = _phases_in(record), _traits_in(record)
     except OSError as error:
         raise MethodError(
             f"The plan {shown(file)} cannot be read: {error.strerror or error}. Expected plan:FILE with "
@@ -139,7 +145,8 @@ def read_plan(file: str) -> PlanFile:
         ) from None
     except ValueError as error:
         raise MethodError(f"{file} is not a plan: {error}. {_EXPECTED}") from None
-    return PlanFile(file=file, phases=phases, made_by=str(record.get("method", "")) if record.get("learns") else "")
+    made_by = str(record.get("method", "")) if record.get("learns") else ""
+    return PlanFile(file=file, phases=phases, made_by=made_by, written=traits)
 
 
 def read_timeline(path: Path) -> Timeline:
@@ -173,7 +180,8 @@ def _timeline_in(record: Mapping[str, Any]) -> Timeline:
     starts = [phase.step for phase in phases]
     if not starts or starts != sorted(set(starts)) or starts[-1] >= steps:
         raise ValueError(f"phases begin at {starts[:9]}: expected phases in order of their step, before step {steps}")
-    return Timeline(list(phases), str(record.get("method", "")), steps, tuple(groups), sizes, **_shares_in(record))
+    method, traits = str(record.get("method", "")), _traits_in(record)
+    return Timeline(list(phases), method, steps, tuple(groups), sizes, **_shares_in(record), traits=traits)
 
 
 def _shares_in(record: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -193,6 +201,10 @@ def _read(path: Path) -> Mapping[str, Any]:
     if not isinstance(record, Mapping):
         raise ValueError(f"it contains {type(record).__name__}, not a mapping")
     return record
+
+
+def _traits_in(record: Mapping[str, Any]) -> Traits:
+    return Traits.from_dict(record.get("traits", {}))
 
 
 def _phases_in(record: Mapping[str, Any]) -> tuple[Phase, ...]:

@@ -14,7 +14,7 @@ from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.phases import Phase
 from gradgate.methods.plan import Plan
-from gradgate.methods.traits import MethodState
+from gradgate.methods.traits import MethodState, Traits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +39,7 @@ class Timeline:
             with ``mask_scope=attention``; 1 for all others.
         trainable: group name to the share of its elements that the method can open, if others were frozen before it,
             as under an adapter; 1 for all others.
+        traits: what the method does besides opening and closing, such as with the optimizer's state of closed groups.
     """
 
     phases: list[Phase] = field(default_factory=list)
@@ -49,6 +50,7 @@ class Timeline:
     learns: dict[str, float] = field(default_factory=dict)
     masked: dict[str, float] = field(default_factory=dict)
     trainable: dict[str, float] = field(default_factory=dict)
+    traits: Traits = field(default_factory=Traits)
 
     def record(self, step: int, plan: Plan) -> None:
         """Add the plan for the step after ``step`` optimizer steps."""
@@ -68,6 +70,7 @@ class Timeline:
             single_weights(method, layers),
             _masked_shares(phases, layers),
             _trainable_shares(layers),
+            method.traits.followed,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,6 +83,7 @@ class Timeline:
             **({"learns": self.learns} if self.learns else {}),
             **({"masked": self.masked} if self.masked else {}),
             **({"trainable": self.trainable} if self.trainable else {}),
+            **({"traits": traits} if (traits := self.traits.to_dict()) else {}),
             "phases": [phase.to_dict() for phase in self.phases],
         }
 

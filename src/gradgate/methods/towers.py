@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Protocol
 
 from gradgate.errors import MethodError, nearest
@@ -54,3 +55,15 @@ def axes_of(method: OfTower, layers: LayerMap) -> tuple[tuple[Group, ...], ...]:
 def embeddings_follow(method: OfTower, layers: LayerMap) -> bool:
     """Return whether the embeddings follow the method's layers: if it has no tower, or they belong to that tower."""
     return not method.tower or (EMBEDDINGS in layers and layers[EMBEDDINGS].tower == method.tower)
+
+
+def bottom_of(axes: Sequence[Sequence[Group]], layers: LayerMap) -> str:
+    """Return the name of the layer that the embeddings open with; empty if there are no layers.
+
+    It is the lowest layer of the network that the embeddings belong to. If several networks use them, it is the lowest
+    of the longest one, so that they open last where layers open from the top down.
+    """
+    tower = layers[EMBEDDINGS].tower if EMBEDDINGS in layers else ""
+    own = [axis for axis in axes if tower and any(group.tower == tower for group in axis)]
+    longest = max(own or axes, key=len, default=())
+    return longest[0].layer if longest else ""

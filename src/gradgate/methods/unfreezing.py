@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from gradgate import gates
@@ -14,8 +14,8 @@ from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.mixins import HasUnitOption
 from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
-from gradgate.methods.towers import axes_of, embeddings_follow, layers_of, tower_check
-from gradgate.methods.traits import MethodState
+from gradgate.methods.towers import axes_of, bottom_of, embeddings_follow, layers_of, tower_check
+from gradgate.methods.traits import MethodState, Traits
 
 Timing = Literal["text", "code_gu", "algorithm"]
 FreezeEmbeddings = Literal["with_bottom", "never", "always"]
@@ -72,16 +72,14 @@ class LateOpening(Method):
             opened["embeddings"] = 0
         elif self.freeze_embeddings == "with_bottom":
             bottom = self.bottom(layers)
-            of_bottom = [
-                opened[unit.name] for unit in units if unit.layer == f"layers.{bottom}" and unit.name in opened
-            ]
+            of_bottom = [opened[unit.name] for unit in units if unit.layer == bottom and unit.name in opened]
             if bottom is None or of_bottom:
                 opened["embeddings"] = 0 if bottom is None else min(of_bottom)
         return Plan({name: self._gate(opened.get(name), clock) for name in layers.names})
 
-    def bottom(self, layers: LayerMap) -> int | None:
-        """Return the number of the layer that the embeddings open with; None if they are open from the start."""
-        return 0
+    def bottom(self, layers: LayerMap) -> str | None:
+        """Return the name of the layer that the embeddings open with; None if they are open from the start."""
+        return bottom_of(layers.axes, layers)
 
     def check(self, layers: LayerMap) -> None:
         refuse_shared_layers(self, layers)
@@ -89,6 +87,10 @@ class LateOpening(Method):
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         out = {"embeddings"} if self.freeze_embeddings == "always" else set()
         return frozenset(set(layers.names) - out)
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, by_schedule=True)
 
     def _require(self, **checks: tuple[bool, str]) -> None:
         super()._require(warm_open=(self.warm_open >= 0, "0 or more optimizer steps"), **checks)
@@ -188,10 +190,8 @@ class Gradual(Scheduled):
             opens |= one_by_one([own[place] for place in self._order(len(own))], self.every, self.timing)
         return opens
 
-    def bottom(self, layers: LayerMap) -> int | None:
-        if not embeddings_follow(self, layers):
-            return None
-        return layers.layers.index(max(axes_of(self, layers), key=len)[0])
+    def bottom(self, layers: LayerMap) -> str | None:
+        return bottom_of(axes_of(self, layers), layers) if embeddings_follow(self, layers) else None
 
     def _order(self, count: int) -> list[int]:
         if self.order == "top-down":

@@ -1,10 +1,13 @@
-"""Check what a training needs: reachable parameters, matching copies, finite gradients."""
+"""Check what a training needs: reachable parameters, enough steps, matching copies, finite gradients."""
 
 from __future__ import annotations
 
 import operator
 import warnings
+from bisect import bisect_left
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +22,8 @@ from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.combined import MethodWrapper
 from gradgate.methods.plan import Plan
+from gradgate.methods.timeline import changes
+from gradgate.methods.traits import MethodState
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
 from gradgate.tuner.optimizers import Optimizers, held_by
@@ -151,6 +156,55 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers
             f"{missing[0]}{more} will be opened by {method.spec!r}, but {lacking}, so it would never learn. {remedy} "
             f"Weights that must not learn, such as a teacher's, need requires_grad=False before the tuner attaches."
         )
+
+
+def warn_of_unopened(method: Method, layers: LayerMap, clock: Clock, memory: MethodState) -> None:
+    """Warn if a training is too short for its schedule, so that some of what it opens would never learn.
+
+    Args:
+        method: says whether it has a schedule, and what it opens when.
+        layers: the model's map, at the method's unit.
+        clock: before the first step; nothing is said if its total is unknown.
+        memory: of the method, before the first step.
+    """
+    traits = method.traits
+    if clock.total_steps is None or not traits.by_schedule or traits.decides_by_measuring:
+        return
+    closed = _never_opened(method, layers, clock, memory)
+    if not closed:
+        return
+    every = _fitting_interval(method, layers, clock, memory)
+    faster = f"every={every} or less" if every else "a faster schedule"
+    warnings.warn(
+        f"{method.spec!r} leaves {_runs(closed)} closed to the end of this training: it would open them after more "
+        f"than its {clock.total_steps} steps. Use {faster}, or train for more steps.",
+        stacklevel=2,
+    )
+
+
+def _never_opened(method: Method, layers: LayerMap, clock: Clock, memory: MethodState) -> list[str]:
+    """Return the groups that can learn and that the method reaches, but opens in no step of the training."""
+    reached = method.reaches(layers)
+    closed = [name for name in layers.names if name in reached and layers.can_learn(name)]
+    # Most schedules close nothing, so that the plan of the last step decides and the others need not be made.
+    last = method.checked_plan(replace(clock, step=clock.known_total - 1), layers, memory)
+    for plan in chain([last], (plan for _, plan in changes(method, layers, clock, memory))):
+        closed = [name for name in closed if plan[name].closed]
+        if not closed:
+            break
+    return closed
+
+
+def _fitting_interval(method: Method, layers: LayerMap, clock: Clock, memory: MethodState) -> int:
+    """Return the largest ``every`` with which a method opens all that it reaches; 0 if there is none."""
+    while isinstance(method, MethodWrapper):
+        method = method.wrapped
+    every = getattr(method, "every", 1)
+
+    def is_too_long(interval: int) -> bool:
+        return bool(_never_opened(replace(method, every=interval), layers, clock, memory))  # type: ignore[call-arg]
+
+    return bisect_left(range(1, every), True, key=is_too_long)
 
 
 def check_quantized(method: Method, layers: LayerMap, gating: Gating, quantized: Container[str]) -> None:
