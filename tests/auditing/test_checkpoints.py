@@ -180,6 +180,48 @@ def adapter_on(folder: Path, model: nn.Module, wanted: PeftConfig) -> list[str]:
     return ["audit", str(folder / "base"), str(folder / "adapter"), "--json", "--expect"]
 
 
+def test_the_adapter_of_a_run_is_in_its_folder_model(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    words = adapter_on(tmp_path, model, LoraConfig(target_modules=["query"], r=2))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "adapter").rename(tmp_path / "run" / "model")
+    model.config.save_pretrained(tmp_path / "run" / "model")
+    report = json.loads(command("audit", words[1], str(tmp_path / "run"), "--json").out)
+    assert all("lora_" in name for name in report["learned"]["names"])
+    (tmp_path / "run" / "model" / "adapter_model.safetensors").rename(tmp_path / "run" / "model/adapter.safetensors")
+    said = command("audit", words[1], str(tmp_path / "run"))
+    assert "holds adapter.safetensors, an adapter in AdapterHub's format, which cannot be compared" in said.err
+
+
+def test_what_an_adapter_saved_and_did_not_train_has_not_changed(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    model.save_pretrained(tmp_path / "base")
+    adapted = get_peft_model(model, LoraConfig(target_modules=["query"], r=2, modules_to_save=["classifier"]))
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            nn.init.ones_(parameter)
+    adapted.save_pretrained(tmp_path / "adapter")
+    assert expected(command, tmp_path / "base", tmp_path / "adapter", "layers.*") == (True, [])
+    torch.save(adapted.state_dict(), tmp_path / "state.pt")
+    words = ["audit", str(tmp_path / "base"), str(tmp_path / "state.pt")]
+    assert all("lora_" in name for name in json.loads(command(*words, "--json").out)["learned"]["names"])
+    assert "absent from" not in command(*words).out
+
+
+def test_what_did_not_change_between_two_adapters_is_not_zero(command: Command, tmp_path: Path) -> None:
+    model = bert()
+    model.name_or_path = str(tmp_path / "base")
+    model.save_pretrained(tmp_path / "base")
+    adapted = get_peft_model(model, LoraConfig(target_modules=["query"], r=2))
+    for folder in ("first", "second"):
+        adapted.save_pretrained(tmp_path / folder)
+        with torch.no_grad():
+            for name, parameter in adapted.named_parameters():
+                if "lora_" in name and "layer.2" in name:
+                    parameter += 1.0
+    assert expected(command, tmp_path / "first", tmp_path / "second", "layers.2") == (True, [])
+
+
 def test_a_prompt_is_no_head(command: Command, tmp_path: Path) -> None:
     words = adapter_on(tmp_path, TINY["llama"](), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4))
     report = json.loads(command(*words, "head").out)

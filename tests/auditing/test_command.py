@@ -76,6 +76,30 @@ for _ in range(2):
 """
 
 
+HOOKED = """
+import torch, gradgate as gg
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from transformers import BertConfig, BertForSequenceClassification
+sizes = dict(vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+model = BertForSequenceClassification(BertConfig(**sizes))
+optimizer = torch.optim.AdamW(model.parameters())
+if {tuned}:
+    gg.Tuner(model, optimizer, gg.method("full"), total_steps=3, steps_per_epoch=3)
+else:
+    register_optimizer_step_pre_hook(lambda *_: None)
+for _ in range(3):
+    model(input_ids=torch.ones(2, 4, dtype=int), labels=torch.tensor([0, 1])).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("tuned", [True, False])
+def test_a_script_with_hooks_of_its_own_trains_to_its_end(command: Command, tmp_path: Path, tuned: bool) -> None:
+    code, report = audit_script(command, tmp_path, HOOKED.format(tuned=tuned))
+    assert (code, report["steps"], report["findings"]) == (0, 3, [])
+
+
 @pytest.mark.slow
 def test_models_with_parameters_of_one_name_are_counted_apart(command: Command, tmp_path: Path) -> None:
     _, report = audit_script(command, tmp_path, TWO_MODELS)

@@ -60,7 +60,7 @@ def head_of(model: nn.Module) -> set[str]:
 def test_a_sound_training_has_no_finding() -> None:
     model = bert()
     found = train(model, adamw(model.parameters()), expect="embeddings/layers.*/head")
-    assert (found.findings, found.expected, found.steps) == ((), True, 4)
+    assert (found.findings, found.expected, found.steps, found.report.notes) == ((), True, 4, ())
     assert set(found.learned.names) == {name for name, _ in model.named_parameters()}
 
 
@@ -217,6 +217,15 @@ def test_a_state_that_one_of_two_resumed_optimizers_lacks() -> None:
     assert names(train(model, *resumed), "unexpected") == {embedded}
 
 
+def test_a_second_phase_with_the_same_optimizer_resumes_nothing() -> None:
+    model = bert()
+    model.bert.requires_grad_(False)
+    optimizer = adamw(model.parameters())
+    train(model, optimizer)
+    model.requires_grad_(True)
+    assert names(train(model, optimizer), "unexpected") == set()
+
+
 def test_a_module_that_is_added_during_the_training_has_a_row() -> None:
     model = bert()
     optimizer = adamw(model.parameters())
@@ -275,6 +284,24 @@ def test_a_training_that_learns_more_than_was_expected() -> None:
     for parameter in frozen.bert.parameters():
         parameter.requires_grad_(False)
     assert train(frozen, adamw(frozen.classifier.parameters()), expect="head").expected is True
+
+
+def test_what_zero_gradients_freeze_still_moves_against_the_expectation() -> None:
+    model = bert()
+    for parameter in model.bert.encoder.parameters():
+        parameter.register_hook(torch.zeros_like)
+
+    def close(step: int) -> None:
+        for parameter in model.bert.embeddings.parameters():
+            parameter.requires_grad_(False)
+            parameter.grad = torch.zeros_like(parameter)
+
+    close(0)
+    found = train(model, adamw(model.parameters(), weight_decay=0.1), between=close, expect="head")
+    assert found.expected is False
+    moved = {"bert.embeddings.word_embeddings.weight", "bert.encoder.layer.0.output.dense.weight"}
+    assert moved <= names(found, "unexpected")
+    assert head_of(model) <= set(found.learned.names)
 
 
 def test_an_audit_changes_no_bit() -> None:

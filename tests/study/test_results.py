@@ -8,6 +8,7 @@ import pytest
 
 from gradgate.errors import RunError
 from gradgate.runs.folder import RunFolder
+from gradgate.runs.pauses import read_progress
 from gradgate.runs.records import Failure
 from gradgate.runs.state import RunState
 from gradgate.study.results import read_study
@@ -116,6 +117,15 @@ def test_the_main_split(tmp_path, splits, main):
 
 def test_before_anything_has_finished_the_task_names_the_splits(tmp_path):
     assert read_study(write_study(tmp_path, tests=("en", "de"))).test_splits == ("en", "de")
+
+
+def test_a_paused_run_whose_last_line_was_cut_off_is_still_paused(tmp_path):
+    folder = RunFolder(pause(write_study(tmp_path), "full", 0, step=12))
+    with folder.history_file.open("a") as file:
+        file.write('{"step": 12, "spl')
+    cell = read_study(tmp_path).of("full")[0]
+    assert (cell.state, [record.step for record in cell.history]) == (RunState.PAUSED, [10])
+    assert read_progress(folder).step == 12
 
 
 @pytest.mark.parametrize(

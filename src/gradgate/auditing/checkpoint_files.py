@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from gradgate import hub
+from gradgate.adapters.files import WEIGHTS_FILES
 from gradgate.deltas.bits import code_of
 from gradgate.deltas.patched import open_weights
 from gradgate.deltas.safetensors_file import TensorEntry, damaged, read_header
@@ -77,16 +78,23 @@ def open_checkpoint(name: str) -> StoredWeights:
     """Open a checkpoint: a folder, a file, a name on the hub, or ``sample``.
 
     Raises:
-        DeltaError: if there is none, or a file is damaged or holds more than tensors.
+        DeltaError: if there is none, it is an adapter in AdapterHub's format, or a file is damaged or holds more than
+            tensors.
     """
     path = typed_path(name)
     if path.is_file():
         return StoredWeights(SingleFile(path))
+    if (path / "model" / "config.json").is_file() and not (path / "config.json").is_file():
+        path = path / "model"  # the folder of a run
     found = next((path / each for each in _ADAPTERS if (path / each).is_file()), None)
     if found is not None and not (path / "model.safetensors").is_file():
         return StoredWeights(SingleFile(found), adapter=True)
-    if (path / "model" / "config.json").is_file() and not (path / "config.json").is_file():
-        path = path / "model"  # the folder of a run
+    if of_hub := next((each for each in WEIGHTS_FILES if (path / each).is_file()), None):
+        raise DeltaError(
+            f"{path} holds {of_hub}, an adapter in AdapterHub's format, which cannot be compared with a model. "
+            f"Expected a model of save_pretrained or an adapter of PEFT. Audit the training itself: gradgate audit -- "
+            f"COMMAND."
+        )
     return StoredWeights(open_weights(str(path) if path.exists() else name))
 
 

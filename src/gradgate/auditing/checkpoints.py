@@ -29,6 +29,7 @@ from gradgate.auditing.stored_layers import (
     StoredSelection,
     adapted_modules,
     layers_of,
+    layers_of_base,
     paired_names,
     places_of,
     places_of_adapter,
@@ -55,7 +56,8 @@ class TensorChange:
         name: in the trained checkpoint.
         place: its group and part.
         elements: of the tensor.
-        changed: number of elements that differ; all of them if the base has no such tensor.
+        changed: number of elements that differ; if the base has no such tensor, all of them, or in an adapter those
+            that are not 0.
         relative: norm of the change over the norm of the base's tensor; None if the base has no such tensor.
         rank: of the change, if it is at most 64 and lower than a full one; None if it is full or unknown.
         new: the base has no tensor of this name and shape.
@@ -83,7 +85,7 @@ class CheckpointAudit:
         findings: what probably was not meant.
         selector, selected: the expectation, and what it selects.
         strayed: tensors in which rows differ that the expectation does not select, though it selects others.
-        adapter: the trained checkpoint is an adapter of PEFT, whose tensors are all new.
+        adapter: the trained checkpoint is an adapter of PEFT, and the base is not.
     """
 
     base: str
@@ -129,8 +131,8 @@ class CheckpointAudit:
         ]
         if self.adapter:
             lines.append(
-                f"{self.trained} is an adapter: all of its tensors are new, and those that are still zero "
-                f"have not learned."
+                f"{self.trained} is an adapter: of its tensors that are new, those that are still zero have not "
+                f"learned."
             )
         notes = [f"absent from the trained checkpoint: {listed(self.absent)}"] if self.absent else []
         notes += [f"{number}. {each.kind}: {each.text}" for number, each in enumerate(self.findings, 1)]
@@ -198,10 +200,10 @@ def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> Che
         )
     old, new = open_checkpoint(base), open_checkpoint(trained)
     adapter = new.adapter and not old.adapter
-    layers = layers_of(old.folder if adapter else new.folder)
-    if adapter and layers is not None:
+    layers = layers_of_base(new) if new.adapter and old.adapter else layers_of(old.folder if adapter else new.folder)
+    if new.adapter and layers is not None:
         layers = with_saved_modules(layers, new)
-    places = places_of_adapter(new, layers) if adapter else places_of(new, layers)
+    places = places_of_adapter(new, layers) if new.adapter else places_of(new, layers)
     changes = tuple(_changes(old, new, places))
     if all(each.new for each in changes) and not adapter:
         raise DeltaError(
@@ -210,7 +212,7 @@ def audit_checkpoints(base: str, trained: str, expect: str | None = None) -> Che
         )
     selected = StoredSelection()
     if expect is not None:
-        selected = (select_adapted if adapter else select_stored)(new, layers, expect)
+        selected = (select_adapted if new.adapter else select_stored)(new, layers, expect)
     strayed = tuple(_strayed(old, new, selected))
     found = CheckpointAudit(base, trained, changes, _absent(old, new), (), expect, selected, strayed, adapter)
     coverage = () if layers is None or not adapter else _coverage(new, layers)
@@ -333,7 +335,7 @@ def _findings(audit: CheckpointAudit, old: StoredWeights, new: StoredWeights) ->
             "saved in place of the trained model, or every learning rate was 0. Audit the training itself: gradgate "
             "audit -- COMMAND.",
         )
-    if new.adapter and (zero := [each.name for each in audit.changes if not each.changed]):
+    if audit.adapter and (zero := [each.name for each in audit.changes if each.new and not each.changed]):
         yield Finding(
             "zero_gradient",
             tuple(zero),

@@ -71,7 +71,8 @@ class ModelWatch:
         model: the module inside it that the user names; None to find one with a layer map.
 
     Attributes:
-        tracked: by ``id`` of the parameter.
+        tracked: by ``id`` of the parameter; empty once the audit has let go of the model.
+        followed: ``id`` of each parameter that was ever tracked.
         record: what the audit reports.
     """
 
@@ -89,6 +90,7 @@ class ModelWatch:
             original_class(inner).__name__, replicated=is_replicated(root), mapped=layers is not None
         )
         self.tracked: dict[int, Tracked] = {}
+        self.followed: set[int] = set()
         self._names: dict[str, Tracked] = {}
         self._foreign = {canonical_name(raw) for raw, each in inner.named_parameters() if id(each) in taken}
         self._follow(inner)
@@ -146,6 +148,7 @@ class ModelWatch:
             record.empty = local(each)[0].numel() == 0  # all of its elements are in other processes
             record.start = "" if before is None or record.sharded else before.digest
             self._names[name] = self.tracked[id(each)] = tracked
+            self.followed.add(id(each))
 
     def note_flags(self) -> set[int]:
         """Note which parameters are open in the step that comes, and return the ``id`` of those that closed."""

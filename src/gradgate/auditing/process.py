@@ -37,38 +37,41 @@ class _Observer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._watch: Watch | None = None
+        self._ended = False
 
     def begin(self) -> None:
         """Let torch's optimizers call the observer."""
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
         from gradgate.auditing.uncompiled import uncompiled
 
         (self._folder / f"torch-{os.getpid()}").touch()
-        first: list[object] = []
-
-        def start(optimizer: Any, *_: object) -> None:
-            if self._watch is None:
-                watch = self._start()
-                first[0].remove()  # type: ignore[attr-defined]
-                watch.before(optimizer)
-
-        first.append(register_optimizer_step_pre_hook(uncompiled(start)))
+        # They stay to the end: within a step torch iterates over its hooks, so none may come or go there.
+        register_optimizer_step_pre_hook(uncompiled(self._before))
+        register_optimizer_step_post_hook(uncompiled(self._after))
         os.register_at_fork(after_in_child=self._after_fork)
+
+    def _before(self, optimizer: Any, *_: object) -> None:
+        if self._watch is None and not self._ended:
+            self._watch = self._start()
+        if self._watch is not None:
+            self._watch.before(optimizer)
+
+    def _after(self, optimizer: Any, *_: object) -> None:
+        if self._watch is not None:
+            self._watch.after(optimizer)
 
     def _start(self) -> Watch:
         from gradgate.auditing.expectation import Expectation
         from gradgate.auditing.watch import Watch
 
         selector, step = os.environ.get(EXPECT), os.environ.get(LOOKS_AT)
-        self._watch = Watch(
+        self._end_with_process()
+        return Watch(
             None if selector is None else Expectation(selector),
             None if step is None else int(step),
             folder=self._folder,
         )
-        self._watch.start()
-        self._end_with_process()
-        return self._watch
 
     def _end_with_process(self) -> None:
         """Write the record at the end; children of multiprocessing end without calling ``atexit``."""
@@ -79,6 +82,7 @@ class _Observer:
 
     def _write(self) -> None:
         watch, self._watch = self._watch, None
+        self._ended = True
         if watch is not None:
             watch.stop().write(self._folder / f"record-{os.getpid()}.json")
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from gradgate.auditing.findings import Finding
 from gradgate.auditing.records import ModelObservations, ParameterRecord, ProcessRecord, merge
 from gradgate.auditing.rules import findings_of
+from gradgate.auditing.rules.expectation import moved_outside_selection
 from gradgate.auditing.rules.gradients import unused_by_design
 from gradgate.console import PlainConsole
 from gradgate.errors import some_of
@@ -100,6 +101,7 @@ class AuditReport:
     def expected(self) -> bool | None:
         """True if exactly the selected parameters learned; None without an expectation, or if it cannot be checked.
 
+        No other parameter may have moved, as by weight decay, unless it is a moving average of one that learns.
         A selected parameter that pretrained models have for other tasks, such as a pooler, need not learn if it has no
         gradient.
         """
@@ -180,7 +182,8 @@ def _came_true(model: ModelObservations) -> bool:
     learned = {each.name for each in model.parameters if each.learned}
     strayed = any(each.learned and each.moved_unselected for each in model.parameters)
     unused = {each.name for each in model.parameters if unused_by_design(each.name) and not each.nonzero_gradient}
-    return not strayed and not learned - selected and selected - learned <= unused
+    others = learned - selected or moved_outside_selection(model)
+    return not strayed and not others and selected - learned <= unused
 
 
 def _headline(model: ModelObservations, variable: str) -> str:

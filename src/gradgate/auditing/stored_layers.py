@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gradgate.auditing.checkpoint_files import StoredWeights
 
 _PEFT = "base_model.model."  # before each name in PEFT's files
+_WRAPPED = re.compile(r"\.((token_adapter\.)?base_layer|original_module|modules_to_save\.[^.]+)(?=\.)")
 _HEADS = ("classifier", "score", "qa_outputs")  # that PEFT saves for a task; old versions do not note them
 _TOKENS = ".token_adapter"  # between a table and its tokens that PEFT trains
 
@@ -171,16 +173,31 @@ def select_adapted(adapter: StoredWeights, layers: LayerMap | None, selector: st
 
 
 def paired_names(names: Collection[str], known: Collection[str]) -> dict[str, str]:
-    """Return the known name of each name that has one, whatever prefix either class of a model adds."""
-    mine, theirs = name_prefixes(names, known)
-    pairs = {name: theirs + name[len(mine) :] if name.startswith(mine) else name for name in names}
+    """Return the known name of each name that has one, whatever prefix either class of a model or PEFT adds."""
+    own = {name: name if name in known else _before_peft(name) for name in names}
+    mine, theirs = name_prefixes(list(own.values()), known)
+    pairs = {name: theirs + each[len(mine) :] if each.startswith(mine) else each for name, each in own.items()}
     return {name: there for name, there in pairs.items() if there in known}
 
 
-def layers_of(folder: Path) -> LayerMap | None:
-    """Return the layer map of the model that a folder's configuration describes; None if there is none."""
+def _before_peft(name: str) -> str:
+    """Return the name that a tensor had before PEFT wrapped its module, or copied it to train the copy."""
+    return _WRAPPED.sub("", name.removeprefix(_PEFT))
+
+
+def layers_of_base(adapter: StoredWeights) -> LayerMap | None:
+    """Return the layer map of the model that an adapter of PEFT names as its base; None if it cannot be read."""
     try:
-        config = read_configuration(str(folder))
+        base = read_json(adapter.folder / "adapter_config.json").get("base_model_name_or_path")
+    except RunError:
+        return None
+    return layers_of(base) if isinstance(base, str) and base else None
+
+
+def layers_of(model: Path | str) -> LayerMap | None:
+    """Return the layer map of the model that a configuration in a folder or on the hub describes; None without one."""
+    try:
+        config = read_configuration(str(model))
         return map_layers(_declared(config) or build(config, torch.float32))
     except GradgateError:
         return None

@@ -70,8 +70,8 @@ class Watch:
     def start(self) -> None:
         """Begin to observe steps."""
         self._handles = [
-            register_optimizer_step_pre_hook(uncompiled(self._guarded(self._before))),
-            register_optimizer_step_post_hook(uncompiled(self._guarded(self._after))),
+            register_optimizer_step_pre_hook(uncompiled(self.before)),
+            register_optimizer_step_post_hook(uncompiled(self.after)),
         ]
 
     def stop(self) -> ProcessRecord:
@@ -86,24 +86,25 @@ class Watch:
             self._fail(error)
         return replace(self.record(), ended=True)
 
-    def before(self, optimizer: torch.optim.Optimizer) -> None:
-        """Observe the beginning of a step that began before :meth:`start`."""
-        self._guarded(self._before)(optimizer)
+    def before(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
+        """Observe the beginning of a step."""
+        self._guard(self._before, optimizer)
+
+    def after(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
+        """Observe the end of a step."""
+        self._guard(self._after, optimizer)
 
     def forget(self) -> None:
         """Forget everything, and continue with the next step; for a process that was forked from an observed one."""
         self._stepped, self._models, self._ticks = {}, [], 0
 
-    def _guarded(self, work: Callable[[torch.optim.Optimizer], None]) -> Callable[..., None]:
-        def guarded(optimizer: torch.optim.Optimizer, *_: object) -> None:
-            if self.trouble:
-                return
-            try:
-                work(optimizer)
-            except Exception as error:  # the training must not end because of its audit
-                self._fail(error)
-
-        return guarded
+    def _guard(self, work: Callable[[torch.optim.Optimizer], None], optimizer: torch.optim.Optimizer) -> None:
+        if self.trouble:
+            return
+        try:
+            work(optimizer)
+        except Exception as error:  # the training must not end because of its audit
+            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         self.trouble = self.trouble or f"{type(error).__name__}: {first_line(error)}"
@@ -221,7 +222,7 @@ class Watch:
         """Return a sentence per given model of which no optimizer held a weight while others were trained."""
         made = sorted((each.record.steps, each.record.name) for each in self._stepped.values())
         steps = {name: count for count, name in made}  # of those with one name, the optimizer that took most
-        followed = {key for model in self._models if model.record.steps for key in model.tracked}
+        followed = {key for model in self._models if model.record.steps for key in model.followed}
         given = [model for ref in self._given or () if (model := ref()) is not None]
         names = [type(model).__name__ for model in given if ids(model.parameters()).isdisjoint(followed)]
         others = " and ".join(f"{counted(count, 'step')} of {name}" for name, count in steps.items())
@@ -271,10 +272,19 @@ def _number(value: object) -> float | None:
 
 def _note_resumed(stepped: _Stepped, optimizer: torch.optim.Optimizer) -> None:
     """Note the parameters without a state in an optimizer that was restored with states of others."""
-    own = _own(optimizer)
+    own = ids(parameter for group in optimizer.param_groups if _is_restored(group) for parameter in group["params"])
     states = ids(parameter for parameter, state in optimizer.state.items() if state)
-    if not states:
+    if not states:  # a new optimizer
         return
     for model in stepped.models:
         for key, each in model.tracked.items():
             each.record.resumed_without |= key in own and key not in states and each.parameter.requires_grad
+
+
+def _is_restored(group: dict[str, Any]) -> bool:
+    """Return True for a group of an optimizer that ``load_state_dict`` has restored.
+
+    An optimizer that has only trained before, as in an earlier phase, has states too. But a new group begins with its
+    parameters, and a restored one, as ``state_dict`` writes it, has them after its options.
+    """
+    return next(iter(group)) != "params"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -86,7 +86,21 @@ def read_history(path: Path) -> History:
     Raises:
         RunError: if the file cannot be read or a line is damaged; the line is named.
     """
-    lines = _lines(path).splitlines()
+    return _history_of(path, _lines(path).splitlines())
+
+
+def read_history_so_far(path: Path) -> History:
+    """Read ``history.jsonl`` of a run that has not finished, without a last line that was cut off.
+
+    The run writes that line again when it resumes.
+
+    Raises:
+        RunError: as :func:`read_history` does.
+    """
+    return _history_of(path, _whole_lines(path))
+
+
+def _history_of(path: Path, lines: Iterable[bytes]) -> History:
     dev: list[DevRecord] = []
     losses: list[tuple[int, float]] = []
     tests: list[EpochScores] = []
@@ -126,6 +140,12 @@ def _lines(path: Path) -> bytes:
         raise RunError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}. {remedy(path)}") from error
 
 
+def _whole_lines(path: Path) -> list[bytes]:
+    """Return the lines, without a last one that was cut off as the run was killed or its disk was full."""
+    lines = _lines(path).splitlines(keepends=True)
+    return lines if lines and lines[-1].endswith(b"}\n") else lines[:-1]
+
+
 def _epoch_scores(values: dict[str, Any], metrics: dict[str, float]) -> EpochScores:
     step, epoch, split = int(values["step"]), float(values["epoch"]), str(values["split"])
     own = {name: value for name, value in metrics.items() if name not in ("step", "epoch", _UNUSED)}
@@ -138,11 +158,8 @@ def lines_until(path: Path, step: int) -> str:
     Raises:
         RunError: if the file cannot be read or a line is damaged; the line is named.
     """
-    lines = _lines(path).splitlines(keepends=True)
     lines_before = []
-    for number, line in enumerate(lines, 1):
-        if number == len(lines) and not line.endswith(b"}\n"):
-            break
+    for number, line in enumerate(_whole_lines(path), 1):
         try:
             if parse_json(line, finite=False)["step"] <= step:
                 lines_before.append(line.decode())

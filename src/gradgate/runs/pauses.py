@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from gradgate.runs.folder import RunFolder
-from gradgate.runs.history import DevRecord, read_history
+from gradgate.runs.history import DevRecord, read_history, read_history_so_far
 from gradgate.runs.records import read_record, write_record
 from gradgate.runs.scores import Scores
 from gradgate.runs.state import Progress, RunState
@@ -87,7 +87,8 @@ def read_progress(folder: RunFolder) -> Progress | None:
     scores = read_record(folder.scores_file, Scores) if folder.finished else None
     if scores is None and pauses is None:
         return None
-    evaluated = read_history(folder.history_file).dev if folder.history_file.is_file() else ()
+    read = read_history_so_far if scores is None else read_history
+    evaluated = read(folder.history_file).dev if folder.history_file.is_file() else ()
     return progress_of(pauses, scores, evaluated)
 
 

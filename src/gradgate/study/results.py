@@ -12,7 +12,7 @@ from pathlib import Path
 from gradgate.errors import GradgateError, RunError
 from gradgate.files import remedy
 from gradgate.runs.folder import RUNS_FOLDER, RunFolder
-from gradgate.runs.history import History, read_history
+from gradgate.runs.history import History, read_history, read_history_so_far
 from gradgate.runs.pauses import progress_of, read_pauses
 from gradgate.runs.records import DEV, Failure, ModelRecord, RunRecord, read_record
 from gradgate.runs.scores import Scores, read_scores
@@ -277,7 +277,8 @@ def _read_cell(folder: RunFolder, cell: RunResult) -> RunResult:
 
 def _with_history(cell: RunResult, folder: RunFolder, scores: Scores | None = None) -> RunResult:
     """Add what the run recorded; of a paused one, also what it has done since without being paused again."""
-    noted = read_history(folder.history_file) if folder.history_file.is_file() else History()
+    read = read_history_so_far if scores is None else read_history
+    noted = read(folder.history_file) if folder.history_file.is_file() else History()
     progress = progress_of(read_pauses(folder), scores, noted.dev)
     return replace(cell, progress=progress, history=noted.dev, losses=noted.losses, test_history=noted.tests)
 

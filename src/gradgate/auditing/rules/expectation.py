@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from gradgate.auditing.adapters import ADAPTER_PART
 from gradgate.auditing.findings import Finding, finding
-from gradgate.auditing.records import ModelObservations
+from gradgate.auditing.records import ModelObservations, ParameterRecord
 from gradgate.auditing.rules.gradients import unused_by_design
+from gradgate.auditing.rules.movement import averages_of
 
 _TEACHER = re.compile(r"(^|[._])(teacher|ref_model|reference_model)([._]|$)")
 _MOST_OF_BASE = 0.5
@@ -54,6 +55,14 @@ def _against_selection(model: ModelObservations, selected: set[str]) -> Iterator
             more,
             "{names}: learned, but the expectation does not select it. Freeze it, or add it to the selector.",
         )
+    if moved := moved_outside_selection(model):
+        yield finding(
+            "unexpected",
+            moved,
+            "{names}: moved, but the expectation does not select it. A gradient of 0 freezes nothing: weight decay and "
+            "momentum still move it. Set requires_grad to False and its grad to None, and leave it out of the "
+            "optimizer.",
+        )
     if rows := [each for each in model.parameters if each.learned and each.moved_unselected]:
         yield finding("unexpected", rows, UNSELECTED_ROWS)
     less = [
@@ -65,6 +74,13 @@ def _against_selection(model: ModelObservations, selected: set[str]) -> Iterator
         frozen = sum(not each.opened for each in less)
         why = f" {frozen} of {len(less)} tensors never required grad." if frozen else ""
         yield finding("unexpected", less, f"{{names}}: was expected to learn, but did not.{why}")
+
+
+def moved_outside_selection(model: ModelObservations) -> list[ParameterRecord]:
+    """Return what moved without learning though it is not selected, except for moving averages of others."""
+    meant = {*(model.selected or ()), *averages_of(model)}
+    moved = [each for each in model.parameters if (each.moved or each.moved_closed) and not each.learned]
+    return [each for each in moved if each.name not in meant]
 
 
 def _apart(model: ModelObservations) -> Iterator[Finding]:

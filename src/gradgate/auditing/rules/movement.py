@@ -18,9 +18,8 @@ _LEAST_SHARE = 0.2  # of the elements with a gradient that must have moved in 16
 
 def moved_while_frozen(model: ModelObservations) -> Iterator[Finding]:
     """Find parameters that changed while they required no gradient, except for moving averages of others."""
-    frozen = [each for each in model.parameters if each.moved_closed or (each.moved and not each.opened)]
-    averages = _averages(model, frozen)
-    moved = [each for each in frozen if each.name not in averages]
+    averages = averages_of(model)
+    moved = [each for each in _frozen_and_moved(model) if each.name not in averages]
     if moved:
         yield finding(
             "moved_while_frozen",
@@ -31,8 +30,13 @@ def moved_while_frozen(model: ModelObservations) -> Iterator[Finding]:
         )
 
 
-def _averages(model: ModelObservations, frozen: list[ParameterRecord]) -> set[str]:
+def _frozen_and_moved(model: ModelObservations) -> list[ParameterRecord]:
+    return [each for each in model.parameters if each.moved_closed or (each.moved and not each.opened)]
+
+
+def averages_of(model: ModelObservations) -> set[str]:
     """Return the frozen parameters that have a learning twin under another path: a copy that follows the model."""
+    frozen = _frozen_and_moved(model)
     learned = [each for each in model.parameters if each.learned]
     ends = {(tuple(each.name.split(".")[1:]), tuple(each.shape)) for each in learned if "." in each.name}
     suffixes = {(path[start:], shape) for path, shape in ends for start in range(len(path))}
