@@ -7,6 +7,7 @@ import json
 import shutil
 import socket
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,8 @@ CALLS: dict[str, Call] = {
     "study": ("is_better", {"a": "gradual:every=40", "b": "full", "results": "study"}),
     "floor": ("noise_floor", {"results": "results.csv"}),
     "floor of one arm": ("noise_floor", {"results": "one.csv"}),
+    "rows without a score": ("is_better", {"a": "lora", "b": "full", "results": "lost.csv"}),
+    "floor without a score": ("noise_floor", {"results": "lost.csv"}),
     "recorded floor": ("noise_floor", {"task": "rte", "metric": "accuracy", "seeds": 5}),
     "import": ("study_import", {"results": "results.csv", "reference": "head"}),
     "other columns": (
@@ -93,6 +96,10 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "no study": (("study_verdicts", {"study": "."}), "holds no study"),
     "a study again": (("study_import", {"results": "study"}), "is a study already"),
     "an unknown arm": (("is_better", {"a": "lorra", "b": "full", "results": "results.csv"}), "Did you mean 'lora'"),
+    "an arm without a score": (
+        ("is_better", {"a": "big", "b": "full", "results": "lost.csv"}),
+        "a='big' has no score. big: none of its 3 runs has a score",
+    ),
     "one arm": (("is_better", {"a": "full", "b": "full", "results": "results.csv"}), "are one arm"),
     "no metric": (("is_better", {"a": "a", "b": "b", "scores": {"a": [1], "b": [2]}}), "metric= is missing"),
     "a metric that is not there": (
@@ -115,7 +122,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
 }
 
 
-def write_results(file: Path, scores: dict[str, list[float]], names: tuple[str, str, str]) -> None:
+def write_results(file: Path, scores: Mapping[str, Sequence[float | str]], names: tuple[str, str, str]) -> None:
     with file.open("w", newline="") as opened:
         rows = csv.writer(opened)
         rows.writerow(names)
@@ -127,6 +134,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("agent")
     write_results(place / "results.csv", SCORES, ("arm", "seed", "accuracy"))
     write_results(place / "one.csv", {"full": FULL}, ("arm", "seed", "accuracy"))
+    lost = {"full": [70.0, 72.0, 71.0, ""], "lora": [75.0, 76.0, 74.0, 77.0], "big": ["nan"] * 3}
+    write_results(place / "lost.csv", lost, ("arm", "seed", "accuracy"))
     write_results(place / "odd.csv", SCORES, ("wer", "lauf", "wert"))
     (place / "text.csv").write_text("colour,note\nred,warm\n")
     (place / "scores.pkl").write_bytes(b"\x80\x04cos\nsystem\n(S'touch pwned'\ntR.")
@@ -257,6 +266,13 @@ def test_the_noise_floor_is_the_spread_over_seeds(replies: dict[str, Reply]) -> 
     power = stats.nct.sf(bound, 4, effect) + stats.nct.cdf(-bound, 4, effect)
     assert power == pytest.approx(0.8, abs=1e-6)
     assert "80 % power" in replies["floor"].text
+
+
+@pytest.mark.parametrize("name", ["rows without a score", "floor without a score"])
+def test_a_judgement_says_which_rows_were_left_out(replies: dict[str, Reply], name: str) -> None:
+    assert replies[name].record["left_out"] == [{"reason": "no score", "rows": 4}]
+    assert "Left out: 4 rows: no score." in replies[name].text
+    assert "Scores of accuracy are in percent; they are stored as shares of 1." in replies[name].text
 
 
 def test_one_arm_alone_has_a_noise_floor(replies: dict[str, Reply]) -> None:

@@ -104,13 +104,14 @@ def test_lists_and_what_is_not_given_become_flags_that_the_command_reads() -> No
         "lr_scale": ["head=10", "layers.bottom4=0.1"],
         "search": {"lr": [1e-5, 2e-5]},
         "languages": ["de", "fr"],
-        "train_size": [10, 20],
+        "train_size": [10, None],
+        "adapter": [None, "lora:r=8"],
         "steps": None,
     }
     words, _ = tool.command({"method": ["full"], "settings": settings})
-    sizes = ["--train-size", "10", "--train-size", "20"]
-    assert words[-12:-8] == ["--lr-scale", "head=10", "--lr-scale", "layers.bottom4=0.1"]
-    assert words[-8:] == ["--search", "lr=1e-05,2e-05", "--languages", "de,fr", *sizes]
+    sizes = ["--train-size", "10", "--train-size", "all", "--adapter", "none", "--adapter", "lora:r=8"]
+    assert words[-16:-12] == ["--lr-scale", "head=10", "--lr-scale", "layers.bottom4=0.1"]
+    assert words[-12:] == ["--search", "lr=1e-05,2e-05", "--languages", "de,fr", *sizes]
 
 
 def test_a_tool_that_trains_is_refused_by_name_on_a_server_that_reads() -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import gradgate as gg
+from gradgate.agents.judging import StudyVerdictsArguments
+from gradgate.agents.judging import study_verdicts as study_verdicts_tool
 from gradgate.cli import run
 from gradgate.report import write_report
 from gradgate.report.verdict_table import terminal_columns, verdict_table
 from gradgate.study.verdicts import study_verdicts
+from support.command_line import Command
 from support.study_folder import write_study
 
 SCORES = {
@@ -52,6 +56,22 @@ def test_the_terminal_leaves_out_what_all_share(study: Path, capsys: pytest.Capt
     said = capsys.readouterr().out
     assert "gradual:every=40" in said
     assert said.splitlines()[-1] == "1 better, 1 inconclusive"
+
+
+def test_verdicts_of_two_training_sizes_are_told_apart(tmp_path: Path, command: Command) -> None:
+    rows = [
+        {"arm": arm, "seed": seed, "train_size": size, "accuracy": score + seed / 100}
+        for size, lora in ((100, 0.6), (1000, 0.8))
+        for arm, score in (("full", 0.7), ("lora", lora + size % 7 / 1000))
+        for seed in range(3)
+    ]
+    study = str(tmp_path / "study")
+    gg.import_results(rows, study)
+    for name in ("verdicts", "power"):
+        assert [each["train_size"] for each in json.loads(command("study", name, study, "--json").out)] == [100, 1000]
+        assert "Training rows" in command("study", name, study).out
+    answer = study_verdicts_tool(StudyVerdictsArguments(study=study))
+    assert [line.split(":")[0] for line in answer.text.splitlines()[1:]] == ["100 rows", "1,000 rows"]
 
 
 @pytest.mark.slow

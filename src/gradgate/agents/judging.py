@@ -49,6 +49,7 @@ def is_better(asked: IsBetterArguments) -> ToolAnswer:
     from gradgate.study.verdicts import verdicts_of
 
     found = _results_of(asked)
+    _check_scored(asked, found)
     _check_arms(asked, found.arms)
     judged: list[tuple[str, ArmVerdict]] = []
     for results in found.conditions:
@@ -59,17 +60,15 @@ def is_better(asked: IsBetterArguments) -> ToolAnswer:
     if not judged:
         raise UsageError(f"No task and model has runs of both a={asked.a!r} and b={asked.b!r}. Run both on one.")
     said = _JudgedSentences(judged)
-    notes = list(found.imported.notes) if found.imported is not None else []
     record = {
         "a": asked.a,
         "b": asked.b,
         "verdict": judged[0][1].verdict.word.value if len(judged) == 1 else None,
         "words": said.words,
         "comparisons": said.records,
-        "notes": notes,
-        "warnings": list(found.warnings),
+        **found.said,
     }
-    return ToolAnswer("\n".join([*said.lines, *notes, *doubts(found.warnings)]), record)
+    return ToolAnswer("\n".join([*said.lines, *limits(found)]), record)
 
 
 class StudyImportArguments(CheckedSettings):
@@ -100,10 +99,8 @@ def study_import(asked: StudyImportArguments) -> ToolAnswer:
         f"Read {imported.rows_read:,} rows, kept {imported.rows_kept:,}: {len(imported.arms)} arms, "
         f"{len(imported.tasks)} tasks, {len(imported.models)} models, {len(imported.seeds)} seeds; reference "
         f"{imported.arms[0]}.",
-        *(f"Left out: {rows:,} rows: {reason}." for reason, rows in imported.left_out.items()),
         *said.lines,
-        *imported.notes,
-        *doubts(found.warnings),
+        *limits(found),
     ]
     return ToolAnswer("\n".join(lines), {**imported.record(), "words": said.words, "verdicts": said.records})
 
@@ -120,8 +117,7 @@ def study_verdicts(asked: StudyVerdictsArguments) -> ToolAnswer:
     from gradgate.study.row_noise import row_verdicts
 
     judged = row_verdicts(existing("study", asked.study), asked.margin)
-    several = len({(each.task, each.model) for each in judged}) > 1
-    said = _JudgedSentences([(f"{each.task}, {each.model}" if several else "", each) for each in judged])
+    said = _JudgedSentences([(each.condition, each) for each in judged])
     text = "\n".join(said.lines) or "Nothing is compared yet."
     return ToolAnswer(text, {"words": said.words, "verdicts": said.records})
 
@@ -144,9 +140,10 @@ class _JudgedSentences:
         self.lines = [*total, *shortened(sentences)]
 
 
-def doubts(warnings: Sequence[Any]) -> list[str]:
-    """Return the doubts about a comparison, a sentence each."""
-    return [f"Doubt ({each['kind']}): {each['text']}" for each in warnings]
+def limits(found: Judgeable) -> list[str]:
+    """Return what limits a judgement, a sentence each: rows that were left out, decisions of the import, doubts."""
+    left_out = [f"Left out: {each['rows']:,} rows: {each['reason']}." for each in found.left_out]
+    return [*left_out, *found.notes, *(f"Doubt ({each['kind']}): {each['text']}" for each in found.warnings)]
 
 
 def _results_of(asked: IsBetterArguments) -> Judgeable:
@@ -171,6 +168,16 @@ def _results_of(asked: IsBetterArguments) -> Judgeable:
         "pair": None if asked.paired else "none",
     }
     return judgeable_rows(rows_of(asked.scores, asked.metric, asked.paired), ask_columns({}, **own))
+
+
+def _check_scored(asked: IsBetterArguments, found: Judgeable) -> None:
+    """Raise UsageError for an arm of which no run has a score anywhere."""
+    from gradgate.study.importing.fairness import NO_SCORES
+
+    texts = {arm: each["text"] for each in found.warnings if each["kind"] == NO_SCORES for arm in each["arms"]}
+    for name, arm in (("a", asked.a), ("b", asked.b)):
+        if arm in texts and arm not in found.arms:
+            raise UsageError(f"{name}={arm!r} has no score. {texts[arm]} Arms: {some_of(list(found.arms), 20)}.")
 
 
 def _check_arms(asked: IsBetterArguments, arms: Sequence[str]) -> None:

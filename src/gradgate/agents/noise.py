@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from gradgate.agents.judging import MARGIN, doubts
+from gradgate.agents.judging import MARGIN, limits
 from gradgate.agents.results import COLUMNS, RESULTS, ask_columns, read_results
 from gradgate.agents.tool import ToolAnswer, shortened
 from gradgate.errors import UsageError
@@ -42,9 +42,9 @@ def noise_floor(asked: NoiseFloorArguments) -> ToolAnswer:
 
     found = read_results(asked.results, ask_columns(asked.columns, metric=asked.metric))
     floors = [NoiseFloor.of(results, asked.margin) for results in found.conditions]
-    record = {"conditions": [each.record() for each in floors], "warnings": list(found.warnings)}
+    record = {"conditions": [each.record() for each in floors], **found.said}
     notes = _notes(floors[0]) if len(floors) == 1 else []
-    lines = [*shortened([_sentence(each) for each in floors]), *notes, *doubts(found.warnings)]
+    lines = [*shortened([_sentence(each) for each in floors]), *notes, *limits(found)]
     return ToolAnswer("\n".join(lines), record)
 
 

@@ -17,8 +17,10 @@ from gradgate.agents.tool import Tool, ToolAnswer
 from gradgate.api.shown import PAGE
 from gradgate.places import typed_path
 from gradgate.runs.state import RunState
+from gradgate.settings.arms.adapter import NONE
 from gradgate.settings.base import CheckedSettings, checked_settings
 from gradgate.settings.command_line import flags_of
+from gradgate.settings.values import ALL
 
 _EXAMPLE = "{'steps': 500, 'lr': 3e-5, 'batch_size': 16}"
 _TASK = "name of a task, or a file or folder of data, such as tickets.csv"
@@ -54,10 +56,17 @@ class TrainingTool(Tool):
 
 _REPEATED = ("method", "adapter", "model", "task", "train_size", "search", "lr_scale")
 
+_WORD_OF_NONE = {"train_size": ALL, "adapter": NONE}
+"""What a flag takes for None, which a list may have: every row, and no adapter."""
+
 
 def _on_command_line(name: str, value: Any) -> Any:
     """Return a setting as its flag takes it: lists as one value, but for flags that are repeated."""
-    return ",".join(map(str, value)) if isinstance(value, list) and name not in _REPEATED else value
+    if not isinstance(value, list):
+        return value
+    if name not in _REPEATED:
+        return ",".join(map(str, value))
+    return [_WORD_OF_NONE.get(name) if each is None else each for each in value]
 
 
 class CompareArguments(CheckedSettings):

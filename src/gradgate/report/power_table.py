@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from gradgate.report.formats import NONE, ScoreFormat, said_once
 from gradgate.report.table import Column, Entry, Table, text_column
-from gradgate.report.verdict_table import WHERE
+from gradgate.report.verdict_table import WHERE, size_column
 from gradgate.study.power import ArmPower
 
 TERMINAL = ("method", "pairs", "detectable", "seeds_margin", "seeds_non_inferior", "seeds_equivalent",
@@ -15,10 +15,11 @@ _MOST_NOTES = 8
 
 
 def power_table(found: Sequence[ArmPower]) -> Table:
-    """Return one row per comparison. A model or task that all rows share is exported and not shown."""
+    """Return one row per comparison. A model, task or training size that all rows share is exported and not shown."""
     columns: tuple[Column[ArmPower], ...] = (
         text_column("model", "Model", of=lambda each: each.verdict.model),
         text_column("task", "Task", of=lambda each: each.verdict.task),
+        size_column(lambda each: each.verdict),
         text_column("method", "Method", of=lambda each: each.verdict.arm),
         Column("reference", raw=lambda each: each.verdict.reference),
         Column("pairs", "Pairs", "common seeds", show=lambda each: str(each.pairs), raw=lambda each: each.pairs),

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gradgate.report import formats
 from gradgate.report.formats import NONE, ScoreFormat, said_once
-from gradgate.report.table import Column, Entry, Table, interval_fields, text_column
+from gradgate.report.table import Column, Entry, Row, Table, interval_fields, text_column
 from gradgate.study.verdicts import ArmVerdict
 
 TERMINAL = ("method", "pairs", "difference", "p_corrected", "word", "seeds_needed", "collapsed", "rows")
-WHERE = ("model", "task")
+WHERE = ("model", "task", "train_size")
+"""The columns that say which condition a row belongs to; those that all rows share are exported and not shown."""
 
 
 def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
-    """Return one row per verdict. A model or task that all rows share is exported and not shown."""
+    """Return one row per verdict. A model, task or training size that all rows share is exported and not shown."""
     columns: tuple[Column[ArmVerdict], ...] = (
         text_column("model", "Model", of=lambda each: each.model),
         text_column("task", "Task", of=lambda each: each.task),
+        size_column(lambda each: each),
         text_column("method", "Method", of=lambda each: each.arm),
         Column("reference", raw=lambda each: each.reference),
         Column("metric", raw=lambda each: each.metric),
@@ -63,6 +65,16 @@ def verdict_table(verdicts: Sequence[ArmVerdict]) -> Table:
     references = dict.fromkeys(each.reference for each in verdicts)
     title = f"Every verdict against {', '.join(references)}"
     return Table.of("verdicts", title, list(verdicts), columns, hidden=same)
+
+
+def size_column(of: Callable[[Row], ArmVerdict]) -> Column[Row]:
+    """Return the column with the size of the training set, from the verdict that a row has."""
+
+    def show(row: Row) -> Entry:
+        size = of(row).train_size
+        return Entry("all" if size is None else f"{size:,}", size)
+
+    return Column("train_size", "Training rows", show=show, raw=lambda row: of(row).train_size)
 
 
 def terminal_columns(table: Table, names: Sequence[str] = TERMINAL) -> tuple[str, ...]:

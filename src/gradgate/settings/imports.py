@@ -41,7 +41,8 @@ class ImportSettings(CheckedSettings):
     )
     rows: str | None = Field(
         None,
-        description="Column with a number of rows, such as the training set's size; each value is one condition.",
+        description="Column with a number of rows: the training set's size, each a condition of its own, or the rows "
+        "that a split was scored on, if each split has one number.",
     )
     cost: Columns = Field((), description="Column with a cost, such as seconds or bytes; repeatable.")
     lower_is_better: bool = Field(False, description="Lower scores are better, whatever the metric's name suggests.")

@@ -125,7 +125,7 @@ class ArmPower:
     def record(self) -> dict[str, Any]:
         """Return plain values for scripts, scores in the unit of the page."""
         judged, factor = self.verdict.verdict, self.verdict.factor
-        names = ("model", "task", "metric", "split", "arm", "reference")
+        names = ("model", "task", "metric", "split", "train_size", "arm", "reference")
         without = self.without_collapsed
         return {name: getattr(self.verdict, name) for name in names} | {
             "pairs": self.pairs,

@@ -37,7 +37,9 @@ class ArmVerdict:
     """The verdict on one arm of one condition.
 
     Attributes:
+        condition: its name, which has the task, model and training size that differ; empty if it is the only one.
         model, task, metric, split: of the condition; the split is the one that arms are compared on.
+        train_size: the rows that its runs trained on; None for all rows.
         arm, reference: names.
         verdict: with all runs.
         collapsed: of the arm's runs; ``reference_collapsed`` of the reference's.
@@ -47,10 +49,12 @@ class ArmVerdict:
         rows_note: why it is unknown.
     """
 
+    condition: str
     model: str
     task: str
     metric: str
     split: str
+    train_size: int | None
     arm: str
     reference: str
     verdict: Verdict
@@ -69,6 +73,7 @@ class ArmVerdict:
             "task": self.task,
             "metric": self.metric,
             "split": self.split,
+            "train_size": self.train_size,
             "arm": self.arm,
             "reference": self.reference,
             "pairs": versus.n,
@@ -137,10 +142,12 @@ def verdicts_of(results: StudyResults, margin: float | None = None, reference: s
     rates = {name: collapse_rate(len(lost[name]), len(scores[name])) for name in scores}
     return [
         ArmVerdict(
+            condition=study.part,
             model=study.model.label,
             task=study.task.name,
             metric=study.task.metric,
             split=split,
+            train_size=study.train_size,
             arm=name,
             reference=first,
             verdict=with_all,

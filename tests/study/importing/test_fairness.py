@@ -23,6 +23,8 @@ DOUBTED: dict[str, tuple[list[dict[str, Any]], set[str]]] = {
     "sound": (LONG, set()),
     "identical_arms": ([*LONG, *({**row, "arm": "copy"} for row in LONG[:4])], {"full", "copy"}),
     "one_seed": ([*LONG, {"arm": "once", "seed": 0, "score": 0.5}], {"once"}),
+    "no_scores": ([*LONG, *({"arm": "big", "seed": seed, "score": score} for seed, score in enumerate(("nan", "oom")))],
+                  {"big"}),
     "unequal_seeds": (LONG[:-1], {"ours (v2) + tricks"}),
     "one_sided_search": (
         [{**row, "lr": lr} for row in LONG[:8] for lr in ((1, 2, 3) if row["arm"] == "full" else (2,))], {"full"}
@@ -34,6 +36,18 @@ DOUBTED: dict[str, tuple[list[dict[str, Any]], set[str]]] = {
     "small_dev": ([{**row, "split": "dev", "score": (30 + row["seed"] + 5 * len(row["arm"]) % 7) / 64} for row in LONG],
                   set()),
 }  # fmt: skip
+
+
+def test_an_arm_whose_runs_all_crashed_is_named(tmp_path: Path) -> None:
+    rows = [
+        {"Name": f"{row['arm']}-seed{row['seed']}", "State": state, "Runtime": 9, "test/accuracy": row["score"]}
+        for row in LONG
+        for state in ["crashed" if row["arm"] == "lora:r=8" else "finished"]
+    ]
+    found = imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    assert found.left_out == {"the run's state is crashed": 4}
+    assert [each.text for each in found.warnings] == ["lora:r=8: none of its 4 runs has a score, so it is not judged."]
+    assert "lora:r=8" not in found.arms
 
 
 @pytest.mark.parametrize("kind", DOUBTED)

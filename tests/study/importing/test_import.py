@@ -380,6 +380,15 @@ def test_left_out_rows_have_reasons(tmp_path: Path) -> None:
     assert found.left_out == {"no arm": 1, "no score": 1, "score is not finite": 1}
 
 
+def test_one_number_of_rows_for_each_split_is_what_it_was_scored_on(tmp_path: Path) -> None:
+    rows = [{**row, "split": split, "rows": n} for row in LONG for split, n in (("dev", 277), ("test", 1000))]
+    imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
+    results = read_study(tmp_path / "study")
+    assert results.study.task.rows == {"dev": 277, "test": 1000}
+    assert results.main_split == "test"
+    assert results.cells[0].score("dev") is not None
+
+
 WIDE = [
     {"method": "full", "seed_0": 0.8, "seed_1": 0.82, "seed_2": 0.81},
     {"method": "lora", "seed_0": 0.84, "seed_1": 0.85, "seed_2": "diverged"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import sqrt
 from statistics import fmean
@@ -15,7 +15,7 @@ from gradgate.study.importing.raw import number_of
 from gradgate.study.importing.scores import REPORTED, Score
 
 IDENTICAL, ONE_SIDED, UNEQUAL, EDGE = "identical_arms", "one_sided_search", "unequal_search", "rate_at_edge"
-ONE_SEED, UNEQUAL_SEEDS, TEST_SELECTED = "one_seed", "unequal_seeds", "test_selected"
+ONE_SEED, UNEQUAL_SEEDS, TEST_SELECTED, NO_SCORES = "one_seed", "unequal_seeds", "test_selected", "no_scores"
 NEVER_REACHED, SMALL_DEV = "rate_never_reached", "small_dev"
 _LEAST_IDENTICAL = 2  # scores that two arms have in common before their equality says something
 _SHOWN = 4
@@ -40,13 +40,17 @@ class FairnessWarning:
 
 @dataclass(frozen=True)
 class ScoredCondition:
-    """The scores of one task, model and training size, by arm; ``paired``: a seed of two arms is a pair."""
+    """The scores of one task, model and training size, by arm.
+
+    ``paired``: a seed of two arms is a pair. ``unscored``: arms of which no run has a score, with their runs.
+    """
 
     name: str
     arms: Mapping[str, Sequence[Score]]
     metric: str
     higher: bool
     paired: bool = True
+    unscored: Mapping[str, int] = field(default_factory=dict)
 
 
 def fairness(conditions: Iterable[ScoredCondition], reference: str) -> list[FairnessWarning]:
@@ -84,6 +88,9 @@ def _of_condition(condition: ScoredCondition, reference: str) -> Iterable[Fairne
     yield from _searches(condition, reference)
     yield from _selected_on_test(condition)
     yield from _small_dev(condition)
+    for arm, runs in condition.unscored.items():
+        lost = "its only run has no score" if runs == 1 else f"none of its {runs:,} runs has a score"
+        yield FairnessWarning(NO_SCORES, (arm,), f"{arm}: {lost}, so it is not judged.")
 
 
 def _identical(condition: ScoredCondition) -> Iterable[FairnessWarning]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from gradgate.study.importing.studies import Imported, read_tables
 from gradgate.study.importing.tables import of_frame
 from gradgate.study.results import StudyResults, read_study
 
+_SAID = ("warnings", "left_out", "notes")
+"""The entries of an import's record that a judgement repeats."""
+
 
 @dataclass(frozen=True)
 class Judgeable:
@@ -26,12 +29,21 @@ class Judgeable:
     Attributes:
         conditions: the results of each task, model and training size.
         warnings: doubts about the comparison, as ``gradgate study import --json`` has them; empty for a trained study.
-        imported: what was read and left out; None for a study's folder.
+        left_out: the rows that an import left out, each reason with their number, as there.
+        notes: what an import decided for the reader.
+        imported: what was read; None for a study's folder.
     """
 
     conditions: tuple[StudyResults, ...]
     warnings: tuple[Mapping[str, Any], ...] = ()
+    left_out: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
     imported: Imported | None = None
+
+    @property
+    def said(self) -> dict[str, list[Any]]:
+        """What limits a judgement, as plain values for scripts."""
+        return {name: list(getattr(self, name)) for name in _SAID}
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -60,7 +72,7 @@ def read_judgeable(place: Path, asked: ImportSettings) -> Judgeable:
             )
         conditions = tuple(read_study(part) for part in condition_folders(place))
         record = read_json(place / IMPORT_FILE) if (place / IMPORT_FILE).is_file() else {}
-        return Judgeable(conditions, tuple(record.get("warnings", ())))
+        return _with_said(Judgeable(conditions), record)
     tables, _ = read_files([place])
     return _judgeable(*read_tables(tables, asked, place))
 
@@ -76,4 +88,10 @@ def judgeable_rows(rows: Sequence[Mapping[str, Any]], asked: ImportSettings) -> 
 
 
 def _judgeable(imported: Imported, conditions: list[StudyResults]) -> Judgeable:
-    return Judgeable(tuple(conditions), tuple(imported.record()["warnings"]), imported)
+    return _with_said(Judgeable(tuple(conditions), imported=imported), imported.record())
+
+
+def _with_said(found: Judgeable, record: Mapping[str, Any]) -> Judgeable:
+    """Return results with what the record of their import says; a study that was trained has none."""
+    warnings, left_out, notes = (tuple(record.get(name, ())) for name in _SAID)
+    return replace(found, warnings=warnings, left_out=left_out, notes=notes)

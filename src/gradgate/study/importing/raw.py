@@ -31,6 +31,7 @@ class RawTable:
         known: for sources whose columns have a fixed meaning, the part of each column, as
             :class:`gradgate.study.importing.columns.ColumnMapping` names it.
         left_out: rows that the reader left out: the reason, and how many.
+        rejected: rows whose scores do not count, such as those of crashed runs: their index, and the reason.
         metrics: the metric that each task is compared on, for sources that say.
         higher: for sources that say, whether higher scores of a metric are better.
     """
@@ -44,6 +45,7 @@ class RawTable:
     left_out: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)
     higher: Mapping[str, bool] = field(default_factory=dict)
+    rejected: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def of_scores(

@@ -49,6 +49,14 @@ class Score(NamedTuple):
     logged: Mapping[str, float] = {}
 
 
+class Missing(NamedTuple):
+    """A place without a usable score, and the reason; ``settings`` as a score has them."""
+
+    reason: str
+    cell: Cell
+    settings: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass
 class ReadScores:
     """The scores of all sources, and what was left out.
@@ -58,6 +66,7 @@ class ReadScores:
         rows_read: rows of all sources.
         rows_kept: rows with a score at least.
         left_out: reason to the number of rows.
+        missing: the places of those rows, if they name an arm.
         unusable: reason to the number of cells, of rows that have another score.
         metrics: the metric that a task is compared on, if its source says.
         higher: whether higher scores of a metric are better, if its source says.
@@ -67,6 +76,7 @@ class ReadScores:
     rows_read: int = 0
     rows_kept: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
+    missing: list[Missing] = field(default_factory=list)
     unusable: Counter[str] = field(default_factory=Counter)
     metrics: dict[str, str] = field(default_factory=dict)
     higher: dict[str, bool] = field(default_factory=dict)
@@ -87,11 +97,11 @@ def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
         read.rows_read += len(table.rows) + sum(table.left_out.values())
         ranks = _ranks_of_steps(table, mapping)
         for index, row in enumerate(table.rows):
-            reasons: list[str] = []
+            missing: list[Missing] = []
             kept = False
             for each in _scores(table, mapping, index, row, ranks):
-                if isinstance(each, str):
-                    reasons.append(each)
+                if isinstance(each, Missing):
+                    missing.append(each)
                     continue
                 other = found.setdefault((each.cell, each.settings), (each, table, index))
                 if other[0] is not each:
@@ -100,8 +110,9 @@ def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
                 kept = True
             read.rows_kept += kept
             if not kept:
-                read.left_out[reasons[-1] if reasons else _EMPTY] += 1
-            read.unusable.update(reason for reason in reasons if kept and reason != _EMPTY)
+                read.left_out[missing[-1].reason if missing else _EMPTY] += 1
+                read.missing += [each for each in missing if each.cell.arm]
+            read.unusable.update(each.reason for each in missing if kept and each.reason != _EMPTY)
     if not read.scores:
         lost = "; ".join(f"{count} rows: {reason}" for reason, count in read.left_out.items())
         raise DataError(f"No row has a usable score ({lost or 'there are no rows'}).")
@@ -110,17 +121,13 @@ def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
 
 def _scores(
     table: RawTable, mapping: ColumnMapping, index: int, row: Mapping[str, Any], ranks: Mapping[float, int]
-) -> Iterator[Score | str]:
+) -> Iterator[Score | Missing]:
     """Yield the scores of a row, or why one is left out."""
-    arm = _joined(row, mapping.arm)
-    if not arm:
-        yield "no arm"
-        return
     shared = Cell(
         model=_joined(row, mapping.model),
         task=_joined(row, mapping.task),
         size=text_of(row[mapping.rows]) if mapping.rows and not is_missing(row.get(mapping.rows)) else "",
-        arm=arm,
+        arm=_joined(row, mapping.arm),
         seed=_seed(row, mapping),
         split=_split(row, mapping),
         metric=_metric(row, mapping),
@@ -129,15 +136,20 @@ def _scores(
     costs = {name: cost for column, name in mapping.costs if (cost := number_of(row.get(column))) is not None}
     settings = tuple((name, text_of(row[name])) for name in mapping.settings if not is_missing(row.get(name)))
     logged = {name: rate for name in mapping.logged if (rate := number_of(row.get(name))) is not None}
+    if not shared.arm:
+        yield Missing("no arm", shared)
+        return
     for column in mapping.score:
+        cell = shared if len(mapping.score) == 1 and mapping.metric else _of_column(shared, mapping, column)
         value = row.get(column)
         number = None if is_missing(value) else number_of(value)
-        if number is None:
-            yield _EMPTY if is_missing(value) else f"{column} is not a number"
+        if index in table.rejected:
+            yield Missing(table.rejected[index], cell, settings)
+        elif number is None:
+            yield Missing(_EMPTY if is_missing(value) else f"{column} is not a number", cell, settings)
         elif not isfinite(number):
-            yield f"{column} is not finite"
+            yield Missing(f"{column} is not finite", cell, settings)
         else:
-            cell = shared if len(mapping.score) == 1 and mapping.metric else _of_column(shared, mapping, column)
             yield Score(cell, number, table.place(index), costs, settings, logged)
 
 

@@ -29,7 +29,7 @@ from gradgate.study.importing.condition import ImportedCondition
 from gradgate.study.importing.fairness import FairnessWarning, ScoredCondition, fairness
 from gradgate.study.importing.joined import map_tables
 from gradgate.study.importing.raw import RawTable
-from gradgate.study.importing.scores import ReadScores, Score, read_scores, shares
+from gradgate.study.importing.scores import Cell, Missing, ReadScores, Score, read_scores, shares
 from gradgate.study.importing.selection import select, selection_notes
 from gradgate.study.importing.sources import SourceFile
 from gradgate.study.importing.suites import with_reruns
@@ -188,9 +188,10 @@ class _StudyPlan:
         self.by_place: dict[Place, list[Score]] = {}
         for score in read.scores:
             if score.cell.split != TRAIN:
-                self.by_place.setdefault(self._place(score), []).append(score)
+                self.by_place.setdefault(self._place(score.cell), []).append(score)
         if not self.by_place:
             raise DataError("All scores are on train, which is not compared. Name another split with split=.")
+        self.unscored = self._unscored(read.missing)
         self.arms = self._ordered_arms()
         self.tasks = tuple(dict.fromkeys(task for task, _, _ in self.by_place))
         self.models = tuple(dict.fromkeys(model for _, model, _ in self.by_place))
@@ -201,17 +202,25 @@ class _StudyPlan:
             for (place, scores), metric in zip(self.by_place.items(), self._metrics.values(), strict=True)
         }
 
-    def _place(self, score: Score) -> Place:
-        cell = score.cell
+    def _place(self, cell: Cell) -> Place:
         return cell.task or UNSTATED_TASK, cell.model or UNSTATED_MODEL, cell.size if self._has_sizes else ""
+
+    def _unscored(self, missing: Sequence[Missing]) -> dict[Place, dict[str, int]]:
+        """Return the arms of which no run has a score at a place, with the number of their runs."""
+        runs: dict[Place, dict[str, set[object]]] = {}
+        for each in missing:
+            place, arm = self._place(each.cell), each.cell.arm
+            if all(score.cell.arm != arm for score in self.by_place.get(place, ())):
+                runs.setdefault(place, {}).setdefault(arm, set()).add((each.cell.seed, each.settings))
+        return {place: {arm: len(own) for arm, own in arms.items()} for place, arms in runs.items()}
 
     def _ordered_arms(self) -> tuple[str, ...]:
         arms = list(dict.fromkeys(score.cell.arm for scores in self.by_place.values() for score in scores))
         reference = self._asked.reference
         if reference is not None and reference not in arms:
-            raise UsageError(
-                f"reference={reference!r} is not an arm.{nearest(reference, arms)} Arms: {', '.join(arms[:20])}."
-            )
+            unscored = any(reference in own for own in self.unscored.values())
+            why = "has no score in any run" if unscored else f"is not an arm.{nearest(reference, arms)}"
+            raise UsageError(f"reference={reference!r} {why.rstrip('.')}. Arms: {', '.join(arms[:20])}.")
         first = reference or next((arm for arm in arms if re.fullmatch(r"full\b.*", arm, re.IGNORECASE)), arms[0])
         return (first, *(arm for arm in arms if arm != first))
 
@@ -237,7 +246,11 @@ class _StudyPlan:
             for score in scores:
                 arms.setdefault(score.cell.arm, []).append(score)
             metric = self._metrics[place]
-            yield ScoredCondition(names[place], arms, metric, self._higher(metric), self._pair != UNPAIRED)
+            unscored, paired = self.unscored.get(place, {}), self._pair != UNPAIRED
+            yield ScoredCondition(names[place], arms, metric, self._higher(metric), paired, unscored)
+        for place in (each for each in self.unscored if each not in self.by_place):
+            name = ", ".join(word for word in place if word not in (UNSTATED_TASK, UNSTATED_MODEL, ""))
+            yield ScoredCondition(name, {}, "", True, unscored=self.unscored[place])
 
     def _names(self) -> dict[Place, str]:
         if len(self.by_place) == 1:
@@ -333,9 +346,13 @@ class _StudyPlan:
 
 
 def _vary_within_tasks(scores: Sequence[Score]) -> bool:
-    """Return True if numbers of rows vary within a task: they are sizes of training sets then."""
-    sizes: dict[str, str] = {}
-    return any(sizes.setdefault(score.cell.task, score.cell.size) != score.cell.size for score in scores)
+    """Return True if numbers of rows vary within a split of a task: they are sizes of training sets then.
+
+    If each split has one, it is the number of rows that the split was evaluated on.
+    """
+    sizes: dict[tuple[str, str], str] = {}
+    cells = [score.cell for score in scores]
+    return any(sizes.setdefault((cell.task, cell.split), cell.size) != cell.size for cell in cells)
 
 
 def _size(text: str) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -60,16 +59,14 @@ def _score(run: str, metric: tuple[str | None, str], value: Any, step: Any) -> d
 
 
 def _finished_runs(table: RawTable) -> RawTable:
-    """Return the table of runs without those that did not finish, with the arm and the seed of each name."""
+    """Return the table of runs with the arm and the seed of each name; those that did not finish are rejected."""
     states = [text_of(row.get("State")) for row in table.rows]
-    kept = [at for at, state in enumerate(states) if state.lower() not in _UNFINISHED]
-    left_out = Counter(f"the run's state is {state}" for state in states if state.lower() in _UNFINISHED)
+    rejected = {at: f"the run's state is {state}" for at, state in enumerate(states) if state.lower() in _UNFINISHED}
     columns = {name.lower() for name in table.columns}
     missing = {part for part, names in (("arm", {"arm", "method"}), ("seed", {"seed"})) if not columns & names}
     rows = []
-    for at in kept:
-        row = dict(table.rows[at])
+    for row in map(dict, table.rows):
         parts = run_parts(text_of(row.pop("Name", "")))
         rows.append({name: parts[name] for name in ("arm", "seed") if name in missing} | row)
     form = "Weights & Biases runs"
-    return RawTable(table.source, columns_of(rows), rows, form, lambda at: table.place(kept[at]), {}, left_out)
+    return RawTable(table.source, columns_of(rows), rows, form, table.place, rejected=rejected)
