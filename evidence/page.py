@@ -76,10 +76,12 @@ A verdict has the limits of its studies next to it:
   on the rate.
 - *Scores near guessing*: some arms score hardly better than a guess, so their differences and shares say little about
   trained ones. *Scores at the ceiling*: all arms reach {ceiling:.0%} on test.
+- *Encoder trained for similarity before*: by those who published it, and the task is the similarity of sentences.
 - *Little trained language adapters*: those below the task adapters had a few hundred steps of pretraining.
 - *Changed after scores on test*: {later} studies got more seeds, rates or an arm, or replace a former version, after
   scores on test were known.
 - *Traces* or *representations at different rates*: the learning rate changes what is compared, as the method does.
+- *Dev rows that picked the rates*: the claim compares scores on dev, without an interval over its rows.
 
 | command | what it does |
 |---|---|
