@@ -42,7 +42,7 @@ class Judgeable:
 
     @property
     def said(self) -> dict[str, list[Any]]:
-        """What limits a judgement, as plain values for scripts."""
+        """The warnings, left-out rows and notes that limit a judgement, as plain values for scripts."""
         return {name: list(getattr(self, name)) for name in _SAID}
 
     @property
