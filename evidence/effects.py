@@ -207,9 +207,7 @@ def _against_full(where: Where, study: Study, arms: Iterable[MeasuredArm]) -> It
 
 def _of_grids() -> Iterator[ArmEffect]:
     for grid in read_grids().values():
-        if not grid.curves.exists():
-            continue
-        if is_too_short(grid):
+        if not grid.curves.exists() or is_too_short(grid):
             continue
         task, model, steps = grid.compare["task"], grid.compare["model"].rpartition("/")[2], grid.compare["steps"]
         named = {arm.name: arm for arm in grid_arms(grid)}

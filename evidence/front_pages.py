@@ -100,8 +100,8 @@ def behind_it(frozen: ArmInSituation, left_out: int) -> str:
         "recorded; [in ours](evidence/README.md), on a CPU, frozen layers make a step faster (claim E8 of the "
         "[scoreboard](evidence/scoreboard.md)). The intervals above are for this one comparison; those below, and in "
         "[What should I use?](evidence/what-to-use.md), hold for all arms of a situation together, so they are wider. "
-        f"The picture leaves out {left_out} situations whose runs were short, had one rate each, compared different "
-        "models or are on generated data: that page has them, and those of which nothing is known.",
+        f"The picture leaves out {left_out} situations whose runs were short, had one rate each or compared different "
+        "models, and all on generated data: that page has them, and those of which nothing is known.",
         WIDTH,
         break_on_hyphens=False,
     )

@@ -45,15 +45,16 @@ scripts, and `gradgate papers` shows the same verdicts; both say *cannot tell* w
 _BEHIND = """\
 ## The numbers behind
 
-Each line shows the deciding part; if none decides, the first undecided one, and then that of the other tasks, if there
-are such studies. *Short training*, *rates at the edge*, *rates tied on dev*, *scores near guessing* and *at the
-ceiling*, *little trained language adapters* and *changed after scores on test* are limits of a study, which
-[Evidence](README.md) explains: longer runs, other rates or other rows may change the verdict. So may rates in general,
-as most were picked by one run each. *Traces* and *representations at different rates*: the arms that are compared took
-different learning rates, which change a trace as a schedule does, and move representations. *Other tasks*: of the same
-kind as the paper's. *Own rates*: each arm has a learning rate of its own, while the paper gave all that of full
-fine-tuning. *GLUE alone*: the authors published no runs of named entities and parts of speech. If runs collapsed (ten
-points and five robust standard deviations below the median of their arm), the verdict without them follows.
+Each line shows the deciding part; if none decides, the first undecided one, and then that of the other tasks, if
+there are such studies. *Short training*, *rates at the edge*, *rates tied on dev*, *scores near guessing* and *at the
+ceiling*, *encoder trained for similarity before*, *little trained language adapters*, *changed after scores on test*
+and *dev rows that picked the rates* are limits, which [Evidence](README.md) explains: longer runs, other rates or
+other rows may change the verdict. So may rates in general, as most were picked by one run each. *Traces* and
+*representations at different rates*: the arms that are compared took different learning rates, which change a trace
+as a schedule does, and move representations. *Other tasks*: of the same kind as the paper's. *Own rates*: each arm
+has a learning rate of its own, while the paper gave all that of full fine-tuning. *GLUE alone*: the authors published
+no runs of named entities and parts of speech. If runs collapsed (ten points and five robust standard deviations below
+the median of their arm), the verdict without them follows.
 """
 
 

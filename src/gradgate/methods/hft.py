@@ -66,7 +66,8 @@ class HFT(HasStateOption, HasUnitOption):
 
     def reaches(self, layers: LayerMap) -> frozenset[str]:
         """Return all layers that can learn: which half is drawn depends on the seed."""
-        return open_ends(layers, self.ends).union(g.name for g in layers.layers if layers.can_learn(g.name))
+        able = (group.name for group in layers.layers if layers.can_learn(group.name))
+        return open_ends(layers, self.ends).union(able)
 
 
 def _categories(layers: LayerMap) -> dict[str, dict[str, list[str]]]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from statistics import median
 
 from gradgate.errors import counted, listed
-from gradgate.report.formats import abridged, p_equation, said_once
+from gradgate.report.formats import abridged, said_once
 from gradgate.report.pairing import UNPAIRED
 from gradgate.report.study_summary import ArmSummary, StudySummary
-from gradgate.report.verdict_sentence import allowed
+from gradgate.report.verdict_sentence import allowed, tested
 from gradgate.runs.records import DEV
 from gradgate.runs.state import RunState
 from gradgate.statistics import Word
@@ -173,12 +173,8 @@ def _difference(study: StudySummary, arm: ArmSummary) -> str:
     all_paired = versus.n == arm.score.n == reference.score.n
     pairs = "" if all_paired or study.pairing is UNPAIRED else f"{counted(versus.n, f'common {study.pairing.unit}')}, "
     assert arm.judged is not None
-    judged = arm.judged.verdict
-    many = judged.family > 1
-    interval = f"{'corrected ' if many else ''}95% CI {study.format.interval(judged.interval_corrected)}"
-    corrected = f" after Holm's correction for {judged.family} tests" if many else ""
-    evidence = f"{pairs}{interval}, {p_equation(arm.p)}{corrected}"
-    return f"{by} ({evidence}): {_word(study, arm)}"
+    interval, p = tested(arm.judged.verdict, study.format)
+    return f"{by} ({pairs}{interval}, {p}): {_word(study, arm)}"
 
 
 def _word(study: StudySummary, arm: ArmSummary) -> str:

@@ -63,9 +63,16 @@ def _evidence(each: ArmVerdict) -> str:
     by = f"{shown.difference(versus.difference)} {'points of ' if each.factor == 100 else ''}{shown.name}"
     if verdict.p_corrected is None:
         return f"{by} ({versus.note}); "
-    many = verdict.family > 1
     runs = f"{each.collapsed.runs} and {each.reference_collapsed.runs} unpaired runs"
     pairs = runs if versus.unit == "run" else counted(versus.n, "pair")
+    interval, p = tested(verdict, shown)
+    return f"{by} ({interval}, {pairs}, {p}): "
+
+
+def tested(verdict: Verdict, shown: ScoreFormat) -> tuple[str, str]:
+    """Return the interval of a tested difference and its p, both corrected for the tests of its family."""
+    assert verdict.p_corrected is not None, "only a tested difference has them"
+    many = verdict.family > 1
     corrected = f" after Holm's correction for {verdict.family} tests" if many else ""
     interval = f"{'corrected ' if many else ''}95% CI {shown.interval(verdict.interval_corrected)}"
-    return f"{by} ({interval}, {pairs}, {p_equation(verdict.p_corrected)}{corrected}): "
+    return interval, f"{p_equation(verdict.p_corrected)}{corrected}"
