@@ -13,9 +13,11 @@ import typer
 from evidence.authors import record, source
 from evidence.foreign import record as record_foreign
 from evidence.foreign import source as foreign_source
-from evidence.grids import add_seeds, read_grids, record_grid
+from evidence.grids import add_seeds as add_grid_seeds
+from evidence.grids import read_grids, record_grid
 from evidence.grids_page import PAGE as GRIDS_PAGE
 from evidence.grids_page import grids_page
+from evidence.more_seeds import add_seeds
 from evidence.pages import written
 from evidence.repetition import Machine, changed, equal_numbers, forget_repetition, keep_repetition
 from evidence.replay.baselines import replay_all
@@ -47,6 +49,9 @@ def run(
     another_machine: Annotated[
         bool, typer.Option("--another-machine", help="The committed numbers are of another machine than this one.")
     ] = False,
+    add: Annotated[
+        bool, typer.Option("--add", help="Run only the seeds that the committed runs lack, at their rates.")
+    ] = False,
 ) -> None:
     """Run studies, and print which verdicts differ from the committed ones."""
     if (record or keep_repetitions) and scale == "quick":
@@ -64,7 +69,12 @@ def run(
             continue
         print(f"{study.name}: {study.title}", flush=True)
         try:
-            run_study(study, scale, out, workers)
+            if add:
+                add_seeds(study, scale, out)
+            else:
+                run_study(study, scale, out, workers)
+        except ValueError as error:
+            sys.exit(str(error))
         except subprocess.CalledProcessError:  # the command has printed why
             sys.exit(f"{study.name} stopped. Run the command again to resume.")
         done.append(study)
@@ -73,7 +83,8 @@ def run(
                 keep(study, out)
             except FileNotFoundError as error:
                 sys.exit(f"The report of {study.name} has no figure {error.filename}. Mend 'figures' of its settings.")
-            forget_repetition(study)
+            if not add:
+                forget_repetition(study)
     if record:
         pages()
     elif scale == "full":
@@ -92,7 +103,7 @@ def grid(
         if name not in there:
             sys.exit(f"There is no grid {name!r}. There are {', '.join(there)}.")
         print(f"{name}: {there[name].title}", flush=True)
-        print(f"Wrote {(add_seeds if add else record_grid)(there[name], out)}")
+        print(f"Wrote {(add_grid_seeds if add else record_grid)(there[name], out)}")
 
 
 @app.command(name="grids-page")

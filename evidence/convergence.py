@@ -45,14 +45,14 @@ def late_changes(rows: Sequence[CurveRow]) -> list[LateChange]:
     runs: dict[tuple[str, int | None], dict[tuple[int, int], list[CurveRow]]] = {}
     for row in rows:
         if row.dev is not None:
-            name = _without_rate(row.arm, row.method, row.adapter)
+            name = without_rate(row.arm, row.method, row.adapter)
             runs.setdefault((name, row.train_size), {}).setdefault((row.seed, row.of_steps), []).append(row)
     changes = {key: [change for own in by_run.values() for change in _change(own)] for key, by_run in runs.items()}
     return [LateChange(*key, tuple(own)) for key, own in changes.items() if own]
 
 
 @cache  # thousands of rows have the same few arms
-def _without_rate(arm: str, method: str, adapter: str | None) -> str:
+def without_rate(arm: str, method: str, adapter: str | None) -> str:
     """Return the name of a run's arm, without the rate that it trained at."""
     own = {name: value for name, value in recorded_arm(arm).overrides.items() if name != "lr"}
     return arm_of_texts(method, adapter).with_settings(own).name

@@ -149,7 +149,7 @@ def _of_studies() -> Iterator[ArmEffect]:
             for size, arms in by_size.items():
                 noise = rows_of(study) if len(by_size) == 1 else {}
                 for effect in _against_full(_where(study), study, arms):
-                    yield _with_rows(
+                    yield with_row_noise(
                         replace(effect, examples=_examples(study, size)), noise.get((effect.example, FULL))
                     )
 
@@ -168,11 +168,20 @@ def _examples(study: Study, size: str) -> int | None:
     return None if study.data == "synthetic" else int(size) if size else study.train_rows
 
 
-def _with_rows(effect: ArmEffect, noise: RowNoiseOfArm | None) -> ArmEffect:
-    """Return an effect with its variance over runs and test rows as well, if the rows of its difference are known."""
-    if noise is None or abs(noise.difference - effect.difference) > _ROUNDING:
+def with_row_noise(effect: ArmEffect, noise: RowNoiseOfArm | None) -> ArmEffect:
+    """Return an effect with its variance over runs and test rows as well, if the rows of its difference are known.
+
+    Of seeds that were added later they are not: the variance that is due to rows alone is that of the first seeds.
+    """
+    if noise is None:
         return effect
-    return replace(effect, over_rows=(max(noise.error**2, effect.over_runs[0]), noise.freedom))
+    over_runs, freedom = effect.over_runs
+    if noise.seeds < effect.runs:
+        both = over_runs + noise.share_of_rows * noise.error**2
+        return replace(effect, over_rows=(both, freedom * (both / over_runs) ** 2 if over_runs else noise.freedom))
+    if abs(noise.difference - effect.difference) > _ROUNDING:
+        return effect
+    return replace(effect, over_rows=(max(noise.error**2, over_runs), noise.freedom))
 
 
 def _kind(task: str) -> str:

@@ -14,7 +14,7 @@ CAPTION = """\
 A table of differences has them in points, with their 95 % intervals: over seeds alone, and if seeds and test rows are
 drawn again (the multi-bootstrap), never narrower than over seeds alone; the last column is the share of the variance
 that is due to rows alone. The intervals are not corrected for the number of arms. Only studies that were recorded with
-the predictions of each row have one."""
+the predictions of each row have one, and seeds that were added later are not in it."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class RowNoiseOfArm:
         low, high: the ends of the interval over seeds.
         low_with_rows, high_with_rows: of the interval over seeds and rows.
         error, freedom: its standard error and degrees of freedom.
-        share_of_rows: of the variance of both.
+        share_of_rows: of the variance of both, what is due to rows alone.
     """
 
     arm: str

@@ -50,7 +50,14 @@ def run_study(study: Study, scale: Scale, out: Path, workers: int | None = None)
         gradgate("analyze", name, str(folder), *(word.replace(DATA, str(given.get("data"))) for word in words))
     if study.analyses:
         gradgate("report", str(folder))
-    _export(study, scale, out)
+    write_measured(study, out)
+    _write_further_rows(study, scale, out)
+
+
+def write_measured(study: Study, out: Path) -> None:
+    """Write the scores, costs and curves of a trained study to ``runs``, and what its claims need to ``results``."""
+    folder = out / study.name
+    _write_runs(study, out)
     if study.paper:
         results = out / "results" / study.file
         results.parent.mkdir(parents=True, exist_ok=True)
@@ -121,23 +128,28 @@ def _fast_in_bf16() -> bool:
     return torch.cuda.is_available() or any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
-def _export(study: Study, scale: Scale, out: Path) -> None:
-    """Write the scores and costs of every run, without paths of this machine."""
+def _write_runs(study: Study, out: Path) -> None:
+    """Write the scores and costs of every run, without paths of this machine, and their scores on dev."""
     runs = gradgate("study", "export", str(out / study.name), "--csv", quiet=True)
     runs = anywhere(runs).replace(str(_cut_model(study, out)), study.compare["model"])
     file = out / "runs" / study.runs.name
     file.parent.mkdir(parents=True, exist_ok=True)
-    for former in (study.search, study.row_noise):
-        file.with_name(former.name).unlink(missing_ok=True)
     file.write_text(runs, encoding="utf-8")
     gradgate("study", "export", str(out / study.name), "--curves", str(file.with_name(study.curves.name)), quiet=True)
+
+
+def _write_further_rows(study: Study, scale: Scale, out: Path) -> None:
+    """Write the search, the noise of the test rows and the language adapters, as far as the study has them."""
+    folder = out / "runs"
+    for former in (study.search, study.row_noise):
+        (folder / former.name).unlink(missing_ok=True)
     if tried := searched(out / study.name):
-        SEARCHED.write(file.with_name(study.search.name), tried)
+        SEARCHED.write(folder / study.search.name, tried)
     if noise := list(row_noise(out / study.name)):
-        ROW_NOISE.write(file.with_name(study.row_noise.name), noise)
+        ROW_NOISE.write(folder / study.row_noise.name, noise)
     if study.language_adapters is not None:
         rows = pretrained(out, _languages(study.settings(scale)))
-        LANGUAGES.write(file.with_name(study.languages.name), rows)
+        LANGUAGES.write(folder / study.languages.name, rows)
 
 
 def keep(study: Study, out: Path) -> None:

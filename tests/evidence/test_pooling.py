@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from evidence.effects import ArmEffect
+from evidence.effects import ArmEffect, with_row_noise
 from evidence.pooling import random_effects
+from evidence.row_noise import RowNoiseOfArm
 from evidence.summaries import pool, summarize
 from support.arm_effects import WHERE, effect
 
@@ -76,3 +77,25 @@ def test_what_is_left_without_collapsed_runs_is_pooled_too() -> None:
     alone = summarize(WHERE, [effect("a", -1.0), effect("c", -3.0)])
     assert alone is not None
     assert alone.arms[0].without_collapsed is None
+
+
+def test_seeds_that_were_added_later_take_the_noise_of_the_test_rows_of_the_first() -> None:
+    noise = RowNoiseOfArm(
+        arm="a",
+        reference="full",
+        split="test",
+        seeds=6,
+        rows=500,
+        difference=2.0,
+        low=1.0,
+        high=3.0,
+        low_with_rows=0.5,
+        high_with_rows=3.5,
+        error=2.0,
+        freedom=9.0,
+        share_of_rows=0.25,
+    )
+    added = replace(effect("a", 1.0, 3.0), runs=8)
+    assert with_row_noise(added, noise).over_rows == pytest.approx((4.0, 7 * (4 / 3) ** 2))
+    assert with_row_noise(replace(added, runs=6), noise).over_rows is None
+    assert with_row_noise(replace(added, runs=6, difference=2.0), noise).over_rows == (4.0, 9.0)
