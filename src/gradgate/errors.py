@@ -43,6 +43,10 @@ class GradgateError(Exception):
         return _LONG_WORD.sub(lambda word: f"{word[0][:_SHOWN]}... ({len(word[0]):,} characters)", super().__str__())
 
 
+class GradgateWarning(UserWarning):
+    """Category of every warning of gradgate. The command line prints its text alone, without a place in the code."""
+
+
 class UsageError(GradgateError, ValueError):
     """A name, flag or parameter that is wrong regardless of the data."""
 

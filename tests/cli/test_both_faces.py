@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import gradgate
 from gradgate.cli.wording import flag
 from gradgate.console import errors
-from gradgate.errors import GradgateError
+from gradgate.errors import GradgateError, GradgateWarning
 from gradgate.papers.planning import ReproduceRequest
 from gradgate.runs.folder import RunFolder
 from gradgate.runs.predictions import check_ending
@@ -154,3 +155,15 @@ def words(settings: dict[str, Any]) -> list[str]:
     for name, value in settings.items():
         given += [flag(name)] if value is True else [flag(name), str(value)]
     return given
+
+
+def test_warnings_are_words_without_a_place_in_the_code(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(*settings: object, **options: object) -> None:
+        warnings.warn("Raise max_length= to keep them", GradgateWarning, stacklevel=1)
+        warnings.warn("that of another package", RuntimeWarning, stacklevel=1)
+        raise GradgateError("ends here")
+
+    monkeypatch.setattr("gradgate.cli.runs.train_in", train)
+    with pytest.warns(RuntimeWarning, match="that of another package"):
+        said = command("train").err
+    assert said == "Warning: Raise --max-length to keep them\ngradgate: ends here\n"

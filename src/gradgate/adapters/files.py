@@ -23,7 +23,7 @@ from gradgate.adapters.attach import attach, attached, inner
 from gradgate.adapters.build import build
 from gradgate.adapters.record import VERSION, Record, model_entries
 from gradgate.adapters.stack import activate, active, check_new, remove, require, whole_numbers
-from gradgate.errors import AdapterError, AdapterFileError, RunError
+from gradgate.errors import AdapterError, AdapterFileError, GradgateWarning, RunError
 from gradgate.files import parse_json, write_files
 from gradgate.places import typed_path
 
@@ -222,7 +222,8 @@ def _head(host: Any, files: Files, name: str, wanted: bool | None) -> heads.Plac
     except heads.HeadMismatchError as error:
         if wanted:
             raise
-        warnings.warn(f"The prediction head was not loaded. {error} Pass head=False to leave it out.", stacklevel=4)
+        told = f"The prediction head was not loaded. {error} Pass head=False to leave it out."
+        warnings.warn(told, GradgateWarning, stacklevel=4)
         return None
 
 

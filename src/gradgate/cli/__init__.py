@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -36,7 +37,7 @@ from gradgate.cli.completion import whole_words_in_bash
 from gradgate.cli.grouped_help import GroupedCommand
 from gradgate.cli.render import console, errors, open_closed_streams, print_error, print_line, survive_any_encoding
 from gradgate.cli.wording import flag, help_in_flags, in_flags
-from gradgate.errors import AdapterError, GradgateError, SpecError, UsageError, nearest
+from gradgate.errors import AdapterError, GradgateError, GradgateWarning, SpecError, UsageError, nearest
 from gradgate.settings.compare import CompareSettings
 from gradgate.settings.run import RunConfig
 from gradgate.settings.trainer_names import gradgate_name
@@ -94,7 +95,7 @@ def main() -> None:
 
 def run(words: Sequence[str]) -> int:
     """Run one command line, and return its exit code."""
-    with _worded(words):
+    with _worded(words), _shown_warnings():
         return _run(words)
 
 
@@ -144,6 +145,22 @@ def _worded(words: Sequence[str]) -> Iterator[None]:
     finally:
         for each in (console, errors):
             each.worded = str
+
+
+@contextmanager
+def _shown_warnings() -> Iterator[None]:
+    """Print gradgate's warnings as its other messages while the body runs; those of other packages stay as they are."""
+    show = warnings.showwarning
+
+    def shown(message: Warning | str, category: type[Warning], *place: Any, **where: Any) -> None:
+        if issubclass(category, GradgateWarning):
+            errors.print(f"Warning: {errors.worded(str(message))}", soft_wrap=True)
+        else:
+            show(message, category, *place, **where)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = shown
+        yield
 
 
 def _flags_of(words: Sequence[str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gradgate.clock import Clock
-from gradgate.errors import MethodError, RunError, nearest
+from gradgate.errors import GradgateWarning, MethodError, RunError, nearest
 from gradgate.files import from_here, read_bytes, remedy
 from gradgate.layers import LayerMap, Unit
 from gradgate.methods.base import Method
@@ -76,6 +76,7 @@ class PlanFile(Method):
             warnings.warn(
                 f"{self.file} opens whole groups, of which {self.made_by} opened single weights, so it trains more "
                 f"than that method did. For these weights alone, train with {self.made_by}.",
+                GradgateWarning,
                 stacklevel=2,
             )
         unknown = self._reached - {*layers.names, *(group.layer for group in layers)}

@@ -13,7 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from gradgate.activation_cache import ActivationCache
 from gradgate.calling_trainer import calling_trainer, resumed_checkpoint, saved_checkpoint
 from gradgate.distributed.shards import is_sharded
-from gradgate.errors import AttachError, RunError, UsageError
+from gradgate.errors import AttachError, GradgateWarning, RunError, UsageError
 from gradgate.layers import LayerMap
 from gradgate.measure import Batches
 from gradgate.measure.batches import batches_of
@@ -196,7 +196,7 @@ def _saved_state(checkpoint: Path | None, optimizer: Any, method: Method) -> dic
         f"Copy {STATE_FILE}, and {TENSORS_FILE} if there is one, from the checkpoint that was saved; or start a new "
         f"training from its weights, without resume_from_checkpoint."
     )
-    warnings.warn(resumed_by_plan(method, lacking, remedy), stacklevel=2)
+    warnings.warn(resumed_by_plan(method, lacking, remedy), GradgateWarning, stacklevel=2)
     return None
 
 

@@ -10,6 +10,8 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from gradgate.errors import GradgateWarning
+
 End = Callable[[], None]
 
 
@@ -67,7 +69,7 @@ def _warn_of_sum(trainer: Any) -> End:
         with _Uses(items) as uses:
             loss = own(*args, **kwargs)
         if not uses.seen:
-            warnings.warn(_summed(trainer), stacklevel=2)
+            warnings.warn(_summed(trainer), GradgateWarning, stacklevel=2)
         return loss
 
     own = trainer.compute_loss

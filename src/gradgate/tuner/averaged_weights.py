@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradgate.errors import AttachError
+from gradgate.errors import AttachError, GradgateWarning
 from gradgate.methods.base import Method
 from gradgate.tuner.effect import ComingStep, Effect, OptimizerStep
 from gradgate.tuner.gating import Gating
@@ -104,6 +104,7 @@ class AveragedWeights(Effect):
                     f"{type(optimizer).__name__} counts its steps for all parameters together, so what opens late, "
                     f"such as {late[0]}, begins with steps of up to {(1 - betas[1]) ** -0.5:.0f} times the learning "
                     f"rate. Use a method that opens all of it in the first step, SGDScheduleFree, or AdamW.",
+                    GradgateWarning,
                     stacklevel=2,
                 )
 

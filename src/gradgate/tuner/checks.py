@@ -17,7 +17,7 @@ from gradgate.activation_cache.frozen_prefix import is_noisy
 from gradgate.clock import Clock
 from gradgate.distributed.replicas import Replicas
 from gradgate.distributed.shards import all_finite
-from gradgate.errors import AttachError, NonFiniteError, UsageError
+from gradgate.errors import AttachError, GradgateWarning, NonFiniteError, UsageError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.combined import MethodWrapper
@@ -53,6 +53,7 @@ class EmptyGroups(Effect):
             f"{self._spec!r} opens {_runs(empty)}, in which nothing can learn: all parameters there were frozen before "
             f"the tuner attached, and what is frozen then is never opened. Expected layers that can learn; let the "
             f"tuner do the freezing{hint}.",
+            GradgateWarning,
             stacklevel=2,
         )
 
@@ -178,6 +179,7 @@ def warn_of_unopened(method: Method, layers: LayerMap, clock: Clock, memory: Met
     warnings.warn(
         f"{method.spec!r} leaves {_runs(closed)} closed to the end of this training: it would open them after more "
         f"than its {clock.total_steps} steps. Use {faster}, or train for more steps.",
+        GradgateWarning,
         stacklevel=2,
     )
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gradgate.clock import Clock
-from gradgate.errors import RunError
+from gradgate.errors import GradgateWarning, RunError
 from gradgate.files import parse_json, read_bytes, write_json
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
@@ -192,6 +192,7 @@ class TunerState:
                 f"The saved training had {was}, this one has {now}. {method.spec!r} counts epochs or shares of the "
                 f"training, so from here on it opens and masks other weights than there. Resume with the same length "
                 f"and batches to continue that training.",
+                GradgateWarning,
                 stacklevel=3,
             )
 
