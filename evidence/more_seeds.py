@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -178,13 +177,16 @@ def _cost(run: Mapping[str, str], alike: Cost) -> Cost:
 
 
 def _require_same_numbers(study: Study, out: Path) -> None:
-    """Refuse numbers that leave out or change a committed one."""
+    """Refuse numbers that leave out or change a committed one; older files have fewer columns."""
     for file in (study.runs, study.curves, study.results):
         now = out / file.relative_to(FOLDER)
-        if not all(row in _rows(now) for row in _rows(file)):
+        then, columns = _rows(file)
+        lacking = {tuple(row.values()) for row in then} - {tuple(map(row.get, columns)) for row in _rows(now)[0]}
+        if lacking:
             raise ValueError(f"{now} has not all rows of {file.name}: nothing can be added to {study.name}.")
 
 
-def _rows(file: Path) -> list[dict[str, Any]]:
+def _rows(file: Path) -> tuple[list[dict[str, str]], list[str]]:
     with file.open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
+        reader = csv.DictReader(stream)
+        return list(reader), list(reader.fieldnames or ())
