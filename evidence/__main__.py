@@ -54,10 +54,10 @@ def run(
     ] = False,
 ) -> None:
     """Run studies, and print which verdicts differ from the committed ones."""
-    if (record or keep_repetitions) and scale == "quick":
+    if (record or add or keep_repetitions) and scale == "quick":
         sys.exit("Numbers are only kept of full studies; leave out --scale quick.")
-    if record and keep_repetitions:
-        sys.exit("--record makes these numbers the committed ones, so they repeat nothing: leave out one of the two.")
+    if (record or add) and keep_repetitions:
+        sys.exit("--record and --add repeat nothing: leave them or --keep-repetitions out.")
     timed = [study.name for study in _studies(names) if not study.without_times]
     if timed and scale == "full" and (workers or 1) > 1:
         sys.exit(f"{timed[0]} compares times, which other runs would change: leave out --workers, or name others.")
@@ -70,7 +70,7 @@ def run(
         print(f"{study.name}: {study.title}", flush=True)
         try:
             if add:
-                add_seeds(study, scale, out)
+                add_seeds(study, out)
             else:
                 run_study(study, scale, out, workers)
         except ValueError as error:
@@ -81,6 +81,8 @@ def run(
         if record:
             try:
                 keep(study, out)
+            except ValueError as error:
+                sys.exit(str(error))
             except FileNotFoundError as error:
                 sys.exit(f"The report of {study.name} has no figure {error.filename}. Mend 'figures' of its settings.")
             if not add:

@@ -16,7 +16,7 @@ from evidence.commands import gradgate
 from evidence.convergence import without_rate
 from evidence.running import settings_here, write_measured
 from evidence.searches import ROWS as SEARCHED
-from evidence.studies import FIGURES, FOLDER, Scale, Study
+from evidence.studies import FIGURES, FOLDER, Study
 from gradgate.files import write_text
 from gradgate.runs.folder import RUNS_FOLDER, RunFolder
 from gradgate.runs.records import DEV, RunRecord, read_record, write_record
@@ -31,7 +31,7 @@ _LOSSES = "losses.svg"
 """The figure of losses; those on train are not committed, so it stays that of the runs before."""
 
 
-def add_seeds(study: Study, scale: Scale, out: Path) -> None:
+def add_seeds(study: Study, out: Path) -> None:
     """Train the seeds that the committed runs lack, at the committed rates, and write the numbers of all runs.
 
     The search is not repeated. The noise of test rows stays that of the runs before, whose predictions are not
@@ -45,10 +45,10 @@ def add_seeds(study: Study, scale: Scale, out: Path) -> None:
             are committed.
         subprocess.CalledProcessError: if a command fails; it has printed why.
     """
-    lacking = [seed for seed in range(study.settings(scale)["seeds"]) if seed not in _committed_seeds(study)]
+    lacking = [seed for seed in range(study.compare["seeds"]) if seed not in _committed_seeds(study)]
     if not lacking:
         raise ValueError(f"No seed of {study.name} is lacking: raise 'seeds' in its file.")
-    parts = list(_trained_parts(study, scale, out, lacking))
+    parts = list(_trained_parts(study, out, lacking))
     _join(study, parts, out / study.name)
     gradgate("report", str(out / study.name))
     write_measured(study, out)
@@ -76,9 +76,9 @@ def _committed_seeds(study: Study) -> set[int]:
     return set.intersection(*({int(run["seed"]) for run in runs} for runs in by_arm.values()))
 
 
-def _trained_parts(study: Study, scale: Scale, out: Path, seeds: list[int]) -> Iterator[Path]:
+def _trained_parts(study: Study, out: Path, seeds: list[int]) -> Iterator[Path]:
     """Train some seeds, and yield the study of each arm."""
-    given = settings_here(study, scale, out)
+    given = settings_here(study, "full", out)
     rates = {run.arm: run.lr for run in SEARCHED.read(study.search) if run.chosen}
     folder = out / "more-seeds" / study.name
     folder.mkdir(parents=True, exist_ok=True)

@@ -87,7 +87,7 @@ A verdict has the limits of its studies next to it:
 |---|---|
 | `make evidence` | run all studies again and compare the verdicts (hours) |
 | `make evidence SCALE=quick` | the same with a few steps, to see that everything works (minutes) |
-| `python -m evidence run STUDY --add --record` | add the seeds that the committed runs lack, after `seeds` of its file was raised |
+| `python -m evidence run STUDY --add --record` | add the seeds by which its file has more than its runs |
 | `gradgate papers evidence/results` | print the verdicts from the committed numbers |
 | `python -m evidence pages` | write these pages from them |
 

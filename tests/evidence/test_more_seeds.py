@@ -61,7 +61,7 @@ def test_the_numbers_are_those_of_one_study_of_all_seeds(study: Study, tmp_path:
     keep(study, tmp_path / "two")
     three = study.model_copy(update={"compare": {**COMPARE, "seeds": 3}})
     run_study(three, "full", tmp_path / "three")
-    add_seeds(three, "full", tmp_path / "added")
+    add_seeds(three, tmp_path / "added")
     for file in (three.runs, three.curves, three.search, three.results):
         name = file.relative_to(tmp_path / "committed")
         if file != three.search:
@@ -69,13 +69,13 @@ def test_the_numbers_are_those_of_one_study_of_all_seeds(study: Study, tmp_path:
         assert _rows(tmp_path / "added" / name) == _rows(tmp_path / "three" / name)
     keep(three, tmp_path / "added")
     with pytest.raises(ValueError, match="No seed of one is lacking"):
-        add_seeds(three, "full", tmp_path / "added")
+        add_seeds(three, tmp_path / "added")
 
 
 def test_a_study_without_a_committed_search_takes_no_more_seeds(study: Study, tmp_path: Path) -> None:
     study.runs.write_text("train_size,method,adapter,seed,status,score\n64,full,,0,finished,0.5\n")
     with pytest.raises(ValueError, match="one cannot take more seeds: run it anew"):
-        add_seeds(study, "full", tmp_path / "added")
+        add_seeds(study, tmp_path / "added")
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
