@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,9 +16,11 @@ from gradgate.layers import LayerMap
 from gradgate.methods.fixed import NamedGroups
 from gradgate.methods.graddrop import GradDrop
 from gradgate.methods.gradfreeze import GradFreeze
+from gradgate.methods.options import choices, without_effect
 from gradgate.methods.plan import Plan
 from gradgate.methods.traits import MethodState
 from gradgate.methods.unfreezing import GivenOrder
+from support.every_method import EVERY_METHOD
 
 
 @pytest.mark.parametrize("two", [2, 2.0, "2", np.int64(2), np.float32(2), torch.tensor(2)])
@@ -68,6 +70,32 @@ def test_a_value_of_another_type_is_refused(kind: Any, options: dict[str, Any], 
 def test_all_wrong_types_are_named_at_once() -> None:
     with pytest.raises(MethodError, match=r"every='a' .*; warm_open='b' "):
         gg.Gradual(every="a", warm_open="b")
+
+
+@pytest.mark.parametrize(
+    ("idle", "acting"),
+    [
+        ("graddrop-epoch:p=0.5", "graddrop-epoch:p=0.5,epoch_release=hazard"),
+        ("lisa:batches=1", "lisa:batches=1,draw=outlier"),
+        ("lisa:threshold=2,draw=gradient", "lisa:threshold=2,draw=outlier"),
+        ("lisa:temperature=9,draw=outlier", "lisa:temperature=9,draw=gradient"),
+        ("sparse:rank=1", "sparse:rank=1,by=lift"),
+        ("sparse:batches=1,by=lift", "sparse:batches=1,by=gradient"),
+        ("child-tuning:fisher_labels=sample", "child-tuning:fisher_labels=sample,mode=D"),
+        ("gradual:every=1,rev_start=none", "gradual:every=1,rev_start=none,order=bottom-up"),
+    ],
+)
+def test_an_option_that_another_one_makes_idle_is_told_of(idle: str, acting: str) -> None:
+    (told,) = without_effect(gg.method(idle))
+    assert "has no effect with" in told
+    assert not without_effect(gg.method(acting))
+
+
+@EVERY_METHOD
+def test_options_act_with_values_that_another_option_can_have(entry: gg.MethodInfo) -> None:
+    for option in fields(entry.cls):
+        for other, values in option.metadata.get("acts_if", {}).items():
+            assert {*values} <= {*choices(entry.cls)[other]}
 
 
 @dataclass(frozen=True, kw_only=True)

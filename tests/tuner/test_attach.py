@@ -13,7 +13,7 @@ from peft import LoraConfig, get_peft_model
 from torch import nn
 
 from gradgate import Clock, Gate, LayerMap, Method, MethodState, Plan, Tuner, map_layers
-from gradgate.errors import AttachError, LayerMapError, MethodError, NonFiniteError
+from gradgate.errors import AttachError, GradgateWarning, LayerMapError, MethodError, NonFiniteError
 from gradgate.methods import CLOSED, OPEN
 from support.crossed import each_once
 from support.loop import adamw, assert_same_weights, batch, build, moved, step, train, weights
@@ -106,6 +106,23 @@ def test_shared_layers_have_no_order_to_open_in() -> None:
     model = build("albert")
     with pytest.raises(MethodError, match="shares one layer between all depths"):
         Tuner(model, adamw(model), "gradual")
+
+
+def test_a_warning_says_that_layers_with_the_same_weights_open_and_close_separately() -> None:
+    model = build("bert")
+    lowest, _, top = model.bert.encoder.layer
+    top.intermediate = lowest.intermediate
+    assert "layers.0 shares weights with layers.2, and they open and close with layers.0" in str(map_layers(model))
+    Tuner(model, adamw(model), "full").detach()
+    with pytest.warns(GradgateWarning, match=r"'freeze:layers=1' opens and closes layers\.0 and layers\.2 separately"):
+        Tuner(model, adamw(model), "freeze:layers=1")
+
+
+def test_an_option_without_effect_is_warned_of() -> None:
+    model = build("bert")
+    told = r"'sparse:rank=4': rank=4 has no effect with by=random, only with lift\. Leave it out"
+    with pytest.warns(GradgateWarning, match=told), Tuner(model, adamw(model), "sparse:rank=4+layerwise-lr"):
+        pass
 
 
 def test_a_plan_that_leaves_a_group_out_is_refused() -> None:

@@ -23,7 +23,8 @@ class LayerMap:
     the names that share one tensor: the first of them is in a group. ``notes`` are sentences on what is unusual.
     ``weights`` describes each parameter, and ``unit`` is the size of the groups inside the layers. ``frozen`` lists the
     names of parameters that never learn, such as a backbone under adapters; a tuner sets them. ``prompts`` lists those
-    in the head that come before the layers: PEFT's prompts, which learn as a head does.
+    in the head that come before the layers: PEFT's prompts, which learn as a head does. ``shared`` has the parameters
+    that several layers run, each with the names of these layers except its own.
     """
 
     model: str
@@ -34,6 +35,7 @@ class LayerMap:
     unit: Unit = "layer"
     frozen: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     prompts: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
     _group_names: dict[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -70,10 +70,11 @@ class Placement:
         self.ties = tuple(tie for tie in tied_names(model) if tie[0] in self.parameters)
         self.layers = self._layers()
         self.runs = sorted((*span, depth) for depth, layer in enumerate(self.layers, 1) for span in layer.first_pass)
-        self.inside: dict[int, int] = {}  # id of a parameter -> depth of the lowest layer that contains it
+        self.depths: dict[int, list[int]] = {}  # id of a parameter -> depths of the layers that contain it
         for depth, layer in enumerate(self.layers, 1):
             for parameter in layer.module.parameters():
-                self.inside.setdefault(id(parameter), depth)
+                self.depths.setdefault(id(parameter), []).append(depth)
+        self.inside = {key: lowest for key, (lowest, *_) in self.depths.items()}
         in_layers = {inner for layer in self.layers for inner in layer.module.modules()}
         self.outside = {id(p) for m in model.modules() if m not in in_layers for p in m.parameters(recurse=False)}
         self.order = {name: index for index, name in enumerate(self.parameters)}
@@ -111,14 +112,27 @@ class Placement:
             )
             if names:
                 groups.append(group)
+        shared = self._shared(groups)
         return LayerMap(
             type(self.model).__name__,
             tuple(groups),
             self.ties,
-            tuple(self._notes(groups)),
+            tuple(self._notes(groups, shared)),
             self._weights({name for group in groups if group.stack for name in group.parameter_names}),
             prompts=frozenset(self.prompts),
+            shared=shared,
         )
+
+    def _shared(self, groups: list[Group]) -> dict[str, tuple[str, ...]]:
+        """Return the parameters that several layers contain, each with the names of all but its own."""
+        layers = {group.depth: group.name for group in groups if group.stack}
+        found = {}
+        for group in groups:
+            for name in group.parameter_names if group.stack else ():
+                others = set(self.depths.get(id(self.parameters[name]), ())) & layers.keys() - {group.depth}
+                if others:
+                    found[name] = tuple(layers[depth] for depth in sorted(others))
+        return found
 
     def _layers(self) -> list[_Layer]:
         """Return the layers from the bottom, network by network, without those whose parameters are in lower ones."""
@@ -272,7 +286,7 @@ class Placement:
         kinds = kinds_of(fed)
         return self.sections[below].has_own_input and bool(kinds) and kinds <= {"text", "decoder"}
 
-    def _notes(self, groups: list[Group]) -> Iterator[str]:
+    def _notes(self, groups: list[Group], shared: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
         if len(self.stacks) > 1:
             where = "; ".join(f"{path} is {names}" for path, names in _towers(groups).items())
             yield f"{len(self.stacks)} stacks, in the order in which they run: {where}."
@@ -290,6 +304,12 @@ class Placement:
                 yield (
                     f"{group.name} is one set of weights that runs {group.uses} times in a forward, "
                     f"so its {group.uses} depths open and close as one."
+                )
+            if names := [name for name in group.parameter_names if name in shared]:
+                others = dict.fromkeys(layer for name in names for layer in shared[name])
+                yield (
+                    f"{group.name} shares weights with {some_of([*others], NAMED)}, and they open and close with "
+                    f"{group.name}: {some_of(names, NAMED)}."
                 )
         if self.trace is None:
             yield f"No forward could be run ({self.failure}), so every parameter is placed by position."

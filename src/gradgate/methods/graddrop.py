@@ -11,6 +11,7 @@ from gradgate.errors import MethodError
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.mixins import HasStateOption, HasUnitOption
+from gradgate.methods.options import acts_if
 from gradgate.methods.plan import OPEN, Gate, Plan
 from gradgate.methods.traits import MethodState, Traits
 
@@ -292,7 +293,7 @@ class GradDropEpoch(_HasDropoutOption):
     )
 
     epoch_release: Literal["equal", "hazard", "resample"] = "equal"
-    p: float = 0.2
+    p: float = acts_if(0.2, epoch_release=("hazard", "resample"))
     epoch_scale: bool = False
     mask_target: MaskTarget = "update"
     dropout: Dropout = "on"

@@ -13,6 +13,7 @@ from gradgate.layers import LayerMap
 from gradgate.measure import FisherRequest, OutlierRequest, Request
 from gradgate.methods.blocks import Ends, open_ends
 from gradgate.methods.mixins import HasStateOption, HasUnitOption
+from gradgate.methods.options import acts_if
 from gradgate.methods.plan import Plan
 from gradgate.methods.traits import MethodState, State, Traits
 from gradgate.methods.unfreezing import refuse_shared_layers
@@ -37,7 +38,7 @@ class LISA(HasStateOption, HasUnitOption):
         draw: ``uniform``; ``outlier``, in proportion to each layer's share of outliers, measured before the first
             step; or ``gradient``, by the size of each layer's gradient, measured before each draw: at first in all
             layers, later in those that have just learned.
-        batches: training batches per measurement, 1 or more.
+        batches: with ``draw=outlier`` and ``gradient``, training batches per measurement, 1 or more.
         threshold: with ``draw=outlier``, a weight times its input is an outlier above this multiple of the mean;
             above 0.
         temperature: with ``draw=gradient``, the logarithm of a layer's weight is its root mean square gradient, in
@@ -68,9 +69,9 @@ class LISA(HasStateOption, HasUnitOption):
     every: int = 20
     ends: Ends = "open"
     draw: Literal["uniform", "outlier", "gradient"] = "uniform"
-    batches: int = 16
-    threshold: float = 13.0
-    temperature: float = 1.0
+    batches: int = acts_if(16, draw=("outlier", "gradient"))
+    threshold: float = acts_if(13.0, draw=("outlier",))
+    temperature: float = acts_if(1.0, draw=("gradient",))
     state: State = "drop"
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Give the options of a method the types that it declares, also where they are set in Python."""
+"""Give the options of a method the types that it declares, also where they are set in Python, and find idle ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import field, fields
 from functools import cache
 from types import NoneType, UnionType
@@ -12,12 +12,29 @@ from gradgate.errors import MethodError
 from gradgate.specs import typed_value
 
 NEEDED_WITHOUT = "needed_without"
+_ACTS_IF = "acts_if"
 _PLAIN = {bool, int, float, str, NoneType}
 
 
 def needed_without(other: str, default: Any) -> Any:
     """Return a field of a method that is required unless another option is passed; ``default`` means absent."""
     return field(default=default, metadata={NEEDED_WITHOUT: other})
+
+
+def acts_if(default: Any, **others: Collection[Any]) -> Any:
+    """Return a field of a method that has an effect only if another option has one of these values."""
+    return field(default=default, metadata={_ACTS_IF: others})
+
+
+def without_effect(method: Any) -> list[str]:
+    """Return the options of a method that differ from their default although another option makes them idle."""
+    return [
+        f"{option.name}={getattr(method, option.name)} has no effect with {other}={getattr(method, other)}, "
+        f"only with {' or '.join(map(str, values))}"
+        for option in fields(method)
+        for other, values in option.metadata.get(_ACTS_IF, {}).items()
+        if getattr(method, option.name) != option.default and getattr(method, other) not in values
+    ]
 
 
 @cache

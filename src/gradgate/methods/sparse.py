@@ -13,6 +13,7 @@ from gradgate.layers.selectors import Selection, select
 from gradgate.layers.units import HEAD
 from gradgate.measure import ScoreRequest, SelectionRequest
 from gradgate.methods.base import Method
+from gradgate.methods.options import acts_if
 from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
 from gradgate.methods.traits import MethodState, Traits
 
@@ -31,8 +32,8 @@ class ChildTuning(Method):
         mode: ``F`` or ``D``.
         keep: share of the weights in the child network, in (0, 1]; the paper's p_F or p_D.
         batches: training batches to choose on with ``mode=D``; 0 for all.
-        fisher_labels: labels to choose by: ``true`` as in the paper, ``sample`` or ``argmax``.
-        fisher_eval_mode: choose without dropout; the authors' code leaves it on.
+        fisher_labels: labels to choose by with ``mode=D``: ``true`` as in the paper, ``sample`` or ``argmax``.
+        fisher_eval_mode: choose without dropout with ``mode=D``; the authors' code leaves it on.
         mask_target: ``grad`` masks the gradient, so that momentum and weight decay may still move a masked weight;
             ``update`` holds it bit-identical.
     """
@@ -48,9 +49,9 @@ class ChildTuning(Method):
 
     mode: Literal["F", "D"] = "F"
     keep: float = 0.3
-    batches: int = 0
-    fisher_labels: Literal["true", "sample", "argmax"] = "true"
-    fisher_eval_mode: bool = False
+    batches: int = acts_if(0, mode=("D",))
+    fisher_labels: Literal["true", "sample", "argmax"] = acts_if("true", mode=("D",))
+    fisher_eval_mode: bool = acts_if(False, mode=("D",))
     mask_target: Literal["grad", "update"] = "grad"
 
     def __post_init__(self) -> None:
@@ -129,8 +130,8 @@ class Sparse(Method):
 
     share: float = 0.02
     by: Literal["random", "magnitude", "gradient", "lift"] = "random"
-    rank: int = 128
-    batches: int = 8
+    rank: int = acts_if(128, by=("lift",))
+    batches: int = acts_if(8, by=("gradient",))
     every: int = 0
     head: Literal["open", "closed"] = "open"
 

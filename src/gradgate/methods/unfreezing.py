@@ -13,6 +13,7 @@ from gradgate.errors import MethodError, nearest
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.mixins import HasUnitOption
+from gradgate.methods.options import acts_if
 from gradgate.methods.plan import CLOSED, OPEN, Gate, Plan
 from gradgate.methods.towers import axes_of, bottom_of, embeddings_follow, layers_of, tower_check
 from gradgate.methods.traits import MethodState, Traits
@@ -171,7 +172,7 @@ class Gradual(Scheduled):
 
     order: Literal["top-down", "bottom-up"] = "top-down"
     timing: Timing = "text"
-    rev_start: Literal["top", "none"] = "top"
+    rev_start: Literal["top", "none"] = acts_if("top", order=("bottom-up",))
     tower: str = ""
 
     def __post_init__(self) -> None:

@@ -21,6 +21,7 @@ from gradgate.errors import AttachError, GradgateWarning, NonFiniteError, UsageE
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.combined import MethodWrapper
+from gradgate.methods.options import without_effect
 from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import changes
 from gradgate.methods.traits import MethodState
@@ -56,6 +57,32 @@ class EmptyGroups(Effect):
             GradgateWarning,
             stacklevel=2,
         )
+
+
+class SharedWeights(Effect):
+    """Warns if a method opens some of the layers that run the same weights, and closes others."""
+
+    def __init__(self, method: Method, layers: LayerMap) -> None:
+        self._spec, self._layers = method.spec, layers
+        able = (name for name in layers.shared if name not in layers.frozen)
+        self._sharing = {layers.group_of(name).layer: layers.shared[name] for name in able}
+
+    def on_plan(self, coming: ComingStep) -> None:
+        """Report it once, at the first plan that separates them."""
+        if not self._sharing:
+            return
+        opened = {self._layers[name].layer for name, gate in coming.plan.items() if not gate.closed}
+        for own, others in self._sharing.items():
+            if {own, *others} & opened and not opened >= {own, *others}:
+                self._sharing = {}
+                warnings.warn(
+                    f"{self._spec!r} opens and closes {own} and {_runs(others)} separately, but they run the same "
+                    f"weights, which belong to {own}: these learn only in steps in which {own} is open. Use 'full', "
+                    f"'head' or 'graddrop', which treat all layers alike.",
+                    GradgateWarning,
+                    stacklevel=2,
+                )
+                return
 
 
 class DistributedChecks(Effect):
@@ -157,6 +184,13 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers
             f"{missing[0]}{more} will be opened by {method.spec!r}, but {lacking}, so it would never learn. {remedy} "
             f"Weights that must not learn, such as a teacher's, need requires_grad=False before the tuner attaches."
         )
+
+
+def warn_of_idle_options(method: Method) -> None:
+    """Warn of options that another option makes idle: a training without them is the same."""
+    for part in getattr(method, "methods", (method,)):
+        for idle in without_effect(part):
+            warnings.warn(f"{part.spec!r}: {idle}. Leave it out, or change the other.", GradgateWarning, stacklevel=2)
 
 
 def warn_of_unopened(method: Method, layers: LayerMap, clock: Clock, memory: MethodState) -> None:

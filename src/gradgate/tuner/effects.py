@@ -14,7 +14,14 @@ from gradgate.methods.traits import Traits
 from gradgate.tuner.audit import TensorAudit
 from gradgate.tuner.averaged_weights import AveragedWeights
 from gradgate.tuner.backward import Checkpointing, GraphLimits
-from gradgate.tuner.checks import DistributedChecks, EmptyGroups, FiniteGradients, MomentumOfAdam, reached_names
+from gradgate.tuner.checks import (
+    DistributedChecks,
+    EmptyGroups,
+    FiniteGradients,
+    MomentumOfAdam,
+    SharedWeights,
+    reached_names,
+)
 from gradgate.tuner.chunked_step import ChunkedStep
 from gradgate.tuner.dropout import DropoutOff
 from gradgate.tuner.effect import Effect
@@ -107,6 +114,7 @@ def ordered_effects(trained: Trained, stepping: Stepping, *, audit: bool, releas
         # Changes by other code, and plans that DDP or an optimizer cannot follow, are refused before anything changes.
         ForeignChanges(trained.model, trained.layers, gating, audited=audit),
         EmptyGroups(method, trained.layers),
+        SharedWeights(method, trained.layers),
         DistributedChecks(stepping.replicas),
         MomentumOfAdam(optimizers),
         # Flags and gradients come first, as all later effects ask the gating what is open.

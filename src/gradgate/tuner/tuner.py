@@ -37,6 +37,7 @@ from gradgate.tuner.checks import (
     check_types,
     new_clock,
     reached_names,
+    warn_of_idle_options,
     warn_of_unopened,
     whole_number,
 )
@@ -188,6 +189,7 @@ class Tuner:
             self.memory = self._measuring.before(self.clock, self.memory)
         first = self._next_plan()
         if state is None:
+            warn_of_idle_options(self.method)
             warn_of_unopened(self.method, self.layers, self.clock, self.memory)
         to_open = reached_names(self.method, self.layers, self._gating.groups)
         self._replicas.expect(to_open, self._opened_at, self.clock, ahead=not self.method.traits.decides_by_measuring)
