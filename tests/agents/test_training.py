@@ -37,6 +37,12 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "a database": (("compare", {"method": ["full"], "settings": {"queue": "postgresql://h/d"}}), "by an agent"),
     "a cluster": (("compare", {"method": ["full"], "settings": {"ray": "10.0.0.1:6379"}}), "by an agent"),
     "methods passed twice": (("compare", {"method": ["full"], "settings": {"method": ["head"]}}), "method= is also in"),
+    "no language": (
+        ("compare", {"method": ["full"], "settings": {"languages": ["de", None]}}),
+        "=['de', None]: expected",
+    ),
+    "no rate to try": (("compare", {"method": ["full"], "settings": {"search": {"lr": [1, None]}}}), "has None for lr"),
+    "no factor": (("compare", {"method": ["full"], "settings": {"lr_scale": [None]}}), "lr_scale has None. Expected"),
     "no minutes": (("recommend", {"minutes": 0}), "minutes=0"),
     "what the command refuses": (
         ("compare", {"method": ["full"], "task": "no.csv", "out": "x"}),
@@ -69,8 +75,10 @@ def test_the_command_line_has_the_settings_of_the_agent() -> None:
 def test_a_recommendation_is_told_with_its_command() -> None:
     tool = find("recommend", allow_training=True)
     assert isinstance(tool, TrainingTool)
-    words, study = tool.command({"task": "tickets.csv", "minutes": 5, "train": False, "settings": {"max_length": 16}})
-    own = ["--model", "sample", "--task", "tickets.csv", "--minutes", "5.0", "--no-train", "--max-length", "16"]
+    settings = {"max_length": 16, "seeds": [7]}
+    words, study = tool.command({"task": "tickets.csv", "minutes": 5, "train": False, "settings": settings})
+    asked = ["--minutes", "5.0", "--no-train", "--max-length", "16", "--seeds", "7,"]
+    own = ["--model", "sample", "--task", "tickets.csv", *asked]
     assert words[1:] == ["-m", "gradgate", "recommend", "--json", "--out", "studies/recommended", *own]
     record = {"advice": "Train head.", "command": "gradgate train -m head", "report": "studies/recommended/report.html"}
     answer = tool.answer(study, json.dumps(record))

@@ -65,7 +65,8 @@ def _on_command_line(name: str, value: Any) -> Any:
     if not isinstance(value, list):
         return value
     if name not in _REPEATED:
-        return ",".join(map(str, value))
+        joined_values = ",".join(map(str, value))
+        return f"{joined_values}," if name == "seeds" else joined_values  # without a comma, 7 is a number of seeds
     return [_WORD_OF_NONE.get(name) if each is None else each for each in value]
 
 

@@ -11,14 +11,16 @@ from gradgate.layers.selectors import Rows, select
 from gradgate.specs import shown
 
 
-def read_lr_scale(texts: Iterable[str]) -> dict[str, float]:
+def read_lr_scale(texts: Iterable[object]) -> dict[str, float]:
     """Read texts such as ``"layers.*.mlp=0.1"`` into a dictionary of selector to factor.
 
     Raises:
-        UsageError: for a text without a factor, for a repeated selector, and as :func:`checked_lr_scale`.
+        UsageError: for anything but a text with a factor, for a repeated selector, and as :func:`checked_lr_scale`.
     """
     scale: dict[str, float] = {}
     for text in texts:
+        if not isinstance(text, str):
+            raise UsageError(f"lr_scale has {text!r:.80}. Expected SELECTOR=FACTOR, such as 'head=10'.")
         selector, equals, factor = (part.strip() for part in text.rpartition("="))  # a selector may contain "=" itself
         if not (equals and selector):
             raise UsageError(

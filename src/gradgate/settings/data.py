@@ -15,12 +15,12 @@ def language_codes(given: object) -> object:
     """Return codes between commas, or a sequence of them, as a list without repeats; anything else as it is.
 
     Raises:
-        ValueError: for an empty code, or none.
+        ValueError: for a code that is empty or not a text, or none.
     """
     words = given.split(",") if isinstance(given, str) else given
-    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+    if not isinstance(words, list | tuple):
         return given
-    codes = list(dict.fromkeys(word.strip() for word in words))
+    codes = list(dict.fromkeys(word.strip() if isinstance(word, str) else "" for word in words))
     if not codes or not all(codes):
         raise ValueError("expected codes of languages with commas between them, as in de,fr")
     return codes

@@ -87,7 +87,19 @@ def read_train_sizes(given: object) -> list[int | None]:
 
 
 def read_search(given: object) -> list[str]:
-    """Return what is searched as texts, ``"lr=1e-5,5e-5"``, from texts or from a mapping of names to values."""
-    if isinstance(given, Mapping):
-        return [f"{name}={','.join(map(str, several(values)))}" for name, values in given.items()]
-    return several(given)
+    """Return what is searched as texts, ``"lr=1e-5,5e-5"``, from texts or from a mapping of names to values.
+
+    Raises:
+        UsageError: for a value in a mapping that is neither a number nor a text.
+    """
+    if not isinstance(given, Mapping):
+        return several(given)
+    tried = {name: [values] if values is None else several(_plain(values)) for name, values in given.items()}
+    for name, values in tried.items():
+        wrong = [value for value in map(_plain, values) if not isinstance(value, str | int | float)]
+        if wrong:
+            raise UsageError(
+                f"search= has {wrong[0]!r:.40} for {name}; expected numbers or texts, such as "
+                f"{{'lr': [1e-05, 5e-05]}}. Pass the values to try, each once."
+            )
+    return [f"{name}={','.join(map(str, values))}" for name, values in tried.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,18 @@ def test_an_arm_whose_runs_all_crashed_is_named(tmp_path: Path) -> None:
     assert found.left_out == {"the run's state is crashed": 4}
     assert [each.text for each in found.warnings] == ["lora:r=8: none of its 4 runs has a score, so it is not judged."]
     assert "lora:r=8" not in found.arms
+
+
+def test_a_run_of_pefts_suite_that_failed_has_an_arm(tmp_path: Path) -> None:
+    for name, status in (("full", "success"), ("lora", "failed"), ("full-again", "canceled")):
+        run = {"experiment_name": name.removesuffix("-again"), "created_at": name, "train_config": {"seed": 0}}
+        train = {"status": status, "metrics": [{"step": 9, "test accuracy": 0.5}]}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"run_info": run, "train_info": train}))
+    found = imported(tmp_path, tmp_path / "study")
+    assert (found.arms, found.seeds) == (("full",), (0,))
+    assert found.left_out == {"the run's status is failed": 1, "the run's status is canceled": 1}
+    texts = [each.text for each in found.warnings if each.kind == "no_scores"]
+    assert texts == ["lora: its only run has no score, so it is not judged."]
 
 
 @pytest.mark.parametrize("kind", DOUBTED)

@@ -80,7 +80,31 @@ def as_trackio(path: Path) -> Path:
     return write_csv(path, rows)
 
 
+def as_typed(path: Path, header: str, line: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes("\r\n".join([header, *(line.format(**row) for row in LONG), ""]).encode(encoding))
+    return path
+
+
+def as_spreadsheet(path: Path, header: str, delimiter: str) -> Path:
+    lines = [f"{row['arm']}{delimiter}{row['seed']}{delimiter}{row['score']:.2f}" for row in LONG]
+    path.write_text("\r\n".join([header, *lines, 2 * delimiter]).replace(".", ","), newline="")
+    return path
+
+
+def as_pivot(path: Path) -> Path:
+    rows: dict[str, dict[str, Any]] = {}
+    for row in LONG:
+        rows.setdefault(row["arm"], {"method": row["arm"]})[str(row["seed"])] = row["score"]
+    return write_csv(path, list(rows.values()))
+
+
 FORMS = {
+    "sep.csv": lambda path: as_spreadsheet(path, "sep=;\r\narm;seed;accuracy", ";"),
+    "decimal_commas.tsv": lambda path: as_spreadsheet(path, "\r\narm\tseed\taccuracy", "\t"),
+    "percent.csv": lambda path: as_typed(path, "arm,seed,accuracy", "{arm},{seed},{score:.1%}"),
+    "utf_16.csv": lambda path: as_typed(path, "arm,seed,accuracy", "{arm},{seed},{score}", "utf-16"),
+    "unnamed_columns.csv": lambda path: as_typed(path, ",arm,seed,accuracy,,", "7,{arm},{seed},{score},,"),
+    "pivot.csv": as_pivot,
     "r.csv": lambda path: write_csv(path, LONG),
     "r.tsv": lambda path: write_csv(path, LONG, "\t"),
     "semicolons.csv": lambda path: write_csv(path, LONG, ";"),
@@ -251,6 +275,10 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "no column of arms": ([{"x": "a", "score": 1}], {}, "no column names what to compare; the columns are x, score"),
     "a column that is not there": (LONG, {"arm": "metod"}, "arm='metod': r.csv has no such column"),
     "a reference that is not there": (LONG, {"reference": "ful"}, "reference='ful' is not an arm. Did you mean 'full'"),
+    "two columns of one metric": (
+        [{"arm": "a", "accuracy": 1, "Accuracy": 0}], {}, r"two columns with the accuracy of a .* Name the one to read"
+    ),
+    "one column": ([{"arm seed": "a 0"}], {}, "separate them with commas"),
     "no score in any row": ([{"arm": "a", "score": ""}, {"arm": "b", "score": "x"}], {}, "No row has a usable score"),
 }  # fmt: skip
 
@@ -267,6 +295,8 @@ DAMAGED = {
     "r.csv": ("arm,score\na,1,2\n", "line 2: 3 cells in 2 columns"),
     "twice.csv": ("arm,arm\na,1\n", "two columns named 'arm'"),
     "empty.csv": ("", "no header"),
+    "header.csv": ("arm,accuracy\n", "It has no rows"),
+    "book.xlsx": ("PK\x03\x04", "Save the sheet with the results as CSV"),
     "r.jsonl": ('{"arm": "a", "score": 1}\n{"arm": \n', "line 2"),
     "r.json": ('{"what": 1}', "JSON of an unknown form"),
     "broken.json": ("{", "cannot be read as JSON"),
@@ -279,7 +309,7 @@ DAMAGED = {
 def test_damaged_files_are_named(tmp_path: Path, name: str) -> None:
     content, message = DAMAGED[name]
     (tmp_path / name).write_text(content)
-    with pytest.raises(DataError, match=f"{name}.*{message}"):
+    with pytest.raises((DataError, UsageError), match=f"{name}.*{message}"):
         imported(tmp_path / name, tmp_path / "study")
 
 
@@ -380,6 +410,19 @@ def test_left_out_rows_have_reasons(tmp_path: Path) -> None:
     assert found.left_out == {"no arm": 1, "no score": 1, "score is not finite": 1}
 
 
+def test_blank_lines_and_repeated_headers_are_no_rows(tmp_path: Path) -> None:
+    header = {name: name for name in LONG[0]}
+    found = imported(write_csv(tmp_path / "r.csv", [*LONG[:5], header, *LONG[5:], {}]), tmp_path / "study")
+    assert (found.rows_read, found.left_out, found.warnings) == (12, {}, ())
+
+
+def test_rows_that_summarize_runs_are_left_out(tmp_path: Path) -> None:
+    means = [{"arm": "full", "seed": "mean", "score": 0.7}, {"arm": "Average", "seed": "", "score": 0.7}]
+    found = imported(write_csv(tmp_path / "r.csv", [*LONG, *means]), tmp_path / "study")
+    assert found.left_out == {"mean summarizes other rows": 1, "Average summarizes other rows": 1}
+    assert (found.seeds, found.warnings) == ((0, 1, 2, 3), ())
+
+
 def test_one_number_of_rows_for_each_split_is_what_it_was_scored_on(tmp_path: Path) -> None:
     rows = [{**row, "split": split, "rows": n} for row in LONG for split, n in (("dev", 277), ("test", 1000))]
     imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
@@ -415,7 +458,8 @@ def test_a_metric_with_one_word_is_kept(tmp_path: Path) -> None:
 
 def test_columns_without_numbers_are_named_with_what_they_have(tmp_path: Path) -> None:
     rows = [{"method": row["arm"], "seed": row["seed"], "test_accuracy": "80.1 ± 0.3"} for row in LONG]
-    with pytest.raises(UsageError, match=r"no column has scores \(test_accuracy has '80\.1 ± 0\.3', which is not a n"):
+    message = r"no column has scores \(test_accuracy has '80\.1 ± 0\.3', which is not a n.* pass the score of each run"
+    with pytest.raises(UsageError, match=message):
         imported(write_csv(tmp_path / "r.csv", rows), tmp_path / "study")
 
 

@@ -9,7 +9,8 @@ from functools import partial
 
 from gradgate.errors import UsageError, nearest, some_of
 from gradgate.settings.imports import ImportSettings
-from gradgate.study.importing.raw import RawTable, number_of
+from gradgate.study.importing.number_forms import SCORE_PER_RUN, is_spread
+from gradgate.study.importing.raw import UNNAMED, RawTable, number_of
 from gradgate.tasks.metrics.names import metric_column
 
 UNPAIRED, SEED, FOLD = "none", "seed", "fold"
@@ -41,7 +42,7 @@ _COSTS = {
 _SETTINGS = ("lr", "learning_rate", "weight_decay", "warmup", "warmup_ratio", "batch_size", "dropout", "other")
 LOGGED = ("lr_highest_logged", "lr_last_logged", "lr_stated")
 """Columns with rates as they were logged, which a search did not try."""
-_SEED_COLUMN = re.compile(r"(?:seed|run|split|fold|trial|repeat)[ _.=-]?(\d+)", re.IGNORECASE)
+_SEED_COLUMN = re.compile(r"(?:(?P<word>seed|run|split|fold|trial|repeat)[ _.=-]?)?(?P<number>\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -155,22 +156,36 @@ def _with_scores(table: RawTable, mapping: ColumnMapping, asked: ImportSettings)
     used = {*mapping.arm, *mapping.seed, *mapping.task, *mapping.model, mapping.step, mapping.rows, mapping.pair}
     named = [name for name in table.columns if name not in used and _names_scores(name)]
     numeric = [name for name in named if _has_numbers(table, name)]
-    seeds = tuple(name for name in numeric if _SEED_COLUMN.fullmatch(name))
-    found = seeds if len(seeds) > 1 else tuple(filter(_is_metric, numeric))
+    seeds = [(name, match["word"]) for name in numeric if (match := _SEED_COLUMN.fullmatch(name))]
+    worded, bare = (tuple(name for name, word in seeds if bool(word) is has_word) for has_word in (True, False))
+    metrics = tuple(filter(_is_metric, numeric))
+    # The columns of a pivot table are bare numbers; next to metrics they may be anything.
+    found = worded if len(worded) > 1 else metrics or (bare if len(bare) > 1 else ())
     if not found:
-        words = ((name, value) for name in named for value in table.values(name))
+        words = [(name, value) for name in named for value in table.values(name)]
         wrong = next((f" ({name} has {value!r:.40}, which is not a number)" for name, value in words), "")
         raise UsageError(
-            f"{table.source}: no column has scores{wrong}; the columns are {_some(table.columns)}. Name one with "
-            f"score=."
+            f"{table.source}: no column has scores{wrong}; the columns are {_some(table.columns)}. "
+            f"{_remedy(table, [value for _, value in words])}"
         )
     return replace(mapping, score=found, metric=None)
+
+
+def _remedy(table: RawTable, words: Sequence[object]) -> str:
+    """Return what to do if no column has scores."""
+    if not table.rows:
+        return "It has no rows with values. Export it again."
+    if any(is_spread(str(word)) for word in words):
+        return SCORE_PER_RUN
+    if len(table.columns) - sum(name.startswith(UNNAMED) for name in table.columns) == 1:
+        return "If these are several, separate them with commas, and let the first line name them all."
+    return "Name one with score=."
 
 
 def seed_of_column(column: str) -> int | None:
     """Return the seed that a column of a wide table is named after; None for a metric."""
     found = _SEED_COLUMN.fullmatch(column)
-    return int(found[1]) if found else None
+    return int(found["number"]) if found else None
 
 
 def _found(table: RawTable, part: str) -> tuple[str, ...]:

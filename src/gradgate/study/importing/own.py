@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gradgate.runs.state import RunState
 from gradgate.study.importing.raw import RawTable, is_missing, text_of
 
+_FINISHED = RunState.FINISHED.value
 _RUNS = {"task", "model", "method", "seed", "status", "split", "score"}
 _CURVES = {"task", "model", "arm", "seed", "step", "of_steps", "dev"}
 _COSTS = {
@@ -19,35 +20,36 @@ _COSTS = {
 
 
 def read_own(table: RawTable) -> RawTable | None:
-    """Return the scores of an export of gradgate; None for a table that is not one."""
+    """Return the scores of an export of gradgate; None for a table that is not one.
+
+    A run that has not finished is a row that is rejected, so that its arm is known.
+    """
     columns = set(table.columns)
     if columns >= _CURVES:
-        return _long(table, "gradgate's curves", _of_curves(table), {})
+        return _long(table, "gradgate's curves", list(_of_curves(table)))
     if columns >= _RUNS:
-        states = (str(row.get("status")) for row in table.rows)
-        left_out = Counter(f"the run's state is {state}" for state in states if state != "finished")
+        found = list(_of_runs(table))
+        states = {at: str(table.rows[index].get("status")) for at, (index, _) in enumerate(found)}
+        rejected = {at: f"the run's state is {state}" for at, state in states.items() if state != _FINISHED}
         stated = (row for row in table.rows if not is_missing(row.get("metric")))
         metrics = {text_of(row["task"]): text_of(row["metric"]) for row in stated}
-        return _long(table, "gradgate's export", _of_runs(table), left_out, metrics)
+        return _long(table, "gradgate's export", found, rejected, metrics)
     return None
 
 
 def _long(
     table: RawTable,
     form: str,
-    scores: Iterator[tuple[int, dict[str, Any]]],
-    left_out: Mapping[str, int],
+    found: Sequence[tuple[int, dict[str, Any]]],
+    rejected: Mapping[int, str] | None = None,
     metrics: Mapping[str, str] | None = None,
 ) -> RawTable:
-    found = list(scores)
     rows = [row for _, row in found]
-    return RawTable.of_scores(table.source, rows, form, lambda at: table.place(found[at][0]), left_out, metrics)
+    return RawTable.of_scores(table.source, rows, form, lambda at: table.place(found[at][0]), rejected, metrics)
 
 
 def _of_runs(table: RawTable) -> Iterator[tuple[int, dict[str, Any]]]:
     for index, row in enumerate(table.rows):
-        if row.get("status") != "finished":
-            continue
         method, adapter = row["method"], row.get("adapter")
         whole = adapter if method == "full" else f"{adapter} + {method}"
         settings = {
@@ -59,6 +61,9 @@ def _of_runs(table: RawTable) -> Iterator[tuple[int, dict[str, Any]]]:
             **{name: row.get(name) for name in ("task", "model", "train_size", "seed")},
             **{ours: row.get(theirs) for theirs, ours in _COSTS.items()},
         }
+        if row.get("status") != _FINISHED:
+            yield index, {**shared, "score": None}
+            continue
         for split, metric, value in _scores(row):
             yield index, {**shared, "split": split, "metric": metric, "score": value}
 

@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any
 
+from gradgate.study.importing.number_forms import read_number
+
 PARTS = {
     **{name: name for name in ("arm", "score", "seed", "task", "model", "split", "step", "metric", "rows")},
     "train_size": "rows",
 }
 """The columns that readers of known forms make, and the part that each is."""
 MISSING_WORDS = frozenset({"", "nan", "none", "null", "n/a", "na", "-"})
+UNNAMED = "column "
+"""The name of a column that has none begins with it; its number follows."""
 
 _SEED = re.compile(r"[-_. ]*seed[-_=. ]*(?P<seed>\d+)", re.IGNORECASE)
 
@@ -54,14 +58,14 @@ class RawTable:
         rows: Sequence[Mapping[str, Any]],
         form: str,
         place: Callable[[int], str],
-        left_out: Mapping[str, int] | None = None,
+        rejected: Mapping[int, str] | None = None,
         metrics: Mapping[str, str] | None = None,
         higher: Mapping[str, bool] | None = None,
     ) -> RawTable:
         """Return the table of a form that is known: a row per score, with columns named as in ``PARTS``."""
         columns = columns_of(rows)
         known = {name: part for name, part in PARTS.items() if name in columns}
-        return cls(source, columns, rows, form, place, known, left_out or {}, metrics or {}, higher or {})
+        return cls(source, columns, rows, form, place, known, {}, metrics or {}, higher or {}, rejected or {})
 
     def values(self, column: str) -> list[Any]:
         """Return the cells of a column that are not empty."""
@@ -87,15 +91,10 @@ def is_missing(cell: object) -> bool:
 
 
 def number_of(cell: object) -> float | None:
-    """Return a cell as a number; None if it is not one. ``inf`` is a number here."""
+    """Return a cell as a number, ``80.1%`` as 0.801; None if it is not one. ``inf`` is a number here."""
     if isinstance(cell, bool) or cell is None:
         return None
-    if isinstance(cell, int | float):
-        return float(cell)
-    try:
-        return float(str(cell).strip())
-    except ValueError:
-        return None
+    return float(cell) if isinstance(cell, int | float) else read_number(str(cell))
 
 
 def text_of(cell: object) -> str:

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 from gradgate.errors import DataError
 from gradgate.study.importing.columns import UNPAIRED, ColumnMapping, seed_of_column
+from gradgate.study.importing.number_forms import is_spread, read_rows
 from gradgate.study.importing.raw import RawTable, is_missing, number_of, text_of
+from gradgate.study.importing.summaries import summary_rows
 from gradgate.tasks.metrics.names import metric_column, split_name
 
 REPORTED = "reported"
@@ -95,8 +97,11 @@ def read_scores(tables: list[tuple[RawTable, ColumnMapping]]) -> ReadScores:
         read.metrics.update(table.metrics)
         read.higher.update(table.higher)
         read.rows_read += len(table.rows) + sum(table.left_out.values())
-        ranks = _ranks_of_steps(table, mapping)
+        ranks, summaries = _ranks_of_steps(table, mapping), summary_rows(table, mapping)
+        read.left_out.update(summaries.values())
         for index, row in enumerate(table.rows):
+            if index in summaries:
+                continue
             missing: list[Missing] = []
             kept = False
             for each in _scores(table, mapping, index, row, ranks):
@@ -126,7 +131,7 @@ def _scores(
     shared = Cell(
         model=_joined(row, mapping.model),
         task=_joined(row, mapping.task),
-        size=text_of(row[mapping.rows]) if mapping.rows and not is_missing(row.get(mapping.rows)) else "",
+        size=_size(row, mapping),
         arm=_joined(row, mapping.arm),
         seed=_seed(row, mapping),
         split=_split(row, mapping),
@@ -146,11 +151,16 @@ def _scores(
         if index in table.rejected:
             yield Missing(table.rejected[index], cell, settings)
         elif number is None:
-            yield Missing(_EMPTY if is_missing(value) else f"{column} is not a number", cell, settings)
+            yield Missing(_EMPTY if is_missing(value) else _not_a_number(column, value), cell, settings)
         elif not isfinite(number):
             yield Missing(f"{column} is not finite", cell, settings)
         else:
             yield Score(cell, number, table.place(index), costs, settings, logged)
+
+
+def _not_a_number(column: str, value: object) -> str:
+    is_mean = is_spread(str(value))
+    return f"{column} is {'a mean with its spread, not the score of one run' if is_mean else 'not a number'}"
 
 
 def _of_column(shared: Cell, mapping: ColumnMapping, column: str) -> Cell:
@@ -182,6 +192,13 @@ def _as_seed(cell: object) -> str:
     return text_of(cell) if number is None or not isfinite(number) else text_of(number)
 
 
+def _size(row: Mapping[str, Any], mapping: ColumnMapping) -> str:
+    cell = row.get(mapping.rows) if mapping.rows else None
+    text = "" if is_missing(cell) else text_of(cell)
+    rows = read_rows(text)
+    return text if rows is None else str(rows)
+
+
 def _split(row: Mapping[str, Any], mapping: ColumnMapping) -> str:
     if mapping.only_split is not None:
         return mapping.only_split
@@ -211,6 +228,11 @@ def _duplicate(
 ) -> DataError:
     mine, theirs = table.rows[index], other_table.rows[other_index]
     cell = score.cell
+    if mine is theirs:
+        return DataError(
+            f"{score.place} has two columns with the {cell.metric} of {cell.arm} on {cell.split}: {other.value:g} and "
+            f"{score.value:g}. Name the one to read with score=."
+        )
     what = ", ".join(filter(None, (cell.arm, cell.model, cell.task, cell.size and f"{cell.size} rows")))
     differing = [
         name

@@ -29,7 +29,7 @@ def peft_suite(path: Path, content: Mapping[str, Any]) -> RawTable:
     """Return the scores of one run of PEFT's method comparison.
 
     The arm is the experiment's name. ``valid`` metrics are on dev, by step; ``test`` metrics are on test. A run whose
-    status is not ``success`` is left out.
+    status is not ``success`` is one row, which is rejected.
     """
     run, train = content["run_info"], content["train_info"]
     meta = content.get("meta_info") or {}
@@ -52,9 +52,11 @@ def peft_suite(path: Path, content: Mapping[str, Any]) -> RawTable:
     }
     entries = train.get("metrics") or []
     status = train.get("status", "success")
-    left_out = {f"the run's status is {status}": len(entries)} if status != "success" else {}
-    rows = [] if left_out else [{**shared, **score} for entry in entries for score in _by_split(entry)]
-    return RawTable.of_scores(path.name, rows, PEFT, _within(path), left_out)
+    if status != "success":
+        rejected = {0: f"the run's status is {status}"}
+        return RawTable.of_scores(path.name, [{**shared, "score": None}], PEFT, _within(path), rejected)
+    rows = [{**shared, **score} for entry in entries for score in _by_split(entry)]
+    return RawTable.of_scores(path.name, rows, PEFT, _within(path))
 
 
 def _benchmark(path: Path) -> str:
@@ -70,12 +72,12 @@ def with_reruns(tables: Sequence[RawTable]) -> list[RawTable]:
     """
     created: dict[tuple[str, str], list[str]] = {}
     for table in tables:
-        if table.form == PEFT and table.rows:
+        if table.form == PEFT and table.rows and not table.rejected:
             first = table.rows[0]
             created.setdefault((first["arm"], text_of(first["seed"])), []).append(text_of(first["created"]))
     found, seen = [], set()
     for table in tables:
-        if table.form != PEFT or not table.rows:
+        if table.form != PEFT or not table.rows or table.rejected:
             found.append(table)
             continue
         first = table.rows[0]

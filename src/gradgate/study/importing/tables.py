@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gradgate.errors import DataError, UsageError
-from gradgate.study.importing.raw import RawTable, columns_of
+from gradgate.study.importing.number_forms import settle_commas
+from gradgate.study.importing.raw import UNNAMED, RawTable, columns_of
 
 _MOST_BYTES = 2 << 30
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+_WORKBOOKS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+_UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
+_ABOVE = re.compile(r"(?:\"?sep=(?P<delimiter>[^\r\n])\"?[ \t;,]*\r?\n)?(?:[ \r\n]*\n)?", re.IGNORECASE)
+"""Lines above a header: of a spreadsheet with its delimiter, and blank ones."""
+_REST = "\0rest"
 
 
 def read_text(path: Path) -> str:
-    """Read a file as UTF-8, from gzip where its name ends with ``.gz``.
+    """Read a file as UTF-8, or as the UTF-16 that Windows writes, from gzip where its name ends with ``.gz``.
 
     Raises:
-        DataError: if it cannot be read, is larger than 2 GiB, or is not UTF-8.
+        DataError: if it cannot be read, is larger than 2 GiB, or is not text.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -32,8 +38,10 @@ def read_text(path: Path) -> str:
         raise DataError(f"{path} cannot be read: {reason}. Pass a file with results.") from None
     if len(content) > _MOST_BYTES:
         raise DataError(f"{path} is larger than 2 GiB; expected results, one row per score. Pass a smaller file.")
+    if content.startswith(_WORKBOOKS):
+        raise DataError(f"{path} is a workbook or an archive; expected text. Save the sheet with the results as CSV.")
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-16" if content.startswith(_UTF_16) else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}, line {line}: not UTF-8. Save it as UTF-8, or export it again.") from None
@@ -42,39 +50,62 @@ def read_text(path: Path) -> str:
 def read_delimited(path: Path, text: str) -> RawTable:
     """Read CSV or TSV with a header; the delimiter is the one of tab, semicolon and comma that the header has most.
 
-    Numbers between semicolons may have a decimal comma, as spreadsheets write them in many languages.
+    A spreadsheet may state the delimiter in a line above the header, ``sep=;``, and write empty columns and rows, which
+    are left out. Numbers may have a decimal comma.
 
     Raises:
         DataError: for a file without a header or with a row of more cells than columns; the line is named.
     """
-    header = text.partition("\n")[0]
-    delimiter = max("\t;,", key=header.count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restkey="\0rest")
-    names = [str(name).strip() for name in reader.fieldnames or ()]
+    above = _ABOVE.match(text)
+    assert above is not None
+    content = text[above.end() :]
+    header = content.partition("\n")[0]
+    delimiter = above["delimiter"] or max("\t;,", key=header.count)
+    reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter, restkey=_REST)
+    names = _read_names(path, reader)
+    rows, lines = [], []
+    for line, row in _read_rows(path, reader, text.count("\n", 0, above.end())):
+        rows.append(row)
+        lines.append(line)
+    unused = {name for name in names if name.startswith(UNNAMED) and not any(row[name] for row in rows)}
+    settle_commas(rows, delimiter)
+    columns = tuple(name for name in names if name not in unused)
+    form = "TSV" if delimiter == "\t" else "CSV"
+    return RawTable(path.name, columns, rows, form, lambda index: f"{path.name} line {lines[index]}")
+
+
+def _read_names(path: Path, reader: csv.DictReader[str]) -> list[str]:
+    """Return the names of the columns, ``column 3`` for one without a name; DataError if two have the same."""
+    given = [str(name).strip() for name in reader.fieldnames or ()]
+    names = [name or f"{UNNAMED}{number}" for number, name in enumerate(given, 1)]
     twice = next((name for name in names if names.count(name) > 1), None)
-    if not any(names) or twice is not None:
+    if not any(given) or twice is not None:
         what = "no header" if twice is None else f"two columns named {twice!r}"
         raise DataError(f"{path} has {what}; expected a first line that names each column once.")
     reader.fieldnames = names
-    rows, lines = [], []
+    return names
+
+
+def _read_rows(path: Path, reader: csv.DictReader[str], above: int) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """Yield each row that is neither empty nor the header again, as files that were joined have it, with its line.
+
+    ``above`` is the number of lines above the header.
+    """
     try:
         for row in reader:
-            if "\0rest" in row:
-                cells = len(names) + len(row["\0rest"])
+            line = above + reader.line_num
+            rest = row.pop(_REST, None) or ()
+            if any(rest):
+                cells = len(row) + len(rest)
                 raise DataError(
-                    f"{path}, line {reader.line_num}: {cells} cells in {len(names)} columns. Put cells with a "
-                    f"{delimiter!r} in quotes."
+                    f"{path}, line {line}: {cells} cells in {len(row)} columns. Put cells with a "
+                    f"{reader.reader.dialect.delimiter!r} in quotes."
                 )
-            rows.append(row if delimiter != ";" else {name: _with_point(cell) for name, cell in row.items()})
-            lines.append(reader.line_num)
+            is_header = all(cell is not None and cell.strip() == name for name, cell in row.items())
+            if not is_header and any(cell and cell.strip() for cell in row.values()):
+                yield line, row
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: {error}. Expected a table with a header.") from None
-    form = {"\t": "TSV", ";": "CSV", ",": "CSV"}[delimiter]
-    return RawTable(path.name, tuple(names), rows, form, lambda index: f"{path.name} line {lines[index]}")
-
-
-def _with_point(cell: str | None) -> str | None:
-    return cell.replace(",", ".") if cell is not None and _DECIMAL_COMMA.fullmatch(cell) else cell
+        raise DataError(f"{path}, line {above + reader.line_num}: {error}. Expected a table with a header.") from None
 
 
 def read_json_lines(path: Path, text: str) -> RawTable:

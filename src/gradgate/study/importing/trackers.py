@@ -29,7 +29,7 @@ def read_tracker(table: RawTable) -> RawTable | None:
 def _long(table: RawTable, form: str, scores: Iterator[tuple[int, dict[str, Any]]]) -> RawTable:
     found = list(scores)
     rows = [row for _, row in found]
-    return RawTable.of_scores(table.source, rows, form, lambda at: table.place(found[at][0]), table.left_out)
+    return RawTable.of_scores(table.source, rows, form, lambda at: table.place(found[at][0]))
 
 
 def _trackio_scores(table: RawTable) -> Iterator[tuple[int, dict[str, Any]]]:
