@@ -18,6 +18,7 @@ from evidence.running import settings_here, write_measured
 from evidence.searches import ROWS as SEARCHED
 from evidence.studies import FIGURES, FOLDER, Study
 from gradgate.files import write_text
+from gradgate.papers.claims.numbers import SECONDS
 from gradgate.runs.folder import RUNS_FOLDER, RunFolder
 from gradgate.runs.records import DEV, RunRecord, read_record, write_record
 from gradgate.runs.scores import Cost, Scores
@@ -177,11 +178,12 @@ def _cost(run: Mapping[str, str], alike: Cost) -> Cost:
 
 
 def _require_same_numbers(study: Study, out: Path) -> None:
-    """Refuse numbers that leave out or change a committed one; older files have fewer columns."""
+    """Refuse numbers that leave out or change a committed one, times aside; older files have fewer columns."""
     for file in (study.runs, study.curves, study.results):
         now = out / file.relative_to(FOLDER)
         then, columns = _rows(file)
-        lacking = {tuple(row.values()) for row in then} - {tuple(map(row.get, columns)) for row in _rows(now)[0]}
+        lasting = (row for row in then if row.get("on") != SECONDS)
+        lacking = {tuple(row.values()) for row in lasting} - {tuple(map(row.get, columns)) for row in _rows(now)[0]}
         if lacking:
             raise ValueError(f"{now} has not all rows of {file.name}: nothing can be added to {study.name}.")
 
