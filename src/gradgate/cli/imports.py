@@ -46,13 +46,14 @@ def import_(
     if quiet:
         return
     unread = [file.name for file in files if not file.is_read]
-    print_line(f"Read {found.rows_read:,} rows of {len(files) - len(unread)} files, kept {found.rows_kept:,}.")
+    read = f"{counted(found.rows_read, 'row')} of {counted(len(files) - len(unread), 'file')}"
+    print_line(f"Read {read}, kept {found.rows_kept:,}.")
     if unread:
         print_line(f"Left out: {counted(len(unread), 'file')}: JSON of an unknown form ({some_of(unread, 3)})")
     for reason, rows in found.left_out.items():
-        print_line(f"Left out: {rows:,} rows: {reason}")
-    sizes = ((found.arms, "arms"), (found.tasks, "tasks"), (found.models, "models"), (found.seeds, "seeds"))
-    print_line(f"{', '.join(f'{len(names)} {what}' for names, what in sizes)}; reference: {found.arms[0]}")
+        print_line(f"Left out: {counted(rows, 'row')}: {reason}")
+    sizes = ((found.arms, "arm"), (found.tasks, "task"), (found.models, "model"), (found.seeds, "seed"))
+    print_line(f"{', '.join(counted(len(names), what) for names, what in sizes)}; reference: {found.arms[0]}")
     for note in found.notes:
         errors.print(note, soft_wrap=True)
     for warning in found.warnings:
