@@ -62,6 +62,7 @@ def run(
     if timed and scale == "full" and (workers or 1) > 1:
         sys.exit(f"{timed[0]} compares times, which other runs would change: leave out --workers, or name others.")
     out = out if scale == "full" else out.with_name(f"{out.name}-quick")
+    out = out / "more-seeds" if add else out  # what is there of whole studies stays
     done = []
     for study in _studies(names):
         if study.missing:

@@ -39,14 +39,16 @@ def add_seeds(study: Study, out: Path) -> None:
     committed.
 
     Args:
-        out: as in :func:`evidence.running.run_study`; the new runs are in ``more-seeds`` of it, a study per arm.
+        out: a folder for added seeds alone, as ``out / study.name`` in it is replaced; otherwise as in
+            :func:`evidence.running.run_study`. The new runs are in ``parts``, a study per arm.
 
     Raises:
         ValueError: if the study cannot take more seeds, or the numbers of the committed ones do not come out as they
             are committed.
         subprocess.CalledProcessError: if a command fails; it has printed why.
     """
-    lacking = [seed for seed in range(study.compare["seeds"]) if seed not in _committed_seeds(study)]
+    committed = _committed_seeds(study)
+    lacking = [seed for seed in range(study.compare["seeds"]) if seed not in committed]
     if not lacking:
         raise ValueError(f"No seed of {study.name} is lacking: raise 'seeds' in its file.")
     parts = list(_trained_parts(study, out, lacking))
@@ -68,10 +70,10 @@ def _committed_seeds(study: Study) -> set[int]:
         ValueError: if the study cannot take more seeds.
     """
     further = study.language_adapters or study.analyses or "method" not in study.compare
-    if further or not study.search.exists() or len(runs_by_arm(study.runs)) > 1:
+    if further or not study.search.exists() or not study.curves.exists() or len(runs_by_arm(study.runs)) > 1:
         raise ValueError(
-            f"{study.name} cannot take more seeds: run it anew. Expected a study of 'method' with one training size "
-            "and a committed search, without language adapters and analyses."
+            f"{study.name} cannot take more seeds: run it anew. Expected a study of 'method' with one training size, "
+            "committed curves and a committed search, without language adapters and analyses."
         )
     (by_arm,) = runs_by_arm(study.runs).values()
     return set.intersection(*({int(run["seed"]) for run in runs} for runs in by_arm.values()))
@@ -81,7 +83,7 @@ def _trained_parts(study: Study, out: Path, seeds: list[int]) -> Iterator[Path]:
     """Train some seeds, and yield the study of each arm."""
     given = settings_here(study, "full", out)
     rates = {run.arm: run.lr for run in SEARCHED.read(study.search) if run.chosen}
-    folder = out / "more-seeds" / study.name
+    folder = out / "parts" / study.name
     folder.mkdir(parents=True, exist_ok=True)
     for text in given["method"]:
         arm = recorded_arm(text)
