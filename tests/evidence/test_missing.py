@@ -21,8 +21,8 @@ def test_studies_that_were_not_repeated_or_not_searched_are_counted() -> None:
     assert "The search of `real-adapters-sst2` is not committed" in text
     assert sum(not limits_of(study) for study in studies) == 1
     assert (
-        "Of 3 studies on real data, 2 have short training, 1 has rates at the edge and 1 has scores near guessing; 1 "
-        "was changed after scores on test were known. 1 has none of these limits." in text
+        "Of 3 studies on real data, 2 have short training, 1 has rates at the edge and 1 has scores near guessing; 2 "
+        "were changed after scores on test were known. 1 has none of these limits." in text
     )
 
 
