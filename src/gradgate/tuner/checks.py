@@ -21,7 +21,7 @@ from gradgate.errors import AttachError, GradgateWarning, NonFiniteError, UsageE
 from gradgate.layers import LayerMap
 from gradgate.methods.base import Method
 from gradgate.methods.combined import MethodWrapper
-from gradgate.methods.options import without_effect
+from gradgate.methods.options import idle_options
 from gradgate.methods.plan import Plan
 from gradgate.methods.timeline import changes
 from gradgate.methods.traits import MethodState
@@ -64,8 +64,10 @@ class SharedWeights(Effect):
 
     def __init__(self, method: Method, layers: LayerMap) -> None:
         self._spec, self._layers = method.spec, layers
-        able = (name for name in layers.shared if name not in layers.frozen)
-        self._sharing = {layers.group_of(name).layer: layers.shared[name] for name in able}
+        self._sharing: dict[str, list[str]] = {}
+        for name in (name for name in layers.shared if name not in layers.frozen):
+            others = self._sharing.setdefault(layers.group_of(name).layer, [])
+            others += [layer for layer in layers.shared[name] if layer not in others]
 
     def on_plan(self, coming: ComingStep) -> None:
         """Report it once, at the first plan that separates them."""
@@ -189,7 +191,7 @@ def check_reachable(method: Method, layers: LayerMap, gating: Gating, optimizers
 def warn_of_idle_options(method: Method) -> None:
     """Warn of options that another option makes idle: a training without them is the same."""
     for part in getattr(method, "methods", (method,)):
-        for idle in without_effect(part):
+        for idle in idle_options(part):
             warnings.warn(f"{part.spec!r}: {idle}. Leave it out, or change the other.", GradgateWarning, stacklevel=2)
 
 
