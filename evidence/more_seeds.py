@@ -181,7 +181,7 @@ def _cost(run: Mapping[str, str], alike: Cost) -> Cost:
 
 def _require_same_numbers(study: Study, out: Path) -> None:
     """Refuse numbers that leave out or change a committed one, times aside; older files have fewer columns."""
-    for file in (study.runs, study.curves, study.results):
+    for file in (study.runs, study.curves, *([study.results] if study.paper else [])):
         now = out / file.relative_to(FOLDER)
         then, columns = _rows(file)
         lasting = (row for row in then if row.get("on") != SECONDS)
