@@ -26,8 +26,8 @@ def acts_if(default: Any, **others: Collection[Any]) -> Any:
     return field(default=default, metadata={_ACTS_IF: others})
 
 
-def without_effect(method: Any) -> list[str]:
-    """Return the options of a method that differ from their default although another option makes them idle."""
+def idle_options(method: Any) -> list[str]:
+    """Describe each option of a method that differs from its default and that another option leaves without effect."""
     return [
         f"{option.name}={getattr(method, option.name)} has no effect with {other}={getattr(method, other)}, "
         f"only with {' or '.join(map(str, values))}"
